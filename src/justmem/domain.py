@@ -1,0 +1,408 @@
+"""The nouns of JustMem: pure values, no I/O.
+
+Everything here is frozen. Turn numbers count from 1, as people count.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Role = Literal["user", "assistant", "system", "tool"]
+Kind = Literal[
+    "fact", "event", "preference", "state", "measurement", "relation", "list", "interaction"
+]
+Status = Literal["stable", "ongoing", "planned", "completed"]
+Operation = Literal["lookup", "aggregate", "temporal", "order", "compare"]
+Mode = Literal[
+    "short", "list", "count", "date", "duration", "yesno", "order", "advice", "verbatim", "reply"
+]
+Precision = Literal["day", "month", "year", "range", "unknown"]
+Stage = Literal["extract", "plan", "answer"]
+
+ROLES: tuple[Role, ...] = get_args(Role)
+KINDS: tuple[Kind, ...] = get_args(Kind)
+STATUSES: tuple[Status, ...] = get_args(Status)
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class Value(BaseModel):
+    """A frozen value that refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# ---------------------------------------------------------------- conversations
+
+
+class Turn(Value):
+    """One utterance."""
+
+    speaker: str
+    role: Role = "user"
+    text: str
+    at: datetime | None = None
+
+
+class Session(Value):
+    """A dated conversation. `at` is when it took place, never when it was stored."""
+
+    id: str
+    at: datetime
+    turns: tuple[Turn, ...]
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that was said, or when, changes."""
+        said = [(t.speaker, t.role, t.text, t.at.isoformat() if t.at else None) for t in self.turns]
+        canonical = json.dumps([self.at.isoformat(), said], ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def turn(self, number: int) -> Turn:
+        return self.turns[number - 1]
+
+    @property
+    def user_side(self) -> tuple[tuple[int, Turn], ...]:
+        """The numbered turns that cards are made from (in a two-person chat: all of them)."""
+        return tuple((n, t) for n, t in enumerate(self.turns, 1) if t.role == "user")
+
+
+class SessionState(StrEnum):
+    PENDING = "pending"  # raw turns kept, cards not made yet
+    STORED = "stored"  # cards made
+    EMPTY = "empty"  # nothing durable was said
+    FAILED = "failed"  # cards could not be made; `reason` says why
+
+
+class SessionRecord(Value):
+    """What the store knows of a session, without its words."""
+
+    id: str
+    at: datetime
+    digest: str
+    state: SessionState
+    reason: str = ""
+    turns: int
+    cards: int = 0
+    quarantined: int = 0
+    tokens: int = 0
+
+
+# ---------------------------------------------------------------- cards
+
+_ISO = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?(?:T.*)?")
+
+
+class EventDate(Value):
+    """When something happened, as exactly as it is known: `2023`, `2023-05`, `2023-05-07`,
+    `2023-05-06/2023-05-07` or `unknown`. When it was *said* is kept apart, on the card."""
+
+    text: str = "unknown"
+    start: date | None = None
+    end: date | None = None
+    precision: Precision = "unknown"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError for anything that is not one of the forms above."""
+        text = text.strip()
+        if not text or text.lower() == "unknown":
+            return cls()
+        first, slash, last = text.partition("/")
+        start, end, precision = _span(first)
+        if not slash:
+            return cls(text=text.partition("T")[0], start=start, end=end, precision=precision)
+        _, end, _ = _span(last)
+        if end < start:
+            raise ValueError(f"the range {text!r} ends before it starts")
+        return cls(text=text, start=start, end=end, precision="range")
+
+    def overlaps(self, other: EventDate) -> bool:
+        if self.start is None or self.end is None or other.start is None or other.end is None:
+            return False
+        return self.start <= other.end and other.start <= self.end
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _span(text: str) -> tuple[date, date, Precision]:
+    match = _ISO.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a date like 2023, 2023-05 or 2023-05-07")
+    year, month, day = (int(part) if part else None for part in match.groups())
+    assert year is not None
+    if month is None:
+        return date(year, 1, 1), date(year, 12, 31), "year"
+    if day is None:
+        last = calendar.monthrange(year, month)[1] if 1 <= month <= 12 else 0
+        return date(year, month, 1), date(year, month, last), "month"
+    return date(year, month, day), date(year, month, day), "day"
+
+
+UNKNOWN_DATE = EventDate()
+
+
+class Card(Value):
+    """One atomic memory, linked to the turns it rests on."""
+
+    id: str
+    subject: str
+    fact: str
+    event_date: EventDate = UNKNOWN_DATE
+    status: Status = "stable"
+    kind: Kind = "fact"
+    session_id: str
+    said_at: datetime
+    turns: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.subject} {self.fact}"
+
+
+def card_id(session_id: str, subject: str, fact: str) -> str:
+    """The same card of the same session always has the same id, so that ids survive
+    re-remembering and a forgotten card can be recognised without keeping its words."""
+    digest = hashlib.blake2b(f"{session_id}\0{subject}\0{fact}".encode(), digest_size=6)
+    return "c" + digest.hexdigest()
+
+
+class Quarantined(Value):
+    """A card that no turn supports: kept for inspection, never used as memory."""
+
+    subject: str
+    fact: str
+    reason: str
+
+
+class Passage(Value):
+    """A stretch of one turn, as the source index holds it. Most turns are one passage."""
+
+    session_id: str
+    turn: int
+    start: int
+    end: int
+
+
+# ---------------------------------------------------------------- questions
+
+
+class Access(StrEnum):
+    LOOKUP = "LOOKUP"
+    COMPOSE = "COMPOSE"
+    REPLAY = "REPLAY"
+
+
+class Plan(Value):
+    """What a question needs. It says nothing of the answer."""
+
+    operation: Operation = "lookup"
+    mode: Mode = "short"
+    entities: tuple[str, ...] = ()
+    period: EventDate = UNKNOWN_DATE
+    routes: tuple[Kind, ...] = ()
+    spans_sessions: bool = False
+    needs_source: bool = False
+    rewrites: tuple[str, ...] = ()
+
+    @property
+    def access(self) -> Access:
+        """Equation 1 of the paper."""
+        if self.needs_source:
+            return Access.REPLAY
+        return Access.COMPOSE if self.spans_sessions else Access.LOOKUP
+
+
+class Candidate(Value):
+    """A card that discovery found, with every score that ordered it."""
+
+    card: Card
+    scores: Mapping[str, float] = Field(default_factory=dict)
+    score: float = 0.0
+    also: tuple[Card, ...] = ()  # near-duplicates that share its slot, for their provenance
+
+
+class Citation(Value):
+    """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked."""
+
+    session_id: str
+    turn: int
+    speaker: str
+    said_at: datetime
+    quote: str
+    start: int
+    end: int
+    card_id: str | None = None
+
+
+class Source(Value):
+    """Original turns, as (number, turn) pairs in their order: what REPLAY recovers, and what
+    `source(card)` shows with the card's own words cited."""
+
+    session_id: str
+    at: datetime
+    turns: tuple[tuple[int, Turn], ...]
+    whole: bool = False
+    tokens: int = 0
+    citations: tuple[Citation, ...] = ()
+
+
+class Call(Value):
+    """One call of a language model, all of its attempts together."""
+
+    stage: Stage
+    model: str
+    tokens_in: int
+    tokens_out: int
+    cached: int = 0
+    estimated: bool = False  # the provider gave no usage: counted here with o200k_base
+    attempts: int = 1
+    seconds: float = 0.0
+    error: str = ""
+
+
+class Usage(Value):
+    """Work of an embedder or a reranker: kept apart from the language model's tokens."""
+
+    model: str
+    items: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+class Receipt(Value):
+    """What something cost. `history_tokens` is what putting the whole history into the
+    prompt would have cost instead."""
+
+    calls: tuple[Call, ...] = ()
+    embedding: tuple[Usage, ...] = ()
+    reranking: tuple[Usage, ...] = ()
+    seconds: Mapping[str, float] = Field(default_factory=dict)
+    history_tokens: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tokens_in(self) -> int:
+        return sum(call.tokens_in for call in self.calls)
+
+    @property
+    def tokens_out(self) -> int:
+        return sum(call.tokens_out for call in self.calls)
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+
+class Evidence(Value):
+    """What memory holds that bears on a question: the result of `recall`."""
+
+    question: str
+    at: datetime
+    plan: Plan
+    chosen: tuple[Candidate, ...] = ()
+    sources: tuple[Source, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    receipt: Receipt = Receipt()
+
+    @property
+    def access(self) -> Access:
+        return self.plan.access
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(candidate.card for candidate in self.chosen)
+
+
+class Answer(Value):
+    text: str
+    sufficient: bool  # False: memory does not hold the answer, and `text` says so
+    citations: tuple[Citation, ...]
+    evidence: Evidence
+    receipt: Receipt
+
+    @property
+    def plan(self) -> Plan:
+        return self.evidence.plan
+
+    @property
+    def access(self) -> Access:
+        return self.evidence.access
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# ---------------------------------------------------------------- results of the other verbs
+
+
+class Remembered(Value):
+    """What became of one session."""
+
+    session_id: str
+    state: SessionState
+    reason: str = ""
+    cards: tuple[Card, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    unchanged: bool = False  # known already, word for word: nothing was done or spent
+    receipt: Receipt = Receipt()
+
+
+class Forgotten(Value):
+    cards: int = 0
+    sessions: int = 0
+    turns: int = 0
+
+
+class Stats(Value):
+    space: str
+    sessions: Mapping[str, int]  # by state
+    turns: int
+    cards: int
+    quarantined: int
+    kinds: Mapping[str, int]
+    history_tokens: int
+    card_tokens: int
+    bytes: int
+    embedder: str
+    spent_tokens: int  # by the language model, building and asking, since the space was made
+
+
+# ---------------------------------------------------------------- limits
+
+
+class Budget(Value):
+    """Every limit. A call that would pass one is not made; None means no limit."""
+
+    cards: int = Field(10, ge=1)
+    dense: int = Field(40, ge=0)  # candidates per view
+    lexical: int = Field(20, ge=0)  # candidates per view
+    rerank: int = Field(60, ge=1)  # candidates the reranker may read
+    source_tokens: int = Field(1500, ge=0)
+    ask_tokens: int | None = Field(None, ge=1)
+    session_tokens: int | None = Field(100_000, ge=1)
+    day_tokens: int | None = Field(None, ge=1)
+
+
+class Profile(Value):
+    """The few places where our default and the paper differ."""
+
+    name: str = "default"
+    select_by: Literal["views", "question"] = "views"
+    replay: Literal["turns", "session"] = "turns"
+    rewrites_under_replay: bool = True
+
+
+def dump(value: BaseModel) -> dict[str, Any]:
+    """A value as plain JSON types."""
+    return value.model_dump(mode="json")

@@ -1,0 +1,111 @@
+"""Everything that can go wrong, by whose move it is.
+
+    JustMemError
+    ├── InputError            the caller's: correct it and call again
+    │   ├── InvalidSession      a session that cannot be remembered as given
+    │   ├── InvalidQuestion     an empty or oversized question
+    │   ├── InvalidFile         a file that is not what it claims to be
+    │   ├── InvalidSetting      a setting, model name or profile that cannot be used
+    │   ├── NotInMemory         no such card, session or turn
+    │   └── BudgetExceeded      the next call would pass a limit the caller set
+    ├── ModelError            a provider's: wait, or look at the provider
+    │   ├── ModelUnavailable    it stayed away after every retry
+    │   ├── ModelRefused        it will not take the request (key, name, size)
+    │   ├── ModelNonsense       it answered, and the answer cannot be used
+    │   └── WeightsUnavailable  local model files are missing or are not the pinned ones
+    └── StoreError            the store's: nothing was half written
+        ├── StoreBusy           another process holds it
+        ├── StoreDamaged        the file is not a readable store
+        ├── StoreFull           no room left on the disk
+        ├── StoreTooNew         written by a newer JustMem
+        └── EmbedderMismatch    its vectors come from another embedder
+
+Each message is a sentence that says what happened and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from justmem.domain import Call
+
+
+class JustMemError(Exception):
+    """The root: `except JustMemError` catches everything JustMem raises on purpose."""
+
+
+class InputError(JustMemError):
+    pass
+
+
+class InvalidSession(InputError):
+    pass
+
+
+class InvalidQuestion(InputError):
+    pass
+
+
+class InvalidFile(InputError):
+    pass
+
+
+class InvalidSetting(InputError):
+    pass
+
+
+class NotInMemory(InputError):
+    pass
+
+
+class BudgetExceeded(InputError):
+    pass
+
+
+class ModelError(JustMemError):
+    """`call` is what the failed call cost, so that a receipt can still count it."""
+
+    def __init__(self, message: str, call: Call | None = None) -> None:
+        super().__init__(message)
+        self.call = call
+
+
+class ModelUnavailable(ModelError):
+    pass
+
+
+class ModelRefused(ModelError):
+    pass
+
+
+class ModelNonsense(ModelError):
+    pass
+
+
+class WeightsUnavailable(ModelError):
+    pass
+
+
+class StoreError(JustMemError):
+    pass
+
+
+class StoreBusy(StoreError):
+    pass
+
+
+class StoreDamaged(StoreError):
+    pass
+
+
+class StoreFull(StoreError):
+    pass
+
+
+class StoreTooNew(StoreError):
+    pass
+
+
+class EmbedderMismatch(StoreError):
+    pass

@@ -1,0 +1,256 @@
+"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store.
+
+Any object with these methods will do; nothing has to inherit from anything here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem.domain import (
+    Budget,
+    Call,
+    Card,
+    Citation,
+    Evidence,
+    Forgotten,
+    Passage,
+    Plan,
+    Quarantined,
+    Session,
+    SessionRecord,
+    SessionState,
+    Stage,
+    Stats,
+)
+
+Vectors = NDArray[np.float32]
+
+
+# ---------------------------------------------------------------- models
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A static instruction, the data it is about, and the JSON shape of the reply."""
+
+    stage: Stage
+    system: str
+    user: str
+    schema: Mapping[str, Any]
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    text: str
+    call: Call
+    truncated: bool = False  # stopped by max_tokens
+
+
+class LanguageModel(Protocol):
+    name: str
+    context: int  # tokens that prompt and reply may take together
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        """Retries what is worth retrying; raises ModelError with the call it cost."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    vectors: Vectors  # one row per text, of unit length
+    tokens: int
+
+
+class Embedder(Protocol):
+    name: str
+    dim: int
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    scores: NDArray[np.float32]  # one per text; higher is better, comparable within one reranker
+    tokens: int
+
+
+class Reranker(Protocol):
+    name: str
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
+
+
+# ---------------------------------------------------------------- stages
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a session holds. `notes` name whatever was dropped, salvaged or moved."""
+
+    cards: Sequence[Card]
+    quarantined: Sequence[Quarantined] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Extractor(Protocol):
+    async def extract(self, session: Session, budget: Budget) -> Extraction: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    plan: Plan
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Planner(Protocol):
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    text: str
+    sufficient: bool
+    citations: Sequence[Citation] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Answerer(Protocol):
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        """`sessions` holds the raw session of every chosen card, for exact quotations."""
+        ...
+
+
+# ---------------------------------------------------------------- store
+
+Index = Literal["cards", "passages"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query used to discover: the question or a rewrite."""
+
+    text: str
+    vector: Vectors  # shape (dim,)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What one view found, best first, as (key, score). Keys are the store's own row numbers:
+    hand them back to `cards_at` or `passages_at`."""
+
+    dense: Sequence[tuple[int, float]]
+    lexical: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Digested:
+    """Everything that follows from a session's raw turns, stored in one transaction."""
+
+    state: SessionState
+    reason: str = ""
+    cards: Sequence[Card] = ()
+    card_vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    passages: Sequence[Passage] = ()
+    passage_vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    quarantined: Sequence[Quarantined] = ()
+    tokens: int = 0  # of the session's turns
+    card_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CardFilter:
+    subject: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    session_id: str | None = None
+    text: str | None = None  # words that must occur
+    limit: int = 1000
+    offset: int = 0
+
+
+class Store(Protocol):
+    """The memory of one space."""
+
+    space: str
+
+    async def bind(self, embedder: str, dim: int) -> None:
+        """Remembers whose vectors these are; EmbedderMismatch if they are another's."""
+        ...
+
+    async def keep(self, session: Session) -> SessionRecord:
+        """The raw turns first, in a transaction of their own. A session known word for word is
+        left as it is. A changed one waits beside the old, which serves until `settle`."""
+        ...
+
+    async def settle(self, session: Session, digested: Digested) -> None:
+        """Replaces all that was derived from the session, in one transaction, and makes
+        `session` its current text."""
+        ...
+
+    async def fail(self, session_id: str, reason: str) -> None: ...
+
+    async def session(self, session_id: str) -> Session:
+        """The current text: the one its cards come from. NotInMemory if there is none."""
+        ...
+
+    async def waiting(self) -> Sequence[Session]:
+        """The newest text of each session that is pending or failed, oldest first."""
+        ...
+
+    async def sessions(self) -> Sequence[SessionRecord]:
+        """In order of time."""
+        ...
+
+    async def last_at(self) -> datetime | None:
+        """The time of the latest session."""
+        ...
+
+    async def search(
+        self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
+    ) -> Sequence[Hits]:
+        """One Hits per view. `until` leaves out what was said after that day."""
+        ...
+
+    async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]: ...
+
+    async def card_vectors(self, keys: Sequence[int]) -> Vectors: ...
+
+    async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
+
+    async def card(self, card_id: str) -> Card: ...
+
+    async def cards(self, where: CardFilter) -> Sequence[Card]: ...
+
+    async def quarantined(self, session_id: str) -> Sequence[Quarantined]: ...
+
+    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+        """Removes them and everything derived from them, on disk too. A card forgotten on its
+        own stays forgotten when its session is remembered again."""
+        ...
+
+    async def erase(self) -> Forgotten:
+        """Removes the whole space."""
+        ...
+
+    async def spend(self, day: date, tokens: int) -> None: ...
+
+    async def spent(self, day: date) -> int: ...
+
+    async def stats(self) -> Stats: ...
+
+    async def close(self) -> None: ...
