@@ -1,0 +1,63 @@
+"""JustMem: just enough long-term memory for LLM assistants.
+
+import justmem
+
+with justmem.open("ana") as memory:
+    memory.remember([{"role": "user", "content": "I moved to Porto."}], at="2024-03-10")
+    print(memory.ask("Where do I live?"))
+"""
+
+from justmem.config import open, open_async
+from justmem.domain import (
+    Access,
+    Answer,
+    Budget,
+    Candidate,
+    Card,
+    Citation,
+    EventDate,
+    Evidence,
+    Forgotten,
+    Plan,
+    Profile,
+    Receipt,
+    Remembered,
+    Session,
+    SessionRecord,
+    SessionState,
+    Source,
+    Stats,
+    Turn,
+)
+from justmem.errors import JustMemError
+from justmem.memory import AsyncMemory
+from justmem.sync import Memory
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Access",
+    "Answer",
+    "AsyncMemory",
+    "Budget",
+    "Candidate",
+    "Card",
+    "Citation",
+    "EventDate",
+    "Evidence",
+    "Forgotten",
+    "JustMemError",
+    "Memory",
+    "Plan",
+    "Profile",
+    "Receipt",
+    "Remembered",
+    "Session",
+    "SessionRecord",
+    "SessionState",
+    "Source",
+    "Stats",
+    "Turn",
+    "open",
+    "open_async",
+]

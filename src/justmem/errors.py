@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 
 class JustMemError(Exception):
-    """The root: `except JustMemError` catches everything JustMem raises on purpose."""
+    """The root: `except JustMemError` catches everything JustMem raises on purpose.
+
+    `calls` is what was spent before it went wrong, so that a receipt can still count it.
+    """
+
+    calls: tuple[Call, ...] = ()
 
 
 class InputError(JustMemError):
@@ -64,11 +69,10 @@ class BudgetExceeded(InputError):
 
 
 class ModelError(JustMemError):
-    """`call` is what the failed call cost, so that a receipt can still count it."""
-
     def __init__(self, message: str, call: Call | None = None) -> None:
         super().__init__(message)
-        self.call = call
+        if call is not None:
+            self.calls = (call,)
 
 
 class ModelUnavailable(ModelError):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import (
-    Budget,
     Call,
     Card,
     Citation,
@@ -102,7 +101,9 @@ class Extraction:
 
 
 class Extractor(Protocol):
-    async def extract(self, session: Session, budget: Budget) -> Extraction: ...
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Planned:
 
 class Planner(Protocol):
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
+        """`limit` as above."""
         ...
 
 
@@ -173,6 +174,15 @@ class Digested:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is, at a glance: asked at every question, so it must cost next to nothing."""
+
+    last_at: datetime | None  # the time of the latest session
+    cards: int
+    tokens: int  # of all turns: what the full history would cost in a prompt
+
+
+@dataclass(frozen=True, slots=True)
 class CardFilter:
     subject: str | None = None
     kind: str | None = None
@@ -216,9 +226,7 @@ class Store(Protocol):
         """In order of time."""
         ...
 
-    async def last_at(self) -> datetime | None:
-        """The time of the latest session."""
-        ...
+    async def extent(self) -> Extent: ...
 
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
@@ -247,9 +255,18 @@ class Store(Protocol):
         """Removes the whole space."""
         ...
 
-    async def spend(self, day: date, tokens: int) -> None: ...
+    async def reserve(self, day: date, tokens: int, limit: int) -> bool:
+        """Sets `tokens` aside if spent, reserved and these stay within `limit`. Atomic, so that
+        several processes together never pass it."""
+        ...
 
-    async def spent(self, day: date) -> int: ...
+    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
+        """Enters what was really spent, and gives back the reservation it was made under."""
+        ...
+
+    async def spent(self, day: date) -> int:
+        """Spent and reserved on that day."""
+        ...
 
     async def stats(self) -> Stats: ...
 

@@ -1,0 +1,56 @@
+# make demo   the main job in about a minute: remember a history, ask three questions
+# make test   everything that has to hold
+# make check  style and types
+# make bench  speed and scale, beside the limits of this machine
+# make lock   pin the dependencies anew
+#
+# Everything is set up in .venv by itself; no key, no server.
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+# The newest Python on the PATH that really runs and is 3.11 or later.
+PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench lock clean
+
+demo: $(VENV)/.core
+	@$(BIN)/justmem demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+$(VENV)/.python:
+	@test -n "$(PYTHON)" || { echo "JustMem needs Python 3.11 or later on the PATH."; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: requirements/core.txt pyproject.toml | $(VENV)/.python
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/core.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.core
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	@touch $@
+
+# No file that this writes names an index: the machine's own settings decide where packages
+# come from.
+lock: $(VENV)/.python
+	$(PIP) install uv
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 $(UPGRADE) pyproject.toml requirements/build.in -o requirements/core.txt
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-annotate \
+	  --python-version 3.11 $(UPGRADE) pyproject.toml requirements/build.in --group dev \
+	  -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,136 @@
+"""Evidence -> Reply, with one call of a language model that sees nothing but the evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from justmem import tokens
+from justmem.answering.citing import cite, quote
+from justmem.answering.reading import arranged, evidence_text
+from justmem.domain import Candidate, Citation, Evidence, Session, Source
+from justmem.errors import BudgetExceeded
+from justmem.salvage import parse
+from justmem.ports import LanguageModel, Prompt, Reply
+from justmem.prompts import fence, load
+from justmem.words import content, overlap
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string"},
+        "used": {"type": "array", "items": {"type": "string"}},
+        "sufficient": {"type": "boolean"},
+    },
+    "required": ["answer", "used", "sufficient"],
+    "additionalProperties": False,
+}
+NOT_IN_MEMORY = "That is not in memory."
+
+_LEAST_REPLY = 60
+_BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instruction of their own
+_REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
+
+
+class ModelAnswerer:
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        evidence, notes = fitted(evidence, limit)
+        prompt = tokens.fit(answering_prompt(evidence), limit, least=_LEAST_REPLY)
+        completion = await self.model.complete(prompt)
+        text, used, sufficient = _read(completion.text)
+        if completion.truncated:
+            notes.append("the answer was cut off by its token limit")
+        if not sufficient or not text:
+            return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
+        cards, sources = _referred(used, evidence, notes)
+        if not cards and not sources:
+            cards = _supporting(text, evidence)
+            notes.append("the model named no evidence: cited by the words they share")
+        citations = [c for card in cards for c in cite(card.card, sessions[card.card.session_id])]
+        citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
+        return Reply(text, True, _distinct(citations), [completion.call], notes)
+
+
+def answering_prompt(evidence: Evidence) -> Prompt:
+    plan = evidence.plan
+    task = load(f"operations/{plan.mode if plan.mode in _BY_MODE else plan.operation}")
+    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}\n" + fence(
+        "question", evidence.question
+    )
+    # A quotation can be as long as the source it comes from.
+    reply = 300 + sum(source.tokens for source in evidence.sources)
+    system = f"{load('answer')}\n\n{task}"
+    return Prompt("answer", system, f"{evidence_text(evidence)}\n{asked}", SCHEMA, reply)
+
+
+def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
+    """Evidence cut until the call fits its limit: the last source goes first, then the
+    lowest-ranked card."""
+    notes: list[str] = []
+    if limit is None:
+        return evidence, notes
+    cut = evidence
+    while tokens.prompt_tokens(answering_prompt(cut)) + _LEAST_REPLY > limit:
+        if cut.sources:
+            cut = cut.model_copy(update={"sources": cut.sources[:-1]})
+        elif len(cut.chosen) > 1:
+            cut = cut.model_copy(update={"chosen": cut.chosen[:-1]})
+        else:
+            raise BudgetExceeded(
+                f"The answer call was not made: not even one card fits the {max(limit, 0)} "
+                "tokens that are left. Raise Budget.ask_tokens."
+            )
+    if cut is not evidence:
+        notes.append(
+            f"cut to fit the limit: {len(cut.chosen)} of {len(evidence.chosen)} cards and "
+            f"{len(cut.sources)} of {len(evidence.sources)} sources were read"
+        )
+    return cut, notes
+
+
+def _read(text: str) -> tuple[str, list[str], bool]:
+    value, _ = parse(text)
+    if not isinstance(value, Mapping) or not isinstance(value.get("answer"), str | int | float):
+        # A server without JSON output answers in prose: its words are the answer.
+        return text.strip(), [], True
+    used = value.get("used")
+    names = [str(item) for item in used] if isinstance(used, list) else []
+    return str(value["answer"]).strip(), names, value.get("sufficient") is not False
+
+
+def _referred(
+    used: Sequence[str], evidence: Evidence, notes: list[str]
+) -> tuple[list[Candidate], list[tuple[Source, int]]]:
+    """The cards and source turns behind the numbers that the model named. It cannot cite what it
+    was not shown."""
+    shown = {str(n): candidate for n, candidate in enumerate(arranged(evidence), 1)}
+    turns = {
+        f"s{n}.{number}": (source, number)
+        for n, source in enumerate(evidence.sources, 1)
+        for number, _ in source.turns
+    }
+    names = [match[0] for name in used if (match := _REFERENCE.search(name.lower()))]
+    known = [name for name in dict.fromkeys(names) if name in shown or name in turns]
+    if unknown := len(set(used)) - len(known):
+        notes.append(f"{unknown} citations named no evidence that was shown: dropped")
+    return (
+        [shown[name] for name in known if name in shown],
+        [turns[name] for name in known if name in turns],
+    )
+
+
+def _supporting(text: str, evidence: Evidence) -> list[Candidate]:
+    said = content(text)
+    scored = [(overlap(content(c.card.text), said), c) for c in evidence.chosen]
+    return [candidate for score, candidate in scored if score >= 0.4][:3]
+
+
+def _distinct(citations: Sequence[Citation]) -> tuple[Citation, ...]:
+    places = {(c.session_id, c.turn, c.start, c.end): c for c in reversed(citations)}
+    return tuple(reversed(places.values()))

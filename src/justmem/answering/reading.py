@@ -1,0 +1,47 @@
+"""Evidence as an answer model reads it: terse lines, each with the number it is cited by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from justmem.domain import Candidate, Card, Evidence, Source
+from justmem.prompts import fence, one_line
+
+_IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
+
+
+def arranged(evidence: Evidence) -> tuple[Candidate, ...]:
+    """By rank for lookup and comparison; in order of time where time carries the answer."""
+    if evidence.plan.operation not in _IN_TIME_ORDER:
+        return evidence.chosen
+    return tuple(sorted(evidence.chosen, key=lambda c: _happened(c.card)))
+
+
+def _happened(card: Card) -> tuple[str, str]:
+    start = card.event_date.start
+    return (start.isoformat() if start else f"{card.said_at:%Y-%m-%d}", card.said_at.isoformat())
+
+
+def card_line(number: int, card: Card) -> str:
+    said = f"{card.said_at:%Y-%m-%d}"
+    notes = [] if card.event_date.precision == "unknown" else [str(card.event_date)]
+    if card.status != "stable":
+        notes.append(card.status)
+    if said not in notes:
+        notes.append(f"said {said}")
+    return f"{number} {one_line(card.text)} [{', '.join(notes)}]"
+
+
+def source_lines(number: int, source: Source) -> Iterator[str]:
+    for turn_number, turn in source.turns:
+        # Line breaks are kept: in a list or a piece of code they are part of what was said.
+        yield f"s{number}.{turn_number} {one_line(turn.speaker)}: {turn.text.strip()}"
+
+
+def evidence_text(evidence: Evidence) -> str:
+    lines = [card_line(n, c.card) for n, c in enumerate(arranged(evidence), 1)]
+    parts = [fence("memory", "\n".join(lines) or "(nothing)")]
+    for number, source in enumerate(evidence.sources, 1):
+        said = "\n".join(source_lines(number, source))
+        parts.append(f"Conversation of {source.at:%A %Y-%m-%d}:\n{fence('source', said)}")
+    return "\n".join(parts)

@@ -1,0 +1,85 @@
+"""ask, recall."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from justmem.cli import drawing
+from justmem.cli.run import Exit, moment, now, run_of
+from justmem.cli.terminal import out, print_json
+from justmem.domain import Answer, Evidence, dump
+from justmem.memory import AsyncMemory
+
+Question = Annotated[str, typer.Argument(help="A question, or a remark about to be answered.")]
+At = Annotated[
+    str | None,
+    typer.Option(help="When it is asked: 2024-05-20T14:30. Default: this machine's present time."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def ask(context: typer.Context, question: Question, at: At = None, json: Json = False) -> None:
+    """Answer from memory, with citations and a receipt.
+
+    Exits with 1 when memory does not hold the answer. Without --at the question is asked at this
+    machine's present time.
+    """
+    when = moment(at) or now()
+
+    async def work(memory: AsyncMemory) -> Answer:
+        return await memory.ask(question, at=when)
+
+    answer = run_of(context).memory(work)
+    if json:
+        print_json(answer_json(answer))
+    else:
+        out().print(drawing.answer(answer))
+    if not answer.sufficient:
+        raise typer.Exit(Exit.NOTHING)
+
+
+def recall(context: typer.Context, question: Question, at: At = None, json: Json = False) -> None:
+    """Show what memory holds that bears on a question, without answering it.
+
+    Exits with 1 when there is nothing. Without --at the question is asked at this machine's
+    present time.
+    """
+    when = moment(at) or now()
+
+    async def work(memory: AsyncMemory) -> Evidence:
+        return await memory.recall(question, at=when)
+
+    evidence = run_of(context).memory(work)
+    if json:
+        print_json(evidence_json(evidence))
+    else:
+        out().print(drawing.evidence(evidence))
+    if not evidence.chosen and not evidence.sources:
+        raise typer.Exit(Exit.NOTHING)
+
+
+def evidence_json(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "question": evidence.question,
+        "at": evidence.at.isoformat(),
+        "access": evidence.access.value,
+        "plan": dump(evidence.plan),
+        "cards": [
+            {**dump(chosen.card), "score": chosen.score, "scores": dict(chosen.scores)}
+            for chosen in evidence.chosen
+        ],
+        "sources": [dump(source) for source in evidence.sources],
+        "receipt": drawing.receipt_json(evidence.receipt),
+    }
+
+
+def answer_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "answer": answer.text,
+        "sufficient": answer.sufficient,
+        "citations": [dump(citation) for citation in answer.citations],
+        **evidence_json(answer.evidence),
+        "receipt": drawing.receipt_json(answer.receipt),
+    }

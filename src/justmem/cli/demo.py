@@ -1,0 +1,87 @@
+"""demo: a year remembered and asked about, without a key."""
+
+from __future__ import annotations
+
+import asyncio
+import json as _json
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from justmem.cli import drawing
+from justmem.cli.asking import Json, answer_json
+from justmem.cli.run import Run, run_of
+from justmem.cli.terminal import fetching, out, print_json, say
+from justmem.config import Settings, parts
+from justmem.domain import Answer, Remembered
+from justmem.memory import AsyncMemory
+
+SPACE = "demo"
+
+
+def demo(
+    context: typer.Context,
+    keep: Annotated[
+        bool, typer.Option("--keep", help=f"Keep it as the space {SPACE!r}, to go on asking.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Remember a small history with local models and rules, and ask three questions.
+
+    Needs no key. The first run fetches the weights of two small models.
+    """
+    run = run_of(context)
+    if keep:
+        _demo(run, run.settings().folder, keep, json)
+        return
+    with tempfile.TemporaryDirectory(prefix="justmem-demo-") as folder:
+        _demo(run, Path(folder), keep, json)
+
+
+def _demo(run: Run, folder: Path, keep: bool, json: bool) -> None:
+    own = {"folder": folder, "space": SPACE, "profile": "default", "model": "rules"}
+    settings = run.settings(**own)
+    history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
+    answers = asyncio.run(_asked(settings, history, None if json else out()))
+    if json:
+        print_json([answer_json(answer) for answer in answers])
+        return
+    if keep:
+        say(f'Kept. Go on asking: justmem --space {SPACE} ask "Who is Senhor Rocha?"')
+    else:
+        say("To go on asking, run: justmem demo --keep")
+
+
+async def _asked(
+    settings: Settings, history: dict[str, Any], console: Console | None
+) -> list[Answer]:
+    answers = []
+    async with AsyncMemory(**await parts(settings, report=fetching())) as memory:
+        done = await memory.remember_many(history["sessions"])
+        if console:
+            console.print(_opening(done, history))
+        for asked in history["questions"]:
+            answers.append(await memory.ask(asked["question"], at=asked["at"]))
+            if console:
+                title = Text(f"“{asked['question']}”", "bold")
+                console.print(Rule(title, align="left", style="dim"), drawing.answer(answers[-1]))
+                console.print()
+    return answers
+
+
+def _opening(done: list[Remembered], history: dict[str, Any]) -> Text:
+    turns = sum(len(session["turns"]) for session in history["sessions"])
+    cards = sum(len(each.cards) for each in done)
+    return Text.assemble(
+        "Remembered ",
+        (f"{len(done)} sessions, {turns} turns", "bold"),
+        " of a year with Lena: ",
+        (f"{cards} cards", "bold"),
+        ", by rules and local models, no key.\n",
+    )

@@ -1,0 +1,195 @@
+"""doctor: what is set, what is missing, and the fix, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution, metadata
+from typing import Annotated, Any, Literal, NamedTuple
+
+import typer
+from rich.text import Text
+
+from justmem import specs
+from justmem.cli.asking import Json
+from justmem.cli.run import Exit, run_of
+from justmem.cli.terminal import out, plain, print_json
+from justmem.cli.weights import configured, present
+from justmem.config import Settings
+from justmem.errors import JustMemError, StoreError
+from justmem.ports import Prompt
+
+State = Literal["ok", "note", "wrong"]
+_MARKS: dict[State, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("·", "yellow"),
+    "wrong": ("✗", "red"),
+}
+_STAGES = ("extractor", "planner", "answerer")
+_PING = Prompt(
+    stage="plan",
+    system='Reply with the JSON object {"ok": true}.',
+    user="ping",
+    schema={
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    },
+    max_tokens=20,
+)
+
+
+class Check(NamedTuple):
+    state: State
+    what: str
+    fix: str = ""
+
+
+def doctor(
+    context: typer.Context,
+    online: Annotated[
+        bool, typer.Option("--online/--offline", help="Send the model a tiny request.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Check what is set, what is missing, and how to mend it.
+
+    Exits with 2 when something is wrong. With a language model set, one tiny request is sent.
+    """
+    settings = run_of(context).settings()
+    checks = list(_checks(settings, online and not settings.offline))
+    if json:
+        print_json([check._asdict() for check in checks])
+    else:
+        console = out()
+        for check in checks:
+            mark, style = _MARKS[check.state]
+            line = Text.assemble((f"{mark} ", style), plain(check.what, one_line=True))
+            if check.fix:
+                line.append(f"\n  → {plain(check.fix, one_line=True)}", style)
+            console.print(line, soft_wrap=True)
+    if any(check.state == "wrong" for check in checks):
+        raise typer.Exit(Exit.INPUT)
+
+
+def _checks(settings: Settings, online: bool) -> Iterator[Check]:
+    file = f"settings from {settings.file}" if settings.file else "no justmem.toml: the defaults"
+    yield Check("ok", f"{file}; profile {settings.profile}")
+    yield _folder(settings)
+    yield _store(settings)
+    for name in configured(settings):
+        yield _weights(name, settings)
+    yield from _keys(settings)
+    yield from _models(settings, online)
+    yield from _extras()
+
+
+def _folder(settings: Settings) -> Check:
+    folder = settings.folder
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not nearest.is_dir():
+        return Check("wrong", f"{nearest} is a file", "set JUSTMEM_HOME to a folder")
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            return Check("ok", f"spaces are kept in {folder}")
+    except OSError as error:
+        fix = "make it writable, or set JUSTMEM_HOME to a folder that is"
+        return Check("wrong", f"{nearest} cannot be written: {error.strerror}", fix)
+
+
+def _store(settings: Settings) -> Check:
+    from justmem.stores.sqlite import open_store, spaces
+
+    async def look() -> str:
+        store = await open_store(settings.folder, settings.space, create=False)
+        try:
+            held = await store.stats()
+        finally:
+            await store.close()
+        return f"{held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
+
+    try:
+        if settings.space not in spaces(settings.folder):
+            return Check("ok", f"the space {settings.space!r} is still empty")
+        return Check("ok", f"the space {settings.space!r} opens: {asyncio.run(look())}")
+    except StoreError as error:
+        return Check("wrong", f"the space {settings.space!r} does not open", str(error))
+
+
+def _weights(name: str, settings: Settings) -> Check:
+    if present(name, settings):
+        return Check("ok", f"weights of {name} are here")
+    if settings.offline:
+        fix = f"copy them into {settings.models_folder}, or turn offline off"
+        return Check("wrong", f"weights of {name} are missing", fix)
+    return Check("note", f"weights of {name} are fetched when first used", "justmem models pull")
+
+
+def _keys(settings: Settings) -> Iterator[Check]:
+    named = [settings.stage(stage) for stage in _STAGES] + [settings.embedder, settings.reranker]
+    for spec in dict.fromkeys(filter(_is_name, named)):
+        if not spec.startswith(("openai:", "rerank:")):
+            continue
+        field = "api_key" if spec.startswith("openai:") else "rerank_key"
+        variable = getattr(settings, f"{field}_env")
+        if getattr(settings, field) is not None:
+            yield Check("ok", f"a key for {spec} is set")
+        elif "@http" in spec:
+            yield Check("note", f"no key for {spec}", f"if its server wants one, set {variable}")
+        else:
+            yield Check("wrong", f"no key for {spec}", f"set the environment variable {variable}")
+
+
+def _is_name(spec: Any) -> bool:
+    return isinstance(spec, str)
+
+
+def _models(settings: Settings, online: bool) -> Iterator[Check]:
+    for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
+        if value == "rules":
+            fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
+            yield Check("note", "no language model is set: rules extract, plan and answer", fix)
+        elif not _is_name(value) or not value.startswith("openai:"):
+            yield Check("ok", f"the model {value} is set")
+        elif not online:
+            yield Check("note", f"the model {value} is set, not tried", "justmem doctor --online")
+        else:
+            yield _reached(value, settings)
+
+
+def _reached(value: str, settings: Settings) -> Check:
+    async def ping() -> None:
+        model = specs.build_model(value, settings)
+        if model is not None:
+            await model.complete(_PING)
+
+    try:
+        asyncio.run(ping())
+    except JustMemError as error:
+        return Check("wrong", f"the model {value} does not answer", str(error))
+    return Check("ok", f"the model {value} answers")
+
+
+def _extras() -> Iterator[Check]:
+    """The optional parts of the package, as its own metadata lists them."""
+    about = metadata("justmem")
+    needs = about.get_all("Requires-Dist") or []
+    for extra in about.get_all("Provides-Extra") or []:
+        of_extra = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""")
+        names = [re.split(r"[^\w.-]", need)[0] for need in needs if of_extra.search(need)]
+        if missing := [name for name in names if not _installed(name)]:
+            what = f"the extra {extra!r} is not installed ({', '.join(missing)})"
+            yield Check("note", what, f"if you need it: pip install 'justmem[{extra}]'")
+        else:
+            yield Check("ok", f"the extra {extra!r} is installed")
+
+
+def _installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,275 @@
+"""How things look to people. Every remembered word goes through `plain`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from justmem.cli.terminal import plain, words
+from justmem.domain import (
+    Answer,
+    Card,
+    Citation,
+    Evidence,
+    Plan,
+    Receipt,
+    Remembered,
+    Session,
+    SessionRecord,
+    SessionState,
+    Source,
+    Stats,
+    Turn,
+    dump,
+)
+
+_QUOTE = "bold black on yellow"
+_ACCESS = {"LOOKUP": "cyan", "COMPOSE": "magenta", "REPLAY": "green"}
+_STATE = {"stored": "green", "empty": "dim", "pending": "yellow", "failed": "red"}
+_LONGEST_QUOTE = 300
+
+
+def table(*columns: str, **styles: str) -> Table:
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False, header_style="bold")
+    for column in columns:
+        right = column in ("turns", "cards", "tokens", "apart")
+        made.add_column(
+            column,
+            justify="right" if right else "left",
+            style=styles.get(column, ""),
+            no_wrap=column in ("id", "when", "kind", "state", "turns", "cards", "tokens", "apart"),
+            overflow="fold",
+        )
+    return made
+
+
+# ---------------------------------------------------------------- answers
+
+
+def answer(value: Answer) -> Group:
+    parts: list[RenderableType] = [
+        access(value.evidence),
+        Text(),
+        words(value.text, "bold" if value.sufficient else "bold yellow"),
+        Text(),
+    ]
+    for number, citation in enumerate(value.citations, 1):
+        parts.append(quotation(number, citation))
+    if value.citations:
+        parts.append(Text())
+    parts.append(receipt(value.receipt))
+    return Group(*parts)
+
+
+def access(value: Evidence) -> Text:
+    """The plan in one line."""
+    name = value.access.value
+    return Text.assemble((f" {name} ", f"reverse {_ACCESS[name]}"), " ", (_plan(value.plan), "dim"))
+
+
+def _plan(plan: Plan) -> str:
+    parts: list[str] = [plan.operation, plan.mode]
+    if plan.entities:
+        parts.append("about " + ", ".join(plan.entities))
+    if plan.period.start is not None:
+        parts.append(f"in {plan.period}")
+    if plan.rewrites:
+        parts.append("also asks: " + " | ".join(plan.rewrites))
+    return plain(" · ".join(parts), one_line=True)
+
+
+def quotation(number: int, citation: Citation) -> RenderableType:
+    """Where it was said, and the exact words."""
+    quote = plain(citation.quote, one_line=True)
+    if len(quote) > _LONGEST_QUOTE:
+        quote = quote[:_LONGEST_QUOTE] + "…"
+    where = f"{citation.said_at:%Y-%m-%d}, session {citation.session_id}, turn {citation.turn}"
+    return Padding(
+        Text.assemble(
+            (f"[{number}] ", "bold cyan"),
+            (plain(citation.speaker, one_line=True), "bold"),
+            (f" {plain(where, one_line=True)}\n", "dim"),
+            (f"“{quote}”", "italic"),
+        ),
+        (0, 0, 0, 2),
+    )
+
+
+def receipt(value: Receipt) -> Text:
+    """Tokens, time by stage, and what the whole history would have cost."""
+    models = sorted({call.model for call in value.calls})
+    spent = f"{value.tokens_in:,} in, {value.tokens_out:,} out"
+    lines = [f"tokens   {spent} ({', '.join(models) or 'no model was called'})"]
+    if value.history_tokens:
+        lines[0] += f"; the whole history is {value.history_tokens:,}"
+    if value.seconds:
+        stages = "  ".join(f"{stage} {_time(spent)}" for stage, spent in value.seconds.items())
+        lines.append(f"time     {stages}")
+    lines += [f"note     {note}" for note in value.notes]
+    return words("\n".join(lines), "dim")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def receipt_json(value: Receipt) -> dict[str, Any]:
+    totals = {"tokens_in": value.tokens_in, "tokens_out": value.tokens_out, "tokens": value.tokens}
+    return {**totals, **dump(value)}
+
+
+def evidence(value: Evidence) -> Group:
+    parts: list[RenderableType] = [access(value)]
+    if value.chosen:
+        parts.append(cards(value.cards))
+    for source in value.sources:
+        parts += [_heading(source.session_id, source.at), *_turns(source), Text()]
+    if not value.chosen and not value.sources:
+        parts += [Text(), Text("Nothing in memory bears on this.", "bold yellow"), Text()]
+    return Group(*parts, receipt(value.receipt))
+
+
+# ---------------------------------------------------------------- cards and their sources
+
+
+def cards(values: Sequence[Card]) -> Table:
+    made = table("id", "when", "kind", "memory", id="cyan", when="dim", kind="dim")
+    for value in values:
+        memory = Text.assemble((plain(value.subject, one_line=True), "bold"), " ")
+        memory.append(plain(value.fact, one_line=True))
+        if value.status != "stable":
+            memory.append(f" ({value.status})", "dim")
+        when = value.event_date.text if value.event_date.start else f"~{value.said_at:%Y-%m-%d}"
+        made.add_row(value.id, plain(when.replace("/", "\n")), value.kind, memory)
+    return made
+
+
+def card(value: Card, source: Source) -> Group:
+    facts = f"{value.kind}, {value.status} · happened {value.event_date}"
+    return Group(
+        Text.assemble((value.id, "cyan"), " ", (plain(value.text, one_line=True), "bold")),
+        words(f"{facts} · said {value.said_at:%Y-%m-%d %H:%M}", "dim"),
+        Text(),
+        _heading(source.session_id, source.at),
+        *_turns(source),
+    )
+
+
+def session(value: Session) -> Group:
+    turns = tuple(enumerate(value.turns, 1))
+    whole = Source(session_id=value.id, at=value.at, turns=turns, whole=True)
+    return Group(_heading(value.id, value.at), *_turns(whole))
+
+
+def _heading(session_id: str, at: Any) -> Rule:
+    title = words(f"session {session_id}, {at:%Y-%m-%d %H:%M}", one_line=True)
+    return Rule(title, align="left", style="dim")
+
+
+def _turns(source: Source) -> list[RenderableType]:
+    shown: list[RenderableType] = []
+    previous = 0
+    for number, turn in source.turns:
+        if previous and number > previous + 1:
+            shown.append(Text("   …", "dim"))
+        cited = [each for each in source.citations if each.turn == number]
+        shown.append(_turn(number, turn, cited))
+        previous = number
+    return shown
+
+
+def _turn(number: int, turn: Turn, cited: Sequence[Citation]) -> Text:
+    text = Text(f"{number:>3} ", "dim")
+    text.append(plain(turn.speaker, one_line=True), "bold" if turn.role == "user" else "")
+    text.append(": ")
+    done = 0
+    # Cut first, cleaned after: the spans count the characters of the raw text.
+    for citation in sorted(cited, key=lambda each: each.start):
+        if citation.start < done:
+            continue
+        text.append(plain(turn.text[done : citation.start]))
+        text.append(plain(turn.text[citation.start : citation.end]), _QUOTE)
+        done = citation.end
+    text.append(plain(turn.text[done:]))
+    return text
+
+
+# ---------------------------------------------------------------- sessions and sums
+
+
+def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:
+    """A row for each session; of many, only those that need a look."""
+    shown = values if len(values) <= 25 else [each for each in values if _needs_a_look(each)]
+    made = table("session", "when", "state", "cards", "apart", "tokens", "note", when="dim")
+    for value in shown:
+        made.add_row(
+            words(value.session_id, "cyan", one_line=True),
+            when.get(value.session_id, ""),
+            Text(value.state.value, _STATE[value.state.value]),
+            str(len(value.cards)) if value.cards else "",
+            str(len(value.quarantined)) if value.quarantined else "",
+            f"{value.receipt.tokens:,}" if value.receipt.tokens else "",
+            words(_note(value), "dim", one_line=True),
+        )
+    states = Counter(value.state.value for value in values)
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    total = (
+        f"{len(values)} sessions: {counted or 'none'}; {sum(len(v.cards) for v in values)} cards; "
+        f"{sum(value.receipt.tokens for value in values):,} tokens"
+    )
+    return Group(*([made] if shown else []), Text(total, "bold"))
+
+
+def _needs_a_look(value: Remembered) -> bool:
+    failed = value.state in (SessionState.FAILED, SessionState.PENDING)
+    return failed or bool(value.quarantined or value.receipt.notes)
+
+
+def _note(value: Remembered) -> str:
+    notes = ["known already"] if value.unchanged else []
+    return "; ".join(filter(None, [*notes, value.reason, *value.receipt.notes]))
+
+
+def sessions(values: Sequence[SessionRecord]) -> Table:
+    made = table("session", "when", "state", "turns", "cards", "apart", "note", when="dim")
+    for value in values:
+        made.add_row(
+            words(value.id, "cyan", one_line=True),
+            f"{value.at:%Y-%m-%d %H:%M}",
+            Text(value.state.value, _STATE[value.state.value]),
+            str(value.turns),
+            str(value.cards),
+            str(value.quarantined or ""),
+            words(value.reason, "dim", one_line=True),
+        )
+    return made
+
+
+def stats(value: Stats) -> Table:
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="dim")
+    made.add_column()
+    states = ", ".join(f"{count} {state}" for state, count in value.sessions.items() if count)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in value.kinds.items() if count)
+    rows = {
+        "space": value.space,
+        "sessions": states or "none",
+        "turns": f"{value.turns:,} ({value.history_tokens:,} tokens)",
+        "cards": f"{value.cards:,} ({value.card_tokens:,} tokens)"
+        + (f": {kinds}" if kinds else ""),
+        "quarantined": f"{value.quarantined:,}",
+        "on disk": f"{value.bytes / 1e6:,.1f} MB",
+        "embedder": value.embedder or "none yet",
+        "spent": f"{value.spent_tokens:,} tokens of language models",
+    }
+    for name, text in rows.items():
+        made.add_row(name, words(text))
+    return made

@@ -1,0 +1,89 @@
+"""One run of the command: its global options, its memory, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from justmem.cli.terminal import fetching
+from justmem.config import Settings, load, parts
+from justmem.errors import InvalidSession, JustMemError, ModelError, NotInMemory, StoreError
+from justmem.memory import AsyncMemory
+from justmem.sessions import as_time
+
+T = TypeVar("T")
+
+
+class Exit(IntEnum):
+    OK = 0
+    NOTHING = 1  # not in memory
+    INPUT = 2  # usage, a file, a setting
+    MODEL = 3
+    STORE = 4
+    PARTLY = 5  # some sessions could not be remembered
+    INTERRUPTED = 130
+
+
+def exit_code(error: JustMemError) -> Exit:
+    if isinstance(error, NotInMemory):
+        return Exit.NOTHING
+    if isinstance(error, ModelError):
+        return Exit.MODEL
+    return Exit.STORE if isinstance(error, StoreError) else Exit.INPUT
+
+
+@dataclass
+class Run:
+    config: Path | None = None
+    overrides: dict[str, Any] = field(default_factory=dict)
+    debug: bool = False
+
+    def settings(self, **overrides: Any) -> Settings:
+        return load(self.config, **{**self.overrides, **overrides})
+
+    def memory(
+        self,
+        work: Callable[[AsyncMemory], Awaitable[T]],
+        *,
+        create: bool = False,
+        **overrides: Any,
+    ) -> T:
+        """Opens the memory, does the work, closes it. Only `create` may make a new space."""
+        settings = self.settings(**overrides)
+
+        async def opened() -> T:
+            made = await parts(settings, create=create, report=fetching())
+            async with AsyncMemory(**made) as memory:
+                return await work(memory)
+
+        return asyncio.run(opened())
+
+
+def run_of(context: typer.Context) -> Run:
+    run = context.find_root().obj
+    assert isinstance(run, Run)
+    return run
+
+
+def moment(text: str | None, option: str = "--at") -> datetime | None:
+    """A time as given on the command line; `now` is the clock on this machine's wall."""
+    if text is None:
+        return None
+    if text.strip().lower() == "now":
+        return now()
+    try:
+        return as_time(text)
+    except InvalidSession as error:
+        raise typer.BadParameter(f"{error} Or write: now.", param_hint=option) from None
+
+
+def now() -> datetime:
+    """The command is the caller, so the clock is its to read."""
+    return datetime.now().replace(microsecond=0)

@@ -1,0 +1,67 @@
+"""What reaches the screen: text made harmless, JSON made pure."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_SEQUENCES = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands: titles, links, clipboard
+    r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours, cursor movement
+)
+# C0 but newline, C1, and the marks that make text run the other way
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: object, *, one_line: bool = False) -> str:
+    """Remembered words as a terminal may have them: it must not obey them."""
+    shown = str(text).replace("\t", " ").replace("\r\n", "\n")
+    shown = _CONTROL.sub("", _SEQUENCES.sub("", shown))
+    shown = shown.encode("utf-8", "replace").decode()
+    return " ".join(shown.split()) if one_line else shown
+
+
+def words(text: object, style: str = "", *, one_line: bool = False) -> Text:
+    """The same, as rich takes it: never read as markup."""
+    return Text(plain(text, one_line=one_line), style=style)
+
+
+def out() -> Console:
+    """For data. Made when used: colour and width belong to the stream of the moment."""
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def err() -> Console:
+    """For everything that is said about the data."""
+    return Console(stderr=True, markup=False, emoji=False, highlight=False)
+
+
+def say(text: object, style: str = "") -> None:
+    err().print(words(text, style), soft_wrap=True)
+
+
+def fetching() -> Callable[[str, int, int], None]:
+    """Tells of weights being fetched: at the start, and at each tenth."""
+    shown: dict[str, int] = {}
+
+    def report(name: str, done: int, total: int) -> None:
+        tenth = 10 * done // total if total else 0
+        if shown.get(name, -1) < tenth:
+            verb = "Fetching" if name not in shown else "        "
+            shown[name] = tenth
+            say(f"{verb} {name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", "dim")
+
+    return report
+
+
+def print_json(value: Any) -> None:
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    text = json.dumps(value, indent=2, ensure_ascii=not encoding.startswith("utf"))
+    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(text + "\n")

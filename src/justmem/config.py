@@ -1,0 +1,288 @@
+"""The only reader of the environment and of justmem.toml -> Settings -> a Memory.
+
+What is passed wins over the environment, the environment over the file, the file over the
+profile, the profile over the defaults. Nothing is switched on by a key that happens to be set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import tomllib
+from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from justmem import specs
+from justmem.domain import Budget, Profile
+from justmem.errors import InvalidSetting
+from justmem.memory import AsyncMemory
+from justmem.sync import Memory
+
+FILE = "justmem.toml"
+ENVIRONMENT = {
+    "JUSTMEM_HOME": "folder",
+    "JUSTMEM_SPACE": "space",
+    "JUSTMEM_MODEL": "model",
+    "JUSTMEM_EMBEDDER": "embedder",
+    "JUSTMEM_RERANKER": "reranker",
+    "JUSTMEM_MODELS": "models_folder",
+}
+CONFIG_VARIABLE = "JUSTMEM_CONFIG"
+
+PAPER = Profile(name="paper", select_by="question", replay="session", rewrites_under_replay=False)
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "paper": {
+        "model": "openai:gpt-4.1-mini",
+        "embedder": "openai:text-embedding-3-small",
+        "reranker": "rerank:qwen3-rerank@"
+        "https://dashscope-intl.aliyuncs.com/compatible-api/v1/reranks",
+    },
+}
+
+
+class Settings(BaseModel):
+    """Everything that can be set. A model, embedder or reranker is a name (see `specs`) or an
+    object with the methods of its port."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    folder: Path  # one file per space lies in here
+    space: str = "default"
+    profile: Literal["default", "paper"] = "default"
+    model: Any = "rules"
+    extractor: Any = None  # None: the same as `model`
+    planner: Any = None
+    answerer: Any = None
+    embedder: Any = "onnx:bge-small-en-v1.5"
+    reranker: Any = "onnx:ms-marco-MiniLM-L-12-v2"
+    dimensions: int | None = Field(None, ge=1)  # of an embedder that does not say itself
+    models_folder: Path  # weights of local models
+    offline: bool = False
+    budget: Budget = Budget()
+    concurrency: int = Field(4, ge=1, le=256)
+    context: int | None = Field(None, ge=1024)  # tokens the model can take
+    timeout: float | None = Field(None, gt=0)  # seconds for one request
+    api_key_env: str = "OPENAI_API_KEY"
+    rerank_key_env: str = "JUSTMEM_RERANK_KEY"
+    api_key: SecretStr | None = None
+    rerank_key: SecretStr | None = None
+    file: Path | None = None  # the justmem.toml these come from
+
+    def stage(self, name: str) -> Any:
+        """What `extractor`, `planner` or `answerer` names, or else `model`."""
+        own = getattr(self, name)
+        return self.model if own is None else own
+
+
+def load(path: str | Path | None = None, **overrides: Any) -> Settings:
+    """`path` is a justmem.toml. Overrides that are None count as not given."""
+    file = _file(path)
+    layers: list[tuple[str, dict[str, Any]]] = [
+        (str(file), _read(file) if file else {}),
+        ("the environment", _environment()),
+        ("the call", {key: value for key, value in overrides.items() if value is not None}),
+    ]
+    given: dict[str, Any] = {}
+    for where, layer in layers:
+        _refuse_unknown(layer, Settings, where)
+        given |= layer
+    profile = given.get("profile", "default")
+    if isinstance(profile, str):
+        given = {**PROFILES.get(profile, {}), **given}
+    return _settings(given, file, layers)
+
+
+def _settings(
+    given: dict[str, Any], file: Path | None, layers: list[tuple[str, dict[str, Any]]]
+) -> Settings:
+    from platformdirs import user_cache_path, user_data_path
+
+    given.setdefault("folder", user_data_path("justmem", appauthor=False))
+    given.setdefault("models_folder", user_cache_path("justmem", appauthor=False) / "models")
+    try:
+        settings = Settings(**{**given, "file": file})
+        for name, part in _SPECS.items():
+            if isinstance(getattr(settings, name), str):
+                specs.parse(getattr(settings, name), part)
+    except ValidationError as error:
+        raise InvalidSetting(_sentence(error, layers)) from None
+    keys = {
+        name: SecretStr(os.environ[variable])
+        for name, variable in (
+            ("api_key", settings.api_key_env),
+            ("rerank_key", settings.rerank_key_env),
+        )
+        if getattr(settings, name) is None and os.environ.get(variable)
+    }
+    return settings.model_copy(update=keys)
+
+
+_SPECS: Mapping[str, specs.Part] = {
+    "model": "model",
+    "extractor": "model",
+    "planner": "model",
+    "answerer": "model",
+    "embedder": "embedder",
+    "reranker": "reranker",
+}
+
+
+def open(
+    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+) -> Memory:
+    """A memory, ready to use: `with justmem.open("ana") as memory: ...`.
+
+    `settings` are the fields of Settings; `report(name, bytes, of_bytes)` is told of weights
+    being fetched."""
+    found = load(space=space, **settings)
+    # In a thread of its own, since the caller may itself be inside an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(lambda: asyncio.run(parts(found, report=report))).result()
+    return Memory(**made)
+
+
+def open_async(
+    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+) -> Opening:
+    """As `open`, for asynchronous code: `async with justmem.open_async("ana") as memory: ...`,
+    or `memory = await justmem.open_async("ana")` and `await memory.close()`."""
+    return Opening(load(space=space, **settings), report)
+
+
+class Opening:
+    """An AsyncMemory about to be opened, by `await` or by `async with`."""
+
+    def __init__(self, settings: Settings, report: specs.Report | None) -> None:
+        self._settings = settings
+        self._report = report
+        self._memory: AsyncMemory | None = None
+
+    async def _open(self) -> AsyncMemory:
+        return AsyncMemory(**await parts(self._settings, report=self._report))
+
+    def __await__(self) -> Generator[Any, None, AsyncMemory]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncMemory:
+        self._memory = await self._open()
+        return self._memory
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._memory is not None:
+            await self._memory.close()
+
+
+async def parts(
+    settings: Settings, *, create: bool = True, report: specs.Report | None = None
+) -> dict[str, Any]:
+    """What a Memory is made of. With `create` off, the space has to be there already."""
+    from justmem.stores.sqlite import open_store
+
+    made: dict[str, Any] = {
+        "embedder": specs.build_embedder(settings.embedder, settings, report),
+        "reranker": specs.build_reranker(settings.reranker, settings, report),
+        **_stages(settings),
+        "budget": settings.budget,
+        "profile": PAPER if settings.profile == "paper" else Profile(),
+        "concurrency": settings.concurrency,
+    }
+    # The store last: a setting that cannot be used leaves no file behind.
+    return {"store": await open_store(settings.folder, settings.space, create=create), **made}
+
+
+def _stages(settings: Settings) -> dict[str, Any]:
+    from justmem.answering.model import ModelAnswerer
+    from justmem.answering.rules import RulesAnswerer
+    from justmem.extraction.model import ModelExtractor
+    from justmem.extraction.rules import RulesExtractor
+    from justmem.planning.model import ModelPlanner
+    from justmem.planning.rules import RulesPlanner
+
+    built: dict[str, Any] = {}
+    made: dict[str, Any] = {}
+    for name, method, of_model, of_rules in (
+        ("extractor", "extract", ModelExtractor, RulesExtractor),
+        ("planner", "plan", ModelPlanner, RulesPlanner),
+        ("answerer", "answer", ModelAnswerer, RulesAnswerer),
+    ):
+        stage = specs.build_stage(settings.stage(name), method, settings, built)
+        if stage is None:
+            made[name] = of_rules()
+        else:
+            made[name] = stage if hasattr(stage, method) else of_model(stage)
+    return made
+
+
+# ---------------------------------------------------------------- reading
+
+
+def _file(path: str | Path | None) -> Path | None:
+    from platformdirs import user_config_path
+
+    named = path or os.environ.get(CONFIG_VARIABLE)
+    if named:
+        file = Path(named).expanduser()
+        if not file.is_file():
+            source = "--config" if path else CONFIG_VARIABLE
+            raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
+        return file
+    for folder in (Path(), user_config_path("justmem", appauthor=False)):
+        if (folder / FILE).is_file():
+            return folder / FILE
+    return None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{file} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
+    for key in ("api_key", "rerank_key"):
+        if key in table:
+            raise InvalidSetting(
+                f"{file}: {key} does not belong in a file; put the key into an environment "
+                f"variable and name it with {key}_env."
+            )
+    for key in ("folder", "models_folder"):
+        if isinstance(table.get(key), str):
+            table[key] = file.parent / Path(table[key]).expanduser()
+    return table
+
+
+def _environment() -> dict[str, Any]:
+    found = {key: os.environ[name] for name, key in ENVIRONMENT.items() if os.environ.get(name)}
+    return {
+        key: Path(value).expanduser() if key in ("folder", "models_folder") else value
+        for key, value in found.items()
+    }
+
+
+# ---------------------------------------------------------------- saying what is wrong
+
+
+def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:
+    known = [name for name in model.model_fields if name != "file"]
+    for key, value in given.items():
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+            raise InvalidSetting(f"Unknown setting {key!r} in {where}: {hint}")
+        if key == "budget" and isinstance(value, Mapping):
+            _refuse_unknown(value, Budget, f"the budget of {where}")
+
+
+def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"]]
+    where = next((name for name, layer in reversed(layers) if location[0] in layer), "the defaults")
+    what = first["msg"].removeprefix("Value error, ")
+    given = str(first["input"])[:60]
+    return f"The setting {'.'.join(location)} in {where} cannot be {given!r}: {what}."

@@ -1,0 +1,116 @@
+"""Phrases like "last Friday" and the day they were said -> a dated range with a precision.
+
+Nothing reads the clock: `at` is when the words were said. What cannot be told stays unknown.
+The phrases themselves are in `phrases`, the calendar behind them in `calendars`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from justmem.calendars import span
+from justmem.domain import UNKNOWN_DATE, EventDate
+from justmem.phrases import Said, matches
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A date phrase at `text[start:end]`, and what it means."""
+
+    start: int
+    end: int
+    text: str
+    date: EventDate
+
+
+def resolve(text: str, at: date) -> EventDate:
+    """The meaning of one phrase, said at `at`; unknown if it holds no date."""
+    found = find(text, at)
+    return max(found, key=lambda one: one.end - one.start).date if found else UNKNOWN_DATE
+
+
+def find(text: str, at: date, *, future: bool | None = None) -> list[Found]:
+    """Every date phrase in the text, in order, none inside another. `future` settles which
+    Friday "Friday" is; left out, the words around it settle it."""
+    said = Said(_day(at), direction(text) if future is None else future)
+    hits = [Found(start, end, text[start:end], when) for start, end, when in matches(text, said)]
+    hits.sort(key=lambda one: (one.start - one.end, one.start))
+    kept: list[Found] = []
+    for hit in hits:
+        if all(hit.end <= other.start or other.end <= hit.start for other in kept):
+            kept.append(hit)
+    return sorted(kept, key=lambda one: one.start)
+
+
+def _day(at: date) -> date:
+    return at.date() if isinstance(at, datetime) else at
+
+
+_FUTURE = re.compile(
+    r"\b(?:will|'ll|’ll|won't|gonna|going to|plan(?:s|ning)?(?: to| on)?|next|tomorrow|upcoming"
+    r"|coming up|looking forward|can't wait|hop(?:e|es|ing) to|about to|want to|wanna|need to"
+    r"|scheduled|intend|shall|excited for|getting ready|preparing for)\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:was|were|had|did|didn't|went|got|took|made|saw|met|came|gave|bought|found|won|lost|ran"
+    r"|ate|began|told|left|felt|spent|wrote|drove|flew|ago|yesterday|[a-z]{2,}[^e\W]ed)\b",
+    re.IGNORECASE,
+)
+
+
+def direction(text: str) -> bool | None:
+    """True: it speaks of what is to come; False: of what was; None: it does not say."""
+    if _FUTURE.search(text):
+        return True
+    return False if _PAST.search(text) else None
+
+
+# ---------------------------------------------------------------- the period of a question
+
+_BETWEEN = re.compile(
+    r"\b(?:between|from)\s+(?P<first>[\w ,'/-]{2,25}?)\s+(?:and|to|until|till|through)\s+"
+    r"(?P<last>[\w ,'/-]{2,25})",
+    re.IGNORECASE,
+)
+_LONG_AGO = date(1900, 1, 1)
+
+
+def period(question: str, at: date) -> EventDate:
+    """The time a question is about: "in May 2023", "before June", "between March and May"."""
+    asked = _day(at)
+    backward = direction(question) is not True
+    match = _BETWEEN.search(question)
+    if match:
+        first, last = (_bound(match[part], asked) for part in ("first", "last"))
+        if first.start and last.end:
+            if first.start > last.end:  # asked in April, "March to May" is last year's
+                first = _bound(match["first"], last.end)
+            if first.start and first.start <= last.end:
+                return span(first.start, last.end)
+    found = find(question, asked, future=not backward)
+    if not found:
+        return UNKNOWN_DATE
+    one = found[0]
+    start, end = one.date.start, one.date.end
+    words = f"{question[max(0, one.start - 9) : one.start]}{one.text}".lower()
+    if start is None or end is None:
+        return UNKNOWN_DATE
+    if re.search(r"\b(?:before|until|till|prior to|by)\b", words):
+        return span(_LONG_AGO, start - timedelta(days=1))
+    if re.search(r"\bsince\b", words):
+        return span(start, max(asked, end))
+    if re.search(r"\bafter\b", words):
+        return span(end + timedelta(days=1), max(asked, end + timedelta(days=1)))
+    return one.date
+
+
+def _bound(text: str, asked: date) -> EventDate:
+    """One end of "between March and May", where a bare month is a date."""
+    for phrase in (text, f"in {text}"):
+        found = find(phrase, asked, future=False)
+        if found and found[0].start == 0:
+            return found[0].date
+    return UNKNOWN_DATE

@@ -1,0 +1,1 @@
+"""A year with Lena: the history that `justmem demo` remembers and asks about."""

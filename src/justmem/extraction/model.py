@@ -1,0 +1,140 @@
+"""Session -> cards, with one call of a language model."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from justmem import tokens
+from justmem.domain import Call, Session, Turn
+from justmem.errors import JustMemError, ModelNonsense
+from justmem.extraction.drafts import Draft, check, read_draft
+from justmem.salvage import parse
+from justmem.ports import Completion, Extraction, LanguageModel, Prompt
+from justmem.prompts import fence, load, one_line
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"cards": {"type": "array", "items": {"type": "string"}}},
+    "required": ["cards"],
+    "additionalProperties": False,
+}
+
+# More than this at once and models begin to skip; a session that long is read in pieces.
+_PIECE_TOKENS = 12_000
+_LEAST_REPLY = 200
+
+Numbered = tuple[int, Turn]
+
+
+class ModelExtractor:
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+        calls: list[Call] = []
+        notes: list[str] = []
+        drafts: list[Draft] = []
+        pieces = deque(split(session.user_side, self._room()))
+        if len(pieces) > 1:
+            notes.append(f"the session is long: read in {len(pieces)} pieces")
+        while pieces:
+            piece = pieces.popleft()
+            left = None if limit is None else limit - sum(c.tokens_in + c.tokens_out for c in calls)
+            try:
+                prompt = tokens.fit(extraction_prompt(session, piece), left, least=_LEAST_REPLY)
+                completion = await self.model.complete(prompt)
+                calls.append(completion.call)
+                found = _read(completion, notes)
+            except JustMemError as error:
+                error.calls = (*calls, *(c for c in error.calls if c not in calls))
+                raise
+            drafts += found
+            if completion.truncated:
+                rest = _unread(piece, found)
+                onward = f"went on from turn {rest[0][0]}" if rest else "its end may be missing"
+                notes.append(f"the reply was cut off: {onward}")
+                pieces.extendleft([rest] if rest else [])
+        checked = check(drafts, session)
+        return Extraction(checked.cards, checked.quarantined, calls, [*notes, *checked.notes])
+
+    def _room(self) -> int:
+        fixed = tokens.count(load("extract")) + 200
+        # A reply can be about as long as what it is about.
+        return max(200, min(_PIECE_TOKENS, (self.model.context - fixed) // 2))
+
+
+def extraction_prompt(session: Session, piece: Sequence[Numbered]) -> Prompt:
+    said = "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in piece)
+    user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n{fence('session', said)}"
+    # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
+    # that: a reply that is cut off costs a second call.
+    reply = 400 + round(1.5 * tokens.count(said))
+    return Prompt("extract", load("extract"), user, SCHEMA, min(reply, 16_000))
+
+
+def _read(completion: Completion, notes: list[str]) -> list[Draft]:
+    value, whole = parse(completion.text)
+    items = _items(value)
+    drafts = [draft for item in items or () if (draft := read_draft(item))]
+    if items is None or (not whole and not drafts):
+        raise ModelNonsense(
+            "The model's reply holds no cards: it is not the JSON that was asked for. "
+            "The session is kept; `retry` takes it up again, perhaps with another model."
+        )
+    if dropped := len(items) - len(drafts):
+        notes.append(f"{dropped} items of the reply were no cards and were dropped")
+    if not whole:
+        notes.append(f"the reply was damaged JSON: {len(drafts)} cards salvaged")
+    return drafts
+
+
+def _items(value: Any) -> list[Any] | None:
+    """The list of cards, under the name we asked for, another, or wrapped in a session id."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping):
+        for name in ("cards", "memories"):
+            if isinstance(value.get(name), list):
+                return list(value[name])
+        for inner in value.values():
+            if isinstance(inner, Mapping) and (items := _items(inner)) is not None:
+                return items
+    return None
+
+
+def _unread(piece: Sequence[Numbered], drafts: Sequence[Draft]) -> list[Numbered]:
+    """The turns after the last one that the cut-off reply had reached, if it got anywhere."""
+    reached = max((n for draft in drafts for n in draft.turns), default=0)
+    rest = [(n, t) for n, t in piece if n > reached]
+    return rest if len(rest) < len(piece) else []
+
+
+def split(turns: Sequence[Numbered], room: int) -> Iterator[list[Numbered]]:
+    """Pieces of at most `room` tokens, cut between turns; only a turn that is longer than
+    `room` by itself is cut inside."""
+    piece: list[Numbered] = []
+    used = 0
+    for number, part in _parts(turns, room):
+        size = tokens.count(part.text) + 6
+        if piece and used + size > room:
+            yield piece
+            piece, used = [], 0
+        piece.append((number, part))
+        used += size
+    if piece:
+        yield piece
+
+
+def _parts(turns: Sequence[Numbered], room: int) -> Iterator[Numbered]:
+    for number, turn in turns:
+        if not turn.text.strip():
+            continue
+        size = tokens.count(turn.text)
+        if size <= room:
+            yield number, turn
+            continue
+        step = max(1, len(turn.text) * room // (size + room))
+        for start in range(0, len(turn.text), step):
+            yield number, turn.model_copy(update={"text": turn.text[start : start + step]})

@@ -1,0 +1,170 @@
+"""Cards without a model: each statement in the third person, dated and linked to its turns.
+
+Two people talking: both are remembered, and a short answer is kept with its question.
+A user and an assistant: the user is remembered, and what was asked for becomes an
+`interaction` card whose turns are the request and the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from justmem import dates
+from justmem.domain import UNKNOWN_DATE, Budget, Card, EventDate, Session, Status, Turn, card_id
+from justmem.extraction.kinds import kind_of, status_of
+from justmem.extraction.pronouns import Voices, question_about, tell
+from justmem.extraction.requests import Request, pasted, requests
+from justmem.extraction.statements import Cut, Statement, cut
+from justmem.ports import Extraction
+from justmem.words import content
+
+MOST_PER_TURN = 12
+_ANSWER_LEAD = re.compile(r"^\s*(?:yes|yeah|yep|yup|no|nope|nah|sure|not yet)\b", re.IGNORECASE)
+
+
+class RulesExtractor:
+    """Extracts by rules alone: no calls, no clock, the same cards every time."""
+
+    async def extract(self, session: Session, budget: Budget) -> Extraction:
+        return Extraction(cards=extract_by_rules(session))
+
+
+def extract_by_rules(session: Session) -> list[Card]:
+    assisted = any(turn.role == "assistant" for turn in session.turns)
+    drafts = _from_user(session) if assisted else _from_people(session)
+    cards: dict[str, Card] = {}
+    seen: set[tuple[str, ...]] = set()
+    for draft in drafts:
+        key = (draft.subject, *sorted(set(content(draft.fact))))
+        card = draft.card(session)
+        if key not in seen and card.id not in cards:
+            seen.add(key)
+            cards[card.id] = card
+    return list(cards.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    subject: str
+    fact: str
+    turns: tuple[int, ...]
+    said_at: datetime
+    when: EventDate = UNKNOWN_DATE
+    status: Status | None = None
+
+    def card(self, session: Session) -> Card:
+        status = self.status or status_of(self.fact)
+        return Card(
+            id=card_id(session.id, self.subject, self.fact),
+            subject=self.subject,
+            fact=self.fact,
+            event_date=self.when,
+            status=status,
+            kind=kind_of(self.fact, status),
+            session_id=session.id,
+            said_at=self.said_at,
+            turns=self.turns,
+        )
+
+
+# ---------------------------------------------------------------- people among themselves
+
+
+def _from_people(session: Session) -> Iterator[_Draft]:
+    people = list(dict.fromkeys(turn.speaker for _, turn in session.user_side))
+    before: tuple[int, Turn, Cut] | None = None
+    for number, turn in session.user_side:
+        others = [name for name in people if name != turn.speaker]
+        voices = Voices(turn.speaker, others[0] if len(others) == 1 else "")
+        parts = cut(turn.text, people)
+        asked = ""
+        if before and before[1].speaker != turn.speaker and before[2].asks:
+            asked = question_about(before[2].asks, turn.speaker)
+        yield from _turn_cards(number, turn, parts, voices, session.at, asked, before)
+        before = (number, turn, parts)
+
+
+def _turn_cards(
+    number: int,
+    turn: Turn,
+    parts: Cut,
+    voices: Voices,
+    session_at: datetime,
+    asked: str,
+    before: tuple[int, Turn, Cut] | None,
+) -> Iterator[_Draft]:
+    at = turn.at or session_at
+    statements = list(parts.statements[:MOST_PER_TURN])
+    if not statements and asked and _ANSWER_LEAD.match(parts.raw):
+        statements = [Statement(parts.raw.strip(" .!"), leans=True)]
+    photo = _photo(parts.captions)
+    for index, statement in enumerate(statements):
+        told = tell(statement.text, voices)
+        fact, turns = told.fact, (number,)
+        if index == 0 and asked and before:
+            fact, turns = f'{fact} (asked "{asked}")', (before[0], number)
+        if photo and index == len(statements) - 1:
+            fact, photo = f"{fact} (photo: {photo})", ""
+        yield _dated(told.subject, fact, turns, at, statement.text)
+    if photo:
+        yield _Draft(voices.speaker, f"shared a photo of {photo}", (number,), at)
+
+
+def _photo(captions: Sequence[str]) -> str:
+    """ "shared a photo: a photo of a dog" -> "a dog"."""
+    shown = []
+    for caption in captions:
+        text = re.sub(
+            r"^(?:shar\w+ |sent |shows? )?(?:an? )?(?:photo|image|picture|pic)\w*\s*(?::|of|-)\s*",
+            "",
+            caption,
+            flags=re.IGNORECASE,
+        )
+        text = re.sub(r"^an? (?:photo\w*|image|picture|close up) of ", "", text, flags=re.IGNORECASE)
+        shown.append(text.strip())
+    return "; ".join(shown)
+
+
+def _dated(
+    subject: str, fact: str, turns: tuple[int, ...], at: datetime, words: str
+) -> _Draft:
+    """An event without a date of its own stays undated: when it was said is on the card, and
+    saying it happened that day would be a guess."""
+    status = status_of(fact)
+    future = {"completed": False, "planned": True}.get(status)
+    found = dates.find(words, at, future=future)
+    return _Draft(subject, fact, turns, at, found[0].date if found else UNKNOWN_DATE, status)
+
+
+# ---------------------------------------------------------------- a user and an assistant
+
+
+def _from_user(session: Session) -> Iterator[_Draft]:
+    for number, turn in session.user_side:
+        at = turn.at or session.at
+        speaker = "User" if turn.speaker.strip().lower() in ("", "user", "human") else turn.speaker
+        text, paste = pasted(turn.text)
+        parts = cut(text, (turn.speaker,))
+        reply = _reply_to(session, number)
+        turns = (number, reply) if reply else (number,)
+        asked, kept = requests(parts)
+        for statement in kept[:MOST_PER_TURN]:
+            told = tell(statement.text, Voices(speaker))
+            yield _dated(told.subject, told.fact, (number,), at, statement.text)
+        for request in asked:
+            yield _Draft(speaker, request.fact, turns, at, status="completed")
+        if paste:
+            yield _Draft(speaker, f"pasted {paste}", turns, at, status="completed")
+
+
+def _reply_to(session: Session, number: int) -> int | None:
+    following = number + 1
+    if following <= len(session.turns) and session.turn(following).role == "assistant":
+        return following
+    return None
+
+
+__all__ = ["Request", "RulesExtractor", "extract_by_rules"]

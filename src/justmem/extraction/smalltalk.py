@@ -1,0 +1,62 @@
+"""What people say to be kind: greetings, thanks, praise, goodbyes. No memory is made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from justmem.words import content
+
+_INTERJECTION = re.compile(
+    r"^(?:(?:wow|oh|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
+    r"|hey|hi|hello|thanks|thank you|thx|cool|nice|great|awesome|amazing|exactly|absolutely|totally"
+    r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw|by the way|anyway"
+    r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
+    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily"
+    r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like)"
+    r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
+    r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
+    re.IGNORECASE,
+)
+_PLEASANTRY = re.compile(
+    r"^(?:"
+    r"(?:good|great|nice|lovely|so good|so great|awesome) (?:to|hearing|seeing|talking|chatting|catching)\b.*"
+    r"|(?:good|great|nice) (?:morning|afternoon|evening|night|job|work|one|luck|idea|plan|call|point)\b.*"
+    r"|(?:it's|it is|it was|so) (?:so |really |always )?(?:good|great|nice|lovely|awesome|cool|amazing) (?:to (?:see|hear|chat|talk|catch)|seeing|hearing|talking|chatting|catching)\b.*"
+    r"|(?:that|this|it)(?:'s| is| was| sounds| looks| must(?:'ve| have)? be(?:en)?| seems) (?:\w+ly |so |such an? |a |an |really |very |pretty |too |just )*(?:great|awesome|amazing|cool|nice|wonderful|fantastic|lovely|incredible|good|sweet|rad|wild|crazy|inspiring|impressive|exciting|brilliant|beautiful|adorable|cute|fun|funny|tough|rough|hard|sad|terrible|bummer|true|right|perfect|delicious|gorgeous|powerful|touching|interesting|lit|neat|epic|stunning|sick|dope|news|idea|plan|shame)(?: (?:news|idea|plan|to hear|stuff|one|job|work|pic|photo|shot|pics|picture|thing|dude|man|bro|really|so))*"
+    r"|(?:sounds|looks) (?:\w+ly |so |like )*(?:an? )?(?:\w+ ){0,2}(?:great|awesome|amazing|cool|nice|fun|good|interesting|delicious|incredible|fantastic|plan|blast|lovely|wonderful|time|yummy|tasty|gorgeous|perfect|exciting)"
+    r"|(?:i'm|i am|so|really|just|very|super|i was)? ?(?:so |really |very |super )?(?:glad|happy|thrilled|excited|proud|sorry|stoked|pumped) (?:for you|to (?:hear|help|see)|you|that you|about that|it|of you|i could)\b.*"
+    r"|(?:i )?(?:really |truly |totally |so )?appreciate (?:it|that|you|your)\b.*"
+    r"|(?:keep|way to|good luck|best of luck|take care|have (?:a|fun)|enjoy|stay|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know|hope (?:you|to|it|all|everything)|wishing|sending|don't (?:worry|give up|hesitate)|you(?:'ve)? got this|hang in|anytime|my pleasure|you're welcome|welcome|no problem|no worries|can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing)|i'm here|here for you|count me in|sure thing|of course|same here|me too|you too|likewise|congrats|congratulations|happy to|love (?:it|that|this|to hear)|i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)|i bet|i can (?:imagine|see|tell)|thanks?|thank you|what a|so (?:cool|awesome|great|true|sweet|proud|nice)|go for it|i believe in you|bring it on|means a lot|it means a lot|your (?:support|words|kind))\b.*"
+    r"|how(?:'s| is| are| have| has)? (?:it|you|things|everything|life|ya|u|about you)\b.*"
+    r"|what(?:'s| is) (?:up|new|going on|happening)\b.*|(?:what|how) about (?:you|yours)\b.*"
+    r"|you(?:'re| are) (?:\w+ly |so |such an? |a |an |an? )*(?:amazing|awesome|great|welcome|right|doing|making|inspiring|incredible|killing|the best|sweet|strong|rockin\w*|on|spot|gonna|one|wonderful|truly|rocking|talented|not alone)\b.*"
+    r"|(?:hey|hi|hello|yo|sup)\b.{0,25}"
+    r")$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def strip_interjections(sentence: str, people: Collection[str]) -> str:
+    """Without "Wow, ", "Thanks, Maria! " and the like at its head, and names called at its ends."""
+    text = sentence.strip()
+    called = "|".join(re.escape(name) for name in sorted(people, key=len, reverse=True) if name)
+    while True:
+        before = text
+        text = _INTERJECTION.sub("", text)
+        if called:
+            text = re.sub(rf"^(?:{called})\s*[,!.:-]+\s*", "", text)
+            text = re.sub(rf",\s*(?:{called})\s*([.!?]*)$", r"\1", text)
+        if text == before:
+            return text
+
+
+def is_pleasantry(sentence: str) -> bool:
+    """Whether the sentence, stripped, tells nothing worth keeping."""
+    text = sentence.strip().rstrip(".!…:)( ").replace("’", "'")
+    if not content(text) or not re.search(r"\w", text):
+        return True
+    return bool(_PLEASANTRY.match(text)) and len(content(text)) <= _TELLING
+
+
+_TELLING = 6  # a pleasantry with more content words than this says something beside

@@ -1,0 +1,72 @@
+"""A turn cut into statements: what may become one card each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from justmem.extraction.smalltalk import is_pleasantry, strip_interjections
+from justmem.words import sentences
+
+_CAPTION = re.compile(r"\[([^\[\]\n]{3,400})\]")
+_LEANS = re.compile(
+    r"^(?:it|that|this|these|those|they|he|she|them|his|her|their|its|there|both|which|such|one of"
+    r"|some of|each|another|the (?:same|other|first|second|whole))\b",
+    re.IGNORECASE,
+)
+_LEANS_WITHIN = re.compile(
+    r"^(?:\w+ ){0,6}?(?:it|them|that|those|him|her|there)\b[^,]{0,12}$", re.IGNORECASE
+)
+LONGEST = 40  # words: statements are joined up to this length
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Words without small talk; `leans` where they point at something said before."""
+
+    text: str
+    leans: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A turn in parts. `asks` is the last question in it, `lead` what was stripped before an
+    answer ("Yes, "), `captions` the photos it shows."""
+
+    statements: tuple[Statement, ...]
+    questions: tuple[str, ...]
+    captions: tuple[str, ...]
+    raw: str
+
+    @property
+    def asks(self) -> str:
+        return self.questions[-1] if self.questions else ""
+
+
+def cut(text: str, people: Collection[str]) -> Cut:
+    captions = tuple(match[1].strip() for match in _CAPTION.finditer(text))
+    spoken = _CAPTION.sub(" ", text)
+    statements: list[Statement] = []
+    questions: list[str] = []
+    for sentence in sentences(spoken):
+        stripped = strip_interjections(sentence.text, people)
+        if stripped.rstrip(" \"')").endswith("?"):
+            if len(stripped) > 3:
+                questions.append(stripped)
+            continue
+        if is_pleasantry(stripped):
+            continue
+        _place(statements, stripped.rstrip(" .!…"))
+    return Cut(tuple(statements), tuple(questions), captions, spoken.strip())
+
+
+def _place(statements: list[Statement], text: str) -> None:
+    """A sentence that leans on the one before joins it, while there is room."""
+    leans = bool(_LEANS.match(text) or _LEANS_WITHIN.match(text))
+    if statements and leans:
+        last = statements[-1]
+        if len(last.text.split()) + len(text.split()) <= LONGEST:
+            statements[-1] = Statement(f"{last.text}; {text}", last.leans)
+            return
+    statements.append(Statement(text, leans and not statements))

@@ -1,0 +1,314 @@
+"""Remember and ask: the whole product, top to bottom.
+
+remember(session)                     ask(question)
+  keep     the raw turns, first         plan      what evidence does it need?
+  extract  atomic cards                 discover  question and rewrites -> candidates
+  embed    cards and passages           select    the best cards within the budget
+  settle   in one transaction           recover   REPLAY only: the original turns
+                                        answer    from that evidence only
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from justmem import tokens
+from justmem.answering.citing import cite
+from justmem.domain import (
+    Answer,
+    Budget,
+    Card,
+    Evidence,
+    Forgotten,
+    Plan,
+    Profile,
+    Quarantined,
+    Remembered,
+    Session,
+    SessionRecord,
+    Source,
+    Stats,
+)
+from justmem.errors import BudgetExceeded, InputError, InvalidQuestion, InvalidSession
+from justmem.planning.rules import plan_by_rules
+from justmem.ports import (
+    Answerer,
+    CardFilter,
+    Embedder,
+    Extractor,
+    Planned,
+    Planner,
+    Reply,
+    Reranker,
+    Store,
+)
+from justmem.receipts import Ledger, Tally
+from justmem.remembering import Remembering
+from justmem.retrieval import Retrieval
+from justmem.sessions import SessionLike, as_session, as_time
+
+NOT_IN_MEMORY = "That is not in memory."
+
+_LONGEST_QUESTION = 100_000  # characters
+_LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning leaves them
+_NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
+
+OnDone = Callable[[Remembered], None]
+
+
+class AsyncMemory:
+    """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
+
+    `clock` tells which day a token was spent on, and nothing else.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        extractor: Extractor,
+        planner: Planner,
+        answerer: Answerer,
+        reranker: Reranker | None = None,
+        budget: Budget | None = None,
+        profile: Profile | None = None,
+        concurrency: int = 4,
+        clock: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self.budget = budget or Budget()
+        self.profile = profile or Profile()
+        self._store = store
+        self._embedder = embedder
+        self._planner = planner
+        self._answerer = answerer
+        self._ledger = Ledger(store, self.budget.day_tokens, clock)
+        self._remembering = Remembering(
+            store, embedder, extractor, self.budget, self._ledger, concurrency
+        )
+        self._retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile)
+        self._bound = False
+
+    @property
+    def space(self) -> str:
+        return self._store.space
+
+    # ------------------------------------------------------------ remember
+
+    async def remember(
+        self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
+    ) -> Remembered:
+        """Keeps the session's words, then makes its cards. A session that is known word for word
+        costs nothing; a changed one replaces what was remembered of it.
+
+        What a model cannot do now is not lost: the result says `failed` and why, and `retry`
+        takes it up again."""
+        return await self._remember(as_session(session, at=at, id=id))
+
+    async def remember_many(
+        self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
+    ) -> list[Remembered]:
+        """Several at once, as many as `concurrency` allows. Results in the order given."""
+        known = [as_session(session) for session in sessions]
+        texts = {(session.id, session.digest) for session in known}
+        if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
+            raise InvalidSession(
+                f"Different sessions share the id {twice[0]!r}: the later would replace the "
+                "earlier. Give each session an id of its own. Nothing was stored."
+            )
+        return await self._each(known, on_done)
+
+    async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
+        """Takes up every session that is pending or failed."""
+        return await self._each(await self._store.waiting(), on_done)
+
+    async def _each(self, sessions: Iterable[Session], on_done: OnDone | None) -> list[Remembered]:
+        async def one(session: Session) -> Remembered:
+            result = await self._remember(session)
+            if on_done:
+                on_done(result)
+            return result
+
+        tasks = [asyncio.create_task(one(session)) for session in sessions]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:  # after a store error the rest would fail alike: stop, and leave nothing running
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _remember(self, session: Session) -> Remembered:
+        await self._bind()
+        return await self._remembering.remember(session)
+
+    async def _bind(self) -> None:
+        """Vectors of two embedders cannot be compared: the store says so before anything is
+        written or searched."""
+        if not self._bound:
+            await self._store.bind(self._embedder.name, self._embedder.dim)
+            self._bound = True
+
+    # ------------------------------------------------------------ ask
+
+    async def recall(self, question: str, *, at: datetime | str | None = None) -> Evidence:
+        """The evidence that memory holds for a question, or for a remark you are about to reply
+        to, without the answer call.
+
+        `at` is when it is asked: "last week" counts from there, and what was said on later days
+        is left out. Without it, the time of the latest session."""
+        tally = Tally()
+        async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
+            return await self._recall(question, at, tally, limit)
+
+    async def ask(self, question: str, *, at: datetime | str | None = None) -> Answer:
+        """An answer from memory alone, with the exact words it rests on. `at` as for `recall`.
+        A remark that asks nothing gets a reply that bears what is remembered in mind."""
+        tally = Tally()
+        async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
+            evidence = await self._recall(question, at, tally, limit, answer=True)
+            with tally.stage("answer"):
+                reply = await self._reply(evidence, tally.left(limit))
+            tally.calls += reply.calls
+            tally.notes += reply.notes
+        return Answer(
+            text=reply.text,
+            sufficient=reply.sufficient,
+            citations=tuple(reply.citations),
+            evidence=evidence,
+            receipt=tally.receipt(evidence.receipt.history_tokens),
+        )
+
+    async def _recall(
+        self,
+        question: str,
+        at: datetime | str | None,
+        tally: Tally,
+        limit: int | None,
+        *,
+        answer: bool = False,
+    ) -> Evidence:
+        question = checked_question(question)
+        await self._bind()
+        extent = await self._store.extent()
+        when = as_time(at) if at is not None else extent.last_at or _NO_TIME
+        if not extent.cards and not extent.tokens:
+            tally.notes.append("this memory is empty")
+            return Evidence(question=question, at=when, plan=Plan(), receipt=tally.receipt(0))
+        with tally.stage("plan"):
+            left = None if limit is None else limit - (_LEAST_ANSWER if answer else 0)
+            planned = await self._plan(question, when, left)
+        tally.calls += planned.calls
+        tally.notes += planned.notes
+        evidence = await self._retrieval.evidence(question, when, planned.plan, tally)
+        return evidence.model_copy(update={"receipt": tally.receipt(extent.tokens)})
+
+    async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
+        try:
+            return await self._planner.plan(question, at, limit=limit)
+        except BudgetExceeded as error:  # the rules plan for nothing
+            return Planned(plan_by_rules(question, at), error.calls, [f"planned by rules: {error}"])
+
+    async def _reply(self, evidence: Evidence, limit: int | None) -> Reply:
+        if not evidence.chosen and not evidence.sources:
+            return Reply(NOT_IN_MEMORY, False, notes=["nothing was found: no answer call was made"])
+        ids = {card.session_id for card in evidence.cards} | {
+            s.session_id for s in evidence.sources
+        }
+        sessions = {id: await self._store.session(id) for id in ids}
+        return await self._answerer.answer(evidence, sessions, limit=limit)
+
+    # ------------------------------------------------------------ look and forget
+
+    async def cards(
+        self,
+        *,
+        subject: str | None = None,
+        kind: str | None = None,
+        status: str | None = None,
+        session: str | None = None,
+        text: str | None = None,
+        limit: int = 1000,
+        offset: int = 0,
+    ) -> list[Card]:
+        """The cards that match, in order of time."""
+        where = CardFilter(subject, kind, status, session, text, limit, offset)
+        return list(await self._store.cards(where))
+
+    async def source(self, card_id: str) -> Source:
+        """The turns a card rests on, with one turn around them, and its exact words cited."""
+        card = await self._store.card(card_id)
+        session = await self._store.session(card.session_id)
+        first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
+        turns = tuple((n, session.turn(n)) for n in range(first, last + 1))
+        return Source(
+            session_id=session.id,
+            at=session.at,
+            turns=turns,
+            whole=len(turns) == len(session.turns),
+            tokens=sum(tokens.count(turn.text) for _, turn in turns),
+            citations=cite(card, session),
+        )
+
+    async def session(self, session_id: str) -> Session:
+        return await self._store.session(session_id)
+
+    async def sessions(self) -> list[SessionRecord]:
+        return list(await self._store.sessions())
+
+    async def quarantined(self, session_id: str) -> list[Quarantined]:
+        """Cards of a session that no turn supports: never used, kept to be looked at."""
+        return list(await self._store.quarantined(session_id))
+
+    async def stats(self) -> Stats:
+        return await self._store.stats()
+
+    async def forget(
+        self,
+        *,
+        card: str | None = None,
+        session: str | None = None,
+        subject: str | None = None,
+        everything: bool = False,
+    ) -> Forgotten:
+        """Forgets one card, one session, all cards about a subject, or the whole space, on disk
+        too. A card that was forgotten on its own does not come back with its session."""
+        if sum([card is not None, session is not None, subject is not None, everything]) != 1:
+            raise InputError("Say what to forget: one of card=, session=, subject=, everything=.")
+        if everything:
+            return await self._store.erase()
+        if session is not None:
+            return await self._store.forget(sessions=[session])
+        if card is not None:
+            return await self._store.forget(cards=[card])
+        about = await self._store.cards(CardFilter(subject=subject, limit=10**9))
+        return await self._store.forget(cards=[each.id for each in about])
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def checked_question(question: str) -> str:
+    if not isinstance(question, str) or not question.strip():
+        raise InvalidQuestion("The question is empty: ask something, or pass the remark as text.")
+    if len(question) > _LONGEST_QUESTION:
+        raise InvalidQuestion(
+            f"The question has {len(question)} characters, more than {_LONGEST_QUESTION}: "
+            "`remember` long material first, then ask about it."
+        )
+    return question.encode("utf-8", "replace").decode().replace("\0", " ").strip()

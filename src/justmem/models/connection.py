@@ -1,0 +1,68 @@
+"""Addresses of model servers, and one HTTP client per event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
+
+from justmem.errors import InvalidSetting
+
+C = TypeVar("C")
+
+# httpx and httpx2 (which the openai package brings) name their errors alike. These happen
+# before the request has left, so nothing can have been done or billed.
+NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
+
+
+class PerLoop(Generic[C]):
+    """A client's connections belong to the event loop that opened them, but a model object may
+    outlive a loop (`asyncio.run` twice, `Memory` beside `AsyncMemory`)."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, C] = WeakKeyDictionary()
+
+    def get(self) -> C:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._make()
+        return self._clients[loop]
+
+    def pop(self) -> C | None:
+        """Gives up the running loop's client, if there is one."""
+        return self._clients.pop(asyncio.get_running_loop(), None)
+
+
+def checked_url(url: str) -> str:
+    """The URL without a trailing slash; InvalidSetting if it cannot be one."""
+    url = url.strip().rstrip("/")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidSetting(
+            f"{url!r} is not a server's address. It has to look like http://localhost:8000/v1."
+        )
+    return url
+
+
+def shown_url(url: str) -> str:
+    """The URL as it may appear in messages: without user, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def is_loopback(url: str) -> bool:
+    """No proxy can reach this machine's own servers, so none is asked to."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

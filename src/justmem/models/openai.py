@@ -1,0 +1,186 @@
+"""Language models and embedders behind any OpenAI-compatible URL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from justmem import tokens
+from justmem.domain import Call
+from justmem.errors import ModelError, ModelNonsense, ModelRefused
+from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.replies import ChatReply, estimate
+from justmem.models.retry import Retry, Setback, Sleep, too_long
+from justmem.models.wire import Declined, Wire
+from justmem.ports import Completion, Prompt
+
+__all__ = ["OpenAIEmbedder", "OpenAIModel"]
+
+# How the reply's shape is asked for, from the firmest to the loosest.
+Format = Literal["schema", "object", "text"]
+_LOOSER: dict[Format, Format] = {"schema": "object", "object": "text"}
+
+_FORMAT_WORDS = (
+    "response_format",
+    "json_schema",
+    "json_object",
+    "json mode",
+    "structured output",
+    "guided",
+    "grammar",
+    "requested parameters",
+)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one call has cost so far: every request, also those that brought nothing."""
+
+    requests: int = 0
+    lost_in: int = 0  # input that the server may have processed without a reply reaching us
+
+
+class OpenAIModel:
+    """A chat model. Asks for JSON by schema, and settles for JSON mode or plain text where the
+    server has no better; what a server cannot do is remembered for the next call."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        context: int = 128_000,
+        timeout: float = 60.0,
+        attempts: int = 4,
+        temperature: float | None = 0.0,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.name = name
+        self.context = context
+        self._wire = Wire(name, base_url, api_key, timeout)
+        self._retry = Retry(attempts=attempts, sleep=sleep)
+        self._format: Format = "schema"
+        self._temperature = temperature
+        self._limit_by = "max_tokens"
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self.name!r}, base_url={self._wire.server.url!r})"
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        """`sample` makes no difference here: every call is a fresh one."""
+        tally = _Tally()
+        started = time.perf_counter()
+        try:
+            reply, body = await self._retry.run(
+                lambda: self._attempt(prompt, tally), self._wire.server
+            )
+        except ModelError as error:
+            error.calls = (self._call(prompt, tally, started, error=str(error)),)
+            raise
+        tokens_in = reply.tokens_in or estimate(body)
+        tokens_out = reply.tokens_out
+        call = self._call(
+            prompt,
+            tally,
+            started,
+            tokens_in=tokens_in + tally.lost_in,
+            tokens_out=tokens.count(reply.text) if tokens_out is None else tokens_out,
+            cached=reply.cached,
+            estimated=reply.tokens_in is None or tokens_out is None or tally.lost_in > 0,
+        )
+        return self._completion(reply, call)
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+    # ------------------------------------------------------------ one attempt
+
+    async def _attempt(self, prompt: Prompt, tally: _Tally) -> tuple[ChatReply, dict[str, Any]]:
+        """One attempt, repeated at once where the server only wants the request worded
+        otherwise: each repetition gives up something for good, so there are few."""
+        while True:
+            form = self._format
+            body = self._body(prompt, form)
+            tally.requests += 1
+            try:
+                return ChatReply.read(await self._wire.post("chat", body), body), body
+            except Setback as setback:
+                if setback.sent:
+                    tally.lost_in += estimate(body)
+                raise
+            except ModelNonsense:
+                tally.lost_in += estimate(body)
+                raise
+            except Declined as declined:
+                if not self._gives_way(declined, form, body):
+                    raise declined.failure from None
+
+    def _body(self, prompt: Prompt, form: Format) -> dict[str, Any]:
+        system = prompt.system
+        if form != "schema":
+            shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
+            system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{shape}"
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": [
+                {"role": "system", "content": system},
+                {"role": "user", "content": prompt.user},
+            ],
+            self._limit_by: prompt.max_tokens,
+        }
+        if self._temperature is not None:
+            body["temperature"] = self._temperature
+        if form == "schema":
+            shape_of = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape_of}
+        elif form == "object":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+    def _gives_way(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
+        """Whether there is something to change after this refusal; changes it for all calls."""
+        if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.body):
+            return False
+        if form != "text" and declined.names(*_FORMAT_WORDS):
+            if self._format == form:  # another call may have loosened it meanwhile
+                self._format = _LOOSER[form]
+            return True
+        if "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
+            self._limit_by = "max_completion_tokens"
+            return True
+        if "temperature" in body and declined.names("temperature"):
+            self._temperature = None
+            return True
+        return False
+
+    # ------------------------------------------------------------ what came of it
+
+    def _call(self, prompt: Prompt, tally: _Tally, started: float, **known: Any) -> Call:
+        counts = {"tokens_in": tally.lost_in, "tokens_out": 0, "estimated": tally.lost_in > 0}
+        return Call(
+            stage=prompt.stage,
+            model=self.name,
+            attempts=tally.requests,
+            seconds=time.perf_counter() - started,
+            **counts | known,
+        )
+
+    def _completion(self, reply: ChatReply, call: Call) -> Completion:
+        if reply.bare:
+            return Completion(text=reply.bare, call=call, truncated=reply.reason == "length")
+        server = self._wire.server
+        if reply.refusal or reply.reason == "content_filter":
+            said = server.clean(reply.refusal or "its content filter stopped the reply")
+            message = f"{server} declined to answer ({said}). Another model may take this text."
+            raise ModelRefused(message, call.model_copy(update={"error": message}))
+        why = "all of it went into thinking" if reply.reason == "length" else "no text in it"
+        message = (
+            f"{server} sent an empty reply ({why}). Try again, allow a longer reply, "
+            "or use another model."
+        )
+        raise ModelNonsense(message, call.model_copy(update={"error": message}))

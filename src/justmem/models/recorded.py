@@ -1,0 +1,133 @@
+"""A model's replies, recorded once and replayed ever after.
+
+The file is JSON Lines: one line per reply, keyed by a hash of the prompt, the model's name and
+the sample number, so that a run can be repeated by anyone, without a key and at no cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+
+from justmem.domain import Call, dump
+from justmem.errors import InvalidFile, InvalidSetting, ModelUnavailable
+from justmem.ports import Completion, LanguageModel, Prompt
+
+
+class RecordedModel:
+    """Replays from `path`; with an `inner` model, asks it for what is not there yet and records
+    the reply. A replayed call keeps the tokens that it cost when it was recorded and says
+    `attempts=0`: nothing was sent."""
+
+    def __init__(self, path: Path | str, inner: LanguageModel | None = None) -> None:
+        self._path = Path(path)
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._damaged = 0
+        self._replies: dict[str, Completion] = {}
+        self.name, self.context = self._read()
+
+    def __repr__(self) -> str:
+        return f"RecordedModel({str(self._path)!r}, {self.name!r})"
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        key = prompt_key(self.name, prompt, sample)
+        known = self._replies.get(key)
+        if known is not None:
+            call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
+            return Completion(text=known.text, call=call, truncated=known.truncated)
+        if self._inner is None:
+            damaged = f" and {self._damaged} damaged lines" if self._damaged else ""
+            raise ModelUnavailable(
+                f"{self._path} holds {len(self._replies)} replies{damaged}, but none to this "
+                f"{prompt.stage} prompt (sample {sample}). Record it: open the file with the model "
+                "to record as `inner`."
+            )
+        completion = await self._inner.complete(prompt, sample=sample)
+        await asyncio.to_thread(self._record, key, sample, completion)
+        return completion
+
+    # ------------------------------------------------------------ the file
+
+    def _record(self, key: str, sample: int, completion: Completion) -> None:
+        line = {
+            "key": key,
+            "model": self.name,
+            "context": self.context,
+            "sample": sample,
+            "text": completion.text,
+            "truncated": completion.truncated,
+            "call": dump(completion.call),
+        }
+        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        with self._lock:
+            try:
+                _append(self._path, data)
+            except OSError as error:
+                raise InvalidFile(
+                    f"The reply could not be recorded in {self._path} ({error.strerror}). "
+                    "Make room, or record elsewhere."
+                ) from error
+            self._replies[key] = completion
+
+    def _read(self) -> tuple[str, int]:
+        """Loads the replies. The name and context are the inner model's, or the recorded ones."""
+        name, context = (self._inner.name, self._inner.context) if self._inner else ("", 0)
+        try:
+            lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        except OSError as error:
+            raise InvalidFile(f"{self._path} cannot be read ({error.strerror}).") from error
+        for line in filter(bytes.strip, lines):
+            try:
+                entry = json.loads(line)
+                call = Call.model_validate(entry["call"])
+                recorded = entry["model"], entry["context"]
+                self._replies[entry["key"]] = Completion(entry["text"], call, entry["truncated"])
+            except (ValueError, KeyError, TypeError):
+                self._damaged += 1  # a recording was killed here; what it said can be had again
+                continue
+            if self._inner is None:
+                name, context = recorded
+        if self._damaged and not self._replies:
+            raise InvalidFile(f"{self._path} is not a recording of a model's replies.")
+        if not name:
+            raise InvalidSetting(
+                f"{self._path} holds no recorded replies. Record some first: open it with the "
+                "model to record as `inner`."
+            )
+        return name, context
+
+
+def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
+    parts = [
+        model,
+        prompt.stage,
+        prompt.system,
+        prompt.user,
+        json.dumps(prompt.schema, sort_keys=True),
+        prompt.max_tokens,
+        sample,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _append(path: Path, line: bytes) -> None:
+    """One write of a whole line, so that processes may record side by side."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        if os.lseek(file, 0, os.SEEK_END) and _last_byte(file) != b"\n":
+            line = b"\n" + line  # the last recording was killed in the middle of its line
+        os.write(file, line)
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _last_byte(file: int) -> bytes:
+    os.lseek(file, -1, os.SEEK_END)
+    return os.read(file, 1)

@@ -1,0 +1,185 @@
+"""Rerankers behind HTTP, in the three shapes the field has settled on.
+
+cohere      {model, query, documents, top_n} -> {results: [{index, relevance_score}]}
+            (Cohere, Jina, vLLM, Infinity, llama.cpp, ...)
+tei         {query, texts} -> [{index, score}]   (text-embeddings-inference)
+dashscope   {model, input: {query, documents}, parameters} -> {output: {results: [...]}}
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem import tokens
+from justmem.errors import InvalidSetting, ModelNonsense
+from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_loopback, shown_url
+from justmem.models.retry import Retry, Server, Setback, Sleep, error_text
+from justmem.ports import Reranked
+
+if TYPE_CHECKING:
+    import httpx
+
+Style = Literal["auto", "cohere", "tei", "dashscope"]
+
+_DASHSCOPE_PATH = "/api/v1/services/rerank/text-rerank/text-rerank"
+
+
+class HttpReranker:
+    """A reranking model on a server. `url` may be the base or the full path of the service."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        url: str,
+        api_key: str | None = None,
+        style: Style = "auto",
+        batch: int = 100,
+        timeout: float = 60.0,
+        attempts: int = 4,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if style not in ("auto", "cohere", "tei", "dashscope"):
+            raise InvalidSetting(f"{style!r} is not a style: use auto, cohere, tei or dashscope.")
+        self.name = name
+        self._style, self._url = _address(checked_url(url), style)
+        self._server = Server(name, shown_url(self._url), api_key)
+        self._batch = batch
+        self._timeout = timeout
+        self._retry = Retry(attempts=attempts, sleep=sleep)
+        self._clients = PerLoop(self._client)
+
+    def __repr__(self) -> str:
+        return f"HttpReranker({self.name!r}, url={self._server.url!r})"
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
+        scores = np.zeros(len(texts), np.float32)
+        done = used = 0
+        for batch in self._batches(texts):
+            found, spent = await self._retry.run(
+                lambda batch=batch: self._attempt(query, batch),  # type: ignore[misc]
+                self._server,
+            )
+            scores[done : done + len(batch)] = found
+            done += len(batch)
+            used += spent
+        return Reranked(scores=scores, tokens=used)
+
+    async def close(self) -> None:
+        client = self._clients.pop()
+        if client is not None:
+            await client.aclose()
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        at = 0
+        while at < len(texts):
+            # text-embeddings-inference takes 32 unless it was started otherwise.
+            size = min(self._batch, 32) if self._style == "tei" else self._batch
+            # Some servers refuse an empty document.
+            yield [text if text.strip() else "." for text in texts[at : at + size]]
+            at += size
+
+    # ------------------------------------------------------------ one attempt
+
+    async def _attempt(self, query: str, texts: list[str]) -> tuple[NDArray[np.float32], int]:
+        reply = await self._post(self._body(query, texts))
+        status, body = reply.status_code, _json(reply)
+        if self._style == "auto" and status in (400, 422) and "texts" in error_text(body):
+            self._style = "tei"  # it misses the field that only this kind of server has
+            parts = [await self._attempt(query, part) for part in self._batches(texts)]
+            return np.concatenate([part[0] for part in parts]), sum(part[1] for part in parts)
+        if status >= 400:
+            raise self._server.failure(status, reply.headers, body)
+        return self._scores(body, len(texts)), self._spent(body, query, texts)
+
+    def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
+        if self._style == "tei":
+            return {"query": query, "texts": texts, "truncate": True}
+        if self._style == "dashscope":
+            return {
+                "model": self.name,
+                "input": {"query": query, "documents": texts},
+                "parameters": {"top_n": len(texts), "return_documents": False},
+            }
+        return {"model": self.name, "query": query, "documents": texts, "top_n": len(texts)}
+
+    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+        import httpx
+
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._clients.get().post(self._url, json=body)
+        except (TimeoutError, httpx.TimeoutException):
+            raise Setback(f"no reply within {self._timeout:g} s", sent=True) from None
+        except httpx.HTTPError as error:
+            if type(error).__name__ in NOT_SENT:
+                raise Setback(f"no connection: {error}".rstrip(": ")) from None
+            raise Setback("the connection broke before the reply was complete", sent=True) from None
+
+    def _client(self) -> httpx.AsyncClient:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._server.key}"} if self._server.key else {}
+        limits = httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0))
+        direct = is_loopback(self._url)
+        return httpx.AsyncClient(headers=headers, timeout=limits, trust_env=not direct)
+
+    # ------------------------------------------------------------ reading the reply
+
+    def _scores(self, body: Any, expected: int) -> NDArray[np.float32]:
+        try:
+            inner = body.get("output", body) if isinstance(body, dict) else body
+            rows = inner["results"] if isinstance(inner, dict) else inner
+            found = {row["index"]: float(_score(row)) for row in rows}
+            if len(rows) != expected or set(found) != set(range(expected)):
+                raise self._nonsense(f"places {sorted(found)} for {expected} texts")
+            scores = np.array([found[place] for place in range(expected)], np.float32)
+        except (KeyError, TypeError, ValueError):
+            raise self._nonsense("a reply that holds no scores") from None
+        if not np.all(np.isfinite(scores)):
+            raise self._nonsense("scores that are not numbers")
+        return scores
+
+    def _spent(self, body: Any, query: str, texts: list[str]) -> int:
+        """Tokens as the server reports them, else counted: the query is read with each text."""
+        counted = len(texts) * tokens.count(query) + sum(map(tokens.count, texts))
+        if not isinstance(body, dict):
+            return counted
+        usage = body.get("usage") or (body.get("meta") or {}).get("tokens") or {}
+        total = usage.get("total_tokens") or usage.get("input_tokens")
+        return total if isinstance(total, int) and 0 < total < 100 * counted + 1000 else counted
+
+    def _nonsense(self, what: str) -> ModelNonsense:
+        return ModelNonsense(
+            f"{self._server} sent {what}. Check that the URL is a reranker's and, if need be, set "
+            "its style."
+        )
+
+
+def _address(url: str, style: Style) -> tuple[Style, str]:
+    parts = urlsplit(url)
+    path, host = parts.path, parts.hostname or ""
+    if style == "auto" and path.endswith(("/text-rerank", "/api/v1")) and "dashscope" in host:
+        style = "dashscope"
+    if style == "auto" and path.endswith(_DASHSCOPE_PATH):
+        style = "dashscope"
+    if style == "dashscope":
+        return style, url.removesuffix(path) + _DASHSCOPE_PATH
+    return style, url if path.endswith(("/rerank", "/reranks")) else f"{url}/rerank"
+
+
+def _score(row: dict[str, Any]) -> Any:
+    return row["relevance_score"] if "relevance_score" in row else row["score"]
+
+
+def _json(reply: httpx.Response) -> Any:
+    try:
+        return reply.json()
+    except ValueError:
+        return reply.text[:300]

@@ -1,0 +1,121 @@
+"""One request to an OpenAI-compatible server, with its failures in our words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
+from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_loopback, shown_url
+from justmem.models.retry import Server, Setback, error_text
+
+if TYPE_CHECKING:
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+# Servers that want no key still get a header; the openai package insists on one.
+NO_KEY = "none"
+
+
+class Declined(Exception):
+    """The server answered with a 4xx or 501: perhaps it would take the request worded otherwise."""
+
+    def __init__(self, status: int, body: object, failure: ModelRefused | Setback) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.failure = failure
+
+    def names(self, *words: str) -> bool:
+        """Whether the complaint is about one of these parts of the request."""
+        param = self.body.get("param") if isinstance(self.body, dict) else None
+        said = f"{param or ''} {error_text(self.body)}".lower()
+        return any(word in said for word in words)
+
+
+class Wire:
+    """A connection to one model on one server. The only user of the `openai` package."""
+
+    def __init__(
+        self, model: str, base_url: str | None, api_key: str | None, timeout: float
+    ) -> None:
+        url = checked_url(base_url or OPENAI_URL)
+        for path in ("/chat/completions", "/embeddings"):
+            url = url.removesuffix(path)
+        if not api_key and url == OPENAI_URL:
+            raise InvalidSetting(
+                f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
+                "that needs none."
+            )
+        self.server = Server(model, shown_url(url), api_key)
+        self._url = url
+        self._timeout = timeout
+        self._clients = PerLoop(self._client)
+
+    def _client(self) -> AsyncOpenAI:
+        import openai  # loaded when first needed: `import justmem` stays light
+
+        limits = openai.Timeout(self._timeout, connect=min(self._timeout, 10.0))
+        client = openai.AsyncOpenAI(
+            api_key=self.server.key or NO_KEY,
+            base_url=self._url,
+            timeout=limits,
+            max_retries=0,  # retries are ours, so that each attempt is counted
+            http_client=openai.DefaultAsyncHttpxClient(timeout=limits, trust_env=False)
+            if is_loopback(self._url)
+            else None,
+        )
+        # The package fills these from environment variables; config.py alone reads those.
+        client.organization = client.project = client.admin_api_key = None
+        client._custom_headers = {}
+        return client
+
+    async def close(self) -> None:
+        client = self._clients.pop()
+        if client is not None:
+            await client.close()
+
+    async def post(self, what: Literal["chat", "embeddings"], body: dict[str, Any]) -> Any:
+        """The reply's JSON. Raises Setback, Declined or ModelNonsense."""
+        import openai
+
+        client = self._clients.get()
+        resource: Any = client.chat.completions if what == "chat" else client.embeddings
+        try:
+            async with asyncio.timeout(self._timeout):
+                reply = await resource.with_raw_response.create(**body)
+        except TimeoutError:
+            raise self._timed_out() from None
+        except openai.APITimeoutError as error:
+            raise self._timed_out(error) from None
+        except openai.APIConnectionError as error:
+            raise _broken(error) from None
+        except openai.APIStatusError as error:
+            raise self._declined(error) from None
+        try:
+            return json.loads(reply.content)
+        except ValueError:
+            raise ModelNonsense(
+                f"{self.server} sent something that is not JSON "
+                f"({self.server.clean(reply.text[:120])!r}). Check that the URL is an "
+                "OpenAI-compatible server's base (most end in /v1)."
+            ) from None
+
+    def _timed_out(self, error: APIConnectionError | None = None) -> Setback:
+        sent = type(error.__cause__).__name__ not in NOT_SENT if error else True
+        return Setback(f"no reply within {self._timeout:g} s", sent=sent)
+
+    def _declined(self, error: APIStatusError) -> Declined | Setback:
+        failure = self.server.failure(error.status_code, error.response.headers, error.body)
+        if isinstance(failure, Setback) and error.status_code != 501:
+            return failure
+        return Declined(error.status_code, error.body, failure)
+
+
+def _broken(error: APIConnectionError) -> Setback:
+    cause = error.__cause__
+    if type(cause).__name__ in NOT_SENT:
+        return Setback(f"no connection: {cause}".rstrip(": "))
+    return Setback("the connection broke before the reply was complete", sent=True)

@@ -1,0 +1,64 @@
+"""Other ways to look for the same thing: a question as a statement, a remark as what may lie
+behind it. Never an answer."""
+
+from __future__ import annotations
+
+import re
+
+from justmem.planning.topics import related
+from justmem.words import content, is_stop, names, words
+
+_AUXILIARY = r"(?:did|does|do|has|have|had|is|are|was|were|will|would|can|could|should|might)"
+_WH = re.compile(
+    rf"^(?:(?:so|and|but|in|at|on|for|to|with|from|by) )?"
+    rf"(?:what|which|who|whom|whose|when|where|why|how(?: many| much| long| often)?)\b"
+    rf"(?P<noun>(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,5}})"
+    rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$",
+    re.IGNORECASE,
+)
+_LONGEST = 30  # words of a rewrite
+
+
+def rewrites_of(question: str) -> tuple[str, ...]:
+    """Up to two: the question said as a statement, and its words with related ones."""
+    views = [statement_of(question), _keywords(question)]
+    plain = question.rstrip("?").lower()
+    return tuple(dict.fromkeys(v for v in views if v and v.lower() != plain))[:2]
+
+
+def statement_of(question: str) -> str:
+    """ "What instruments does Melanie play?" -> "Melanie play instruments"."""
+    text = question.strip().rstrip("?!. ")
+    match = _WH.match(text)
+    if match:
+        noun, rest = match["noun"].strip(), match["rest"].strip()
+        text = f"{rest} {noun}" if rest else noun
+    else:
+        text = re.sub(rf"^{_AUXILIARY}\s+", "", text, flags=re.IGNORECASE)
+    text = re.sub(r"\b(?:likely|be considered|I)\b", " ", text)
+    return _cut(text)
+
+
+def _keywords(question: str) -> str:
+    """Who and what, with words that go with it."""
+    who = list(dict.fromkeys(names(question)))
+    people = {word for name in who for word in words(name)}
+    what = [w for w in words(question) if not is_stop(w) and w not in people]
+    more = related(content(question))
+    if not more:
+        return ""
+    return _cut(" ".join([*who, *dict.fromkeys(what), *more]))
+
+
+def behind(remark: str) -> tuple[str, ...]:
+    """What an earlier memory behind a remark may have said."""
+    text = re.sub(r"^(?:\w{1,12}: )", "", remark)
+    core = [w for w in words(text) if not is_stop(w)]
+    more = related(content(text))
+    cause = _cut("because of an earlier experience: " + " ".join([*dict.fromkeys(core)]))
+    wider = _cut(" ".join(["wants values believes", *more])) if more else ""
+    return tuple(view for view in (cause, wider) if view)
+
+
+def _cut(text: str) -> str:
+    return " ".join(text.split()[:_LONGEST])

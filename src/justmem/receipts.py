@@ -1,0 +1,110 @@
+"""Writing a receipt while the work goes on, and keeping the work within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from justmem.domain import Call, Receipt, Usage
+from justmem.errors import JustMemError
+from justmem.ports import Store
+
+# Set aside for work that has no limit of its own, where the day has one.
+_UNLIMITED = 50_000
+
+
+@dataclass
+class Tally:
+    """A receipt in the making."""
+
+    calls: list[Call] = field(default_factory=list)
+    embedding: list[Usage] = field(default_factory=list)
+    reranking: list[Usage] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, stage: str) -> Iterator[None]:
+        """Times what is done inside, and counts what was spent even if it fails."""
+        start = time.perf_counter()
+        try:
+            yield
+        except JustMemError as error:
+            self.calls += error.calls
+            error.calls = tuple(self.calls)
+            raise
+        finally:
+            spent = time.perf_counter() - start
+            self.seconds[stage] = round(self.seconds.get(stage, 0.0) + spent, 6)
+
+    @property
+    def tokens(self) -> int:
+        return sum(call.tokens_in + call.tokens_out for call in self.calls)
+
+    def left(self, limit: int | None) -> int | None:
+        return None if limit is None else limit - self.tokens
+
+    def receipt(self, history_tokens: int) -> Receipt:
+        return Receipt(
+            calls=tuple(self.calls),
+            embedding=tuple(self.embedding),
+            reranking=tuple(self.reranking),
+            seconds=dict(self.seconds),
+            history_tokens=history_tokens,
+            notes=tuple(self.notes),
+        )
+
+
+class Ledger:
+    """What a space spends by day, in its store, so that a limit outlives the process.
+
+    `clock` is asked for the day alone. Everything about memory itself goes by the time of the
+    session or of the question.
+    """
+
+    def __init__(self, store: Store, day_tokens: int | None, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._day_tokens = day_tokens
+        self._clock = clock
+        self._held = 0  # reservations of this process
+        self._released = asyncio.Condition()
+
+    @asynccontextmanager
+    async def allow(self, own: int | None, tally: Tally) -> AsyncIterator[int | None]:
+        """The tokens that the work inside may spend: its own limit or what the day has left,
+        whichever is less. Set aside while the work runs; what it really spent is entered after."""
+        if self._day_tokens is None:
+            try:
+                yield own
+            finally:
+                if tally.tokens:
+                    await self._store.spend(self._clock().date(), tally.tokens)
+            return
+        day = self._clock().date()
+        held = await self._hold(day_tokens=self._day_tokens, wish=own or _UNLIMITED)
+        try:
+            yield held if own is None else min(held, own)
+        finally:
+            await self._store.spend(day, tally.tokens, reserved=held)
+            async with self._released:
+                self._held -= held
+                self._released.notify_all()
+
+    async def _hold(self, *, day_tokens: int, wish: int) -> int:
+        day = self._clock().date()
+        async with self._released:
+            while True:
+                left = max(0, day_tokens - await self._store.spent(day))
+                # Others of this process will give back most of what they hold: wait for it
+                # rather than starve.
+                if left < wish and self._held:
+                    await self._released.wait()
+                    continue
+                held = min(wish, left)
+                if not held or await self._store.reserve(day, held, day_tokens):
+                    self._held += held
+                    return held

@@ -1,0 +1,107 @@
+"""Session -> memory: raw turns first, then cards and vectors, settled in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from weakref import WeakValueDictionary
+
+from justmem import tokens
+from justmem.domain import Budget, Remembered, Session, SessionState, Usage
+from justmem.errors import BudgetExceeded, ModelError
+from justmem.passages import passages
+from justmem.ports import CardFilter, Digested, Embedder, Extraction, Extractor, Store
+from justmem.receipts import Ledger, Tally
+
+_SETTLED = (SessionState.STORED, SessionState.EMPTY)
+
+
+class Remembering:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        extractor: Extractor,
+        budget: Budget,
+        ledger: Ledger,
+        concurrency: int,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._extractor = extractor
+        self._budget = budget
+        self._ledger = ledger
+        self._slots = asyncio.Semaphore(concurrency)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def remember(self, session: Session) -> Remembered:
+        # The same session twice at once would be paid for twice.
+        lock = self._locks.setdefault(session.id, asyncio.Lock())
+        async with self._slots, lock:
+            record = await self._store.keep(session)
+            if record.state in _SETTLED:
+                return Remembered(
+                    session_id=session.id,
+                    state=record.state,
+                    reason=record.reason,
+                    cards=tuple(await self._store.cards(CardFilter(session_id=session.id))),
+                    unchanged=True,
+                )
+            return await self._digest(session)
+
+    async def _digest(self, session: Session) -> Remembered:
+        tally = Tally()
+        said = tokens.count("\n".join(f"{turn.speaker}: {turn.text}" for turn in session.turns))
+        try:
+            async with self._ledger.allow(self._budget.session_tokens, tally) as limit:
+                with tally.stage("extract"):
+                    extraction = await self._extractor.extract(session, limit=limit)
+                tally.calls += extraction.calls
+                tally.notes += extraction.notes
+            with tally.stage("embed"):
+                digested = await self._digested(session, extraction, said, tally)
+        except (ModelError, BudgetExceeded) as error:
+            # The turns are safe; only the cards are missing, and `retry` makes them.
+            await self._store.fail(session.id, str(error))
+            return Remembered(
+                session_id=session.id,
+                state=SessionState.FAILED,
+                reason=str(error),
+                receipt=tally.receipt(said),
+            )
+        with tally.stage("store"):
+            await self._store.settle(session, digested)
+        return Remembered(
+            session_id=session.id,
+            state=digested.state,
+            cards=tuple(extraction.cards),
+            quarantined=tuple(extraction.quarantined),
+            receipt=tally.receipt(said),
+        )
+
+    async def _digested(
+        self, session: Session, extraction: Extraction, said: int, tally: Tally
+    ) -> Digested:
+        cards, stretches = extraction.cards, passages(session)
+        texts = [card.text for card in cards]
+        texts += [session.turn(p.turn).text[p.start : p.end] for p in stretches]
+        start = time.perf_counter()
+        embedded = await self._embedder.embed(texts)
+        tally.embedding.append(
+            Usage(
+                model=self._embedder.name,
+                items=len(texts),
+                tokens=embedded.tokens,
+                seconds=round(time.perf_counter() - start, 6),
+            )
+        )
+        return Digested(
+            state=SessionState.STORED if cards else SessionState.EMPTY,
+            cards=cards,
+            card_vectors=embedded.vectors[: len(cards)],
+            passages=stretches,
+            passage_vectors=embedded.vectors[len(cards) :],
+            quarantined=extraction.quarantined,
+            tokens=said,
+            card_tokens=sum(tokens.count(card.text) for card in cards),
+        )

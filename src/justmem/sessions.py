@@ -1,0 +1,279 @@
+"""Whatever a conversation arrives as -> Session.
+
+Accepted are our own type, dicts, OpenAI-style message lists and chats between named people.
+Times are kept as the clock on the wall said when it was said: a UTC offset is read and left
+out, so that "yesterday" means the speaker's yesterday and any two times can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+from justmem.domain import ROLES, Role, Session, Turn
+from justmem.errors import InvalidSession
+
+SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+SHAPE = (
+    'Expected {"at": "2024-05-20T14:30", "turns": [{"role": "user", "content": "..."}]}, '
+    'a list of such messages with at=..., or turns like {"speaker": "Ana", "text": "..."}.'
+)
+TIMES = (
+    "Write it as 2024-05-20T14:30, as seconds or milliseconds since 1970, "
+    "as '2024/05/20 (Mon) 14:30' or as '2:30 pm on 20 May, 2024'."
+)
+
+_LONGEST_NAME = 200
+_ALIASES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
+_TIME_KEYS = ("at", "date", "timestamp", "created_at", "create_time", "time")
+_PARTS = {"image_url": "image", "input_image": "image", "input_audio": "audio"}
+
+
+def as_session(
+    value: SessionLike, *, at: object = None, id: str | None = None, otherwise: object = None
+) -> Session:
+    """`at` and `id`, where given, win over what the value itself says; `otherwise` dates a
+    session that says nothing.
+
+    Turns keep the numbers they have in the input: a turn without words stays, empty.
+    """
+    if isinstance(value, Session):
+        own_at, own_id, turns = value.at, value.id, [_cleaned(turn) for turn in value.turns]
+    else:
+        fields, messages = _opened(value)
+        turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
+        own_at, own_id = _first(fields, _TIME_KEYS), _first(fields, ("id", "session_id"))
+    if not any(turn.text.strip() for turn in turns):
+        raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
+    when = _when(at if at is not None else own_at, turns, otherwise)
+    name = _id(id if id is not None else own_id)
+    session = Session(id=name or "s", at=when, turns=tuple(turns))
+    return session if name else session.model_copy(update={"id": "s" + session.digest[:12]})
+
+
+# ---------------------------------------------------------------- the outer shape
+
+
+def _opened(value: object) -> tuple[Mapping[str, Any], Sequence[Any]]:
+    """The session's own fields, and its messages."""
+    if isinstance(value, Mapping):
+        messages = _first(value, ("turns", "messages"))
+        if messages is None:
+            keys = ", ".join(sorted(map(repr, value))[:8]) or "no keys at all"
+            raise InvalidSession(f"A session needs 'turns' or 'messages'; this has {keys}. {SHAPE}")
+        fields: Mapping[str, Any] = value
+    else:
+        messages, fields = value, {}
+    if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
+        raise InvalidSession(f"A session cannot be made from a {type(messages).__name__}. {SHAPE}")
+    if not messages:
+        raise InvalidSession(f"The session has no turns. {SHAPE}")
+    head = messages[0]
+    if isinstance(head, Session) or (
+        isinstance(head, Mapping) and not {"role", "speaker"} & set(head) and "turns" in head
+    ):
+        raise InvalidSession(
+            "This is a list of several sessions: remember_many takes those, remember takes one."
+        )
+    return fields, messages
+
+
+def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((fields[key] for key in keys if fields.get(key) is not None), None)
+
+
+def _id(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidSession(f"A session's id is a short string, not a {type(value).__name__}.")
+    name = clean(str(value)).strip()
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise InvalidSession(
+            f"A session's id is at most {_LONGEST_NAME} printable characters; "
+            f"this one begins {name[:40]!r}. Leave it out to have one made from the content."
+        )
+    return name
+
+
+def _when(value: object, turns: Sequence[Turn], otherwise: object) -> datetime:
+    if value is None:
+        value = next((turn.at for turn in turns if turn.at is not None), otherwise)
+    if value is None:
+        raise InvalidSession(
+            "The session does not say when it took place: pass at=..., "
+            'or give it a field like "at": "2024-05-20T14:30".'
+        )
+    return as_time(value)
+
+
+# ---------------------------------------------------------------- turns
+
+
+def _turn(number: int, message: object) -> Turn:
+    if isinstance(message, Turn):
+        return _cleaned(message)
+    if not isinstance(message, Mapping):
+        raise InvalidSession(f"Turn {number} is a {type(message).__name__}, not a message. {SHAPE}")
+    try:
+        role = _role(message)
+        speaker = _speaker(_first(message, ("speaker", "name")), role)
+        at = _first(message, _TIME_KEYS)
+        return Turn(
+            speaker=speaker,
+            role=role,
+            text=clean(_text(message)),
+            at=None if at is None else as_time(at),
+        )
+    except InvalidSession as error:
+        raise InvalidSession(f"Turn {number}: {error}") from None
+
+
+def _cleaned(turn: Turn) -> Turn:
+    at = None if turn.at is None else as_time(turn.at)
+    speaker = _speaker(turn.speaker, turn.role)
+    return Turn(speaker=speaker, role=turn.role, text=clean(turn.text), at=at)
+
+
+def _role(message: Mapping[str, Any]) -> Role:
+    """Between named people everyone is user-side, unless a name is itself a role."""
+    given = message.get("role")
+    if given is None:
+        speaker = message.get("speaker")
+        if speaker is None:
+            raise InvalidSession(f"it has neither a role nor a speaker. {SHAPE}")
+        named = str(speaker).strip().casefold()
+        return next((role for role in ROLES if role == named), "user")
+    role = given.strip().casefold() if isinstance(given, str) else given
+    if isinstance(role, str) and role in _ALIASES:
+        return _ALIASES[role]
+    for known in ROLES:
+        if role == known:
+            return known
+    raise InvalidSession(
+        f"the role {given!r} is unknown: use one of {', '.join(ROLES)}, "
+        "or leave the role out and name the speaker."
+    )
+
+
+def _speaker(value: object, role: Role) -> str:
+    if value is None:
+        return role.capitalize()
+    if not isinstance(value, str):
+        raise InvalidSession(f"the speaker is a {type(value).__name__}, not a name.")
+    # One line: a name must not be able to look like the start of another turn.
+    name = " ".join(clean(value).split())
+    if len(name) > _LONGEST_NAME:
+        raise InvalidSession(f"the speaker's name is longer than {_LONGEST_NAME} characters.")
+    return name or role.capitalize()
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message["content"] if message.get("content") is not None else message.get("text")
+    said = [] if content is None else [_content(content)]
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        said.append(f"[tool call: {name}]" if isinstance(name, str) else "[tool call]")
+    if not said and not {"content", "text"} & set(message):
+        raise InvalidSession(f"it has no 'content' and no 'text'. {SHAPE}")
+    return "\n".join(filter(None, said))
+
+
+def _content(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        return "\n".join(filter(None, map(_part, content)))
+    raise InvalidSession(f"its text is a {type(content).__name__}, not a string. {SHAPE}")
+
+
+def _part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        raise InvalidSession(f"a part of its content is a {type(part).__name__}. {SHAPE}")
+    words = _first(part, ("text", "refusal"))
+    if isinstance(words, str):
+        return words
+    kind = str(part.get("type", "attachment"))
+    return f"[{_PARTS.get(kind, kind)}]"
+
+
+def clean(text: str) -> str:
+    """Text that every store, model and terminal can encode: halves of surrogate pairs are
+    joined or replaced, NUL characters are dropped."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "")
+
+
+# ---------------------------------------------------------------- times
+
+_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
+_SPOKEN = re.compile(
+    r"(\d{1,2}):(\d{2})\s*([ap])\.?m\.?\s+on\s+(\d{1,2})\s+([a-z]{3,9}),?\s+(\d{4})"
+)
+_SLASHED = re.compile(
+    r"(\d{4})/(\d{1,2})/(\d{1,2})(?:\s*\([a-z]+\))?(?:\s+(\d{1,2}):(\d{2})(?::(\d{2}))?)?"
+)
+_NUMBER = re.compile(r"\d{9,17}(?:\.\d*)?")
+_EARLIEST_EPOCH = 1e8  # 1973: a smaller number is a date like 20240520, not a count of seconds
+_FIRST_MILLISECONDS = 1e11
+_YEARS = range(1900, 2101)
+
+
+def as_time(value: object) -> datetime:
+    """A datetime, an ISO string, an epoch in seconds or milliseconds (read as UTC), or one of
+    the two forms the public benchmarks use. Raises InvalidSession for anything else."""
+    try:
+        when = _time(value)
+    except (ValueError, OverflowError, OSError):
+        when = None
+    if when is None:
+        raise InvalidSession(f"{str(value)[:60]!r} is not a time. {TIMES}")
+    if when.year not in _YEARS:
+        raise InvalidSession(
+            f"{str(value)[:60]!r} is in the year {when.year}, which cannot be right "
+            f"(expected {_YEARS.start} to {_YEARS.stop - 1}). {TIMES}"
+        )
+    return when.replace(tzinfo=None, fold=0)
+
+
+def _time(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _epoch(float(value))
+    return _written(value.strip()) if isinstance(value, str) else None
+
+
+def _epoch(number: float) -> datetime | None:
+    if not number >= _EARLIEST_EPOCH:
+        return None
+    seconds = number / 1000 if number >= _FIRST_MILLISECONDS else number
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _written(text: str) -> datetime | None:
+    if _NUMBER.fullmatch(text):
+        return _epoch(float(text))
+    if spoken := _SPOKEN.fullmatch(text.lower()):
+        hour, minute, half, day, month, year = spoken.groups()
+        number = _MONTHS.split().index(month[:3]) + 1
+        if not 1 <= int(hour) <= 12:
+            return None
+        clock = int(hour) % 12 + (12 if half == "p" else 0)
+        return datetime(int(year), number, int(day), clock, int(minute))
+    if slashed := _SLASHED.fullmatch(text.lower()):
+        years, months, days, hours, minutes, seconds = (int(part or 0) for part in slashed.groups())
+        return datetime(years, months, days, hours, minutes, seconds)
+    return datetime.fromisoformat(text)

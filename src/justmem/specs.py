@@ -1,0 +1,276 @@
+"""A name like `openai:gpt-4.1-mini` -> the object it names.
+
+    rules                        no model: our own rules
+    none                         no reranker
+    openai:NAME                  OpenAI
+    openai:NAME@URL              any server that speaks its protocol
+    onnx:NAME                    a local model, its weights fetched once
+    rerank:NAME@URL              a reranker over HTTP
+    recorded:FILE[=SPEC]         replies kept in a file; SPEC is asked for the missing ones
+    package.module:attribute     your own object, or something to call for one
+
+Where a name is expected an object will do. Each provider is imported when it is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from justmem.errors import InvalidSetting
+from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
+
+if TYPE_CHECKING:
+    from justmem.config import Settings
+
+Part = Literal["model", "embedder", "reranker"]
+# What is being fetched, bytes so far, bytes in all.
+Report = Callable[[str, int, int], None]
+T = TypeVar("T")
+
+_OWN = "package.module:attribute"
+FORMS: dict[Part, str] = {
+    "model": f"rules, openai:NAME, openai:NAME@URL, recorded:FILE, recorded:FILE=SPEC or {_OWN}",
+    "embedder": f"onnx:NAME, openai:NAME, openai:NAME@URL or {_OWN}",
+    "reranker": f"none, onnx:NAME, rerank:NAME@URL or {_OWN}",
+}
+_METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
+_SCHEMES: dict[Part, tuple[str, ...]] = {
+    "model": ("openai", "recorded"),
+    "embedder": ("onnx", "openai"),
+    "reranker": ("onnx", "rerank"),
+}
+_WORDS: dict[Part, tuple[str, ...]] = {"model": ("rules",), "embedder": (), "reranker": ("none",)}
+_KNOWN = {"openai", "recorded", "onnx", "rerank", "rules", "none"}
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_AT_URL = re.compile(r"(?P<name>.+?)(?:@(?P<url>https?://\S+))?")
+
+_DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A name taken apart: `scheme` is `rules`, `none`, `openai`, ... or `object`."""
+
+    scheme: str
+    name: str = ""
+    url: str | None = None
+
+
+def parse(text: str, part: Part) -> Spec:
+    """Raises InvalidSetting, naming the valid forms."""
+    text = text.strip()
+    if text in _WORDS[part]:
+        return Spec(text)
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in _SCHEMES[part] and rest.strip():
+        return _named(scheme, rest.strip(), text, part)
+    if scheme not in _KNOWN and _PATH.fullmatch(text):
+        return Spec("object", text)
+    raise InvalidSetting(f"{text!r} does not name a {part}: write {FORMS[part]}.")
+
+
+def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
+    if scheme == "recorded":
+        _, equals, inner = rest.partition("=")
+        if equals:
+            parse(inner, part)
+        return Spec(scheme, rest)
+    match = _AT_URL.fullmatch(rest)
+    if match is None or "@" in match["name"][1:] or (scheme == "onnx" and match["url"]):
+        raise InvalidSetting(
+            f"{text!r} does not name a {part}: write {FORMS[part]}, "
+            "where URL begins with http:// or https://."
+        )
+    if scheme == "rerank" and not match["url"]:
+        raise InvalidSetting(f"{text!r} needs the address of its server: write rerank:NAME@URL.")
+    return Spec(scheme, match["name"], match["url"])
+
+
+# ---------------------------------------------------------------- building
+
+
+def build_model(value: Any, settings: Settings) -> LanguageModel | None:
+    """None for `rules`."""
+    if not isinstance(value, str):
+        return cast(LanguageModel, _checked(value, "model", repr(value)))
+    spec = parse(value, "model")
+    if spec.scheme == "rules":
+        return None
+    if spec.scheme == "openai":
+        return _openai_model(spec, settings)
+    if spec.scheme == "recorded":
+        from justmem.models.recorded import RecordedModel
+
+        path, equals, inner = spec.name.partition("=")
+        return RecordedModel(Path(path), build_model(inner, settings) if equals else None)
+    return cast(LanguageModel, _imported(spec.name, "model"))
+
+
+def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
+    from justmem.models.openai import OpenAIModel
+
+    limits: dict[str, Any] = {"context": settings.context, "timeout": settings.timeout}
+    return OpenAIModel(
+        spec.name,
+        base_url=spec.url,
+        api_key=_key(spec, settings),
+        **{name: limit for name, limit in limits.items() if limit is not None},
+    )
+
+
+def _key(spec: Spec, settings: Settings) -> str:
+    """OpenAI itself always wants a key; a server of one's own seldom does."""
+    if settings.api_key is not None:
+        return settings.api_key.get_secret_value()
+    if spec.url is None:
+        raise InvalidSetting(
+            f"openai:{spec.name} needs a key: set the environment variable {settings.api_key_env}, "
+            "or name another one with api_key_env."
+        )
+    return "none"
+
+
+def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
+    if not isinstance(value, str):
+        return cast(Embedder, _checked(value, "embedder", repr(value)))
+    spec = parse(value, "embedder")
+    if spec.scheme == "openai":
+        from justmem.models.openai import OpenAIEmbedder
+
+        dim = settings.dimensions or _DIMENSIONS.get(spec.name)
+        if dim is None:
+            raise InvalidSetting(
+                f"How long {spec.name}'s vectors are is not known here: set dimensions."
+            )
+        key = _key(spec, settings)
+        return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
+    if spec.scheme == "onnx":
+        return LocalEmbedder(spec.name, settings, report)
+    return cast(Embedder, _imported(spec.name, "embedder"))
+
+
+def build_reranker(value: Any, settings: Settings, report: Report | None) -> Reranker | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return cast(Reranker, _checked(value, "reranker", repr(value)))
+    spec = parse(value, "reranker")
+    if spec.scheme == "none":
+        return None
+    if spec.scheme == "onnx":
+        return LocalReranker(spec.name, settings, report)
+    if spec.scheme == "rerank":
+        from justmem.models.rerank import HttpReranker
+
+        key = settings.rerank_key.get_secret_value() if settings.rerank_key else None
+        return HttpReranker(spec.name, url=spec.url or "", api_key=key)
+    return cast(Reranker, _imported(spec.name, "reranker"))
+
+
+def build_stage(
+    value: Any, method: str, settings: Settings, built: dict[str, LanguageModel | None]
+) -> Any:
+    """A stage of one's own, a model for ours, or None for the rules. Stages that name the same
+    model share it: `built` holds those made so far."""
+    if not isinstance(value, str):
+        return value if hasattr(value, method) else _checked(value, "model", repr(value))
+    if value not in built:
+        spec = parse(value, "model")
+        made = _imported(spec.name, "model", method) if spec.scheme == "object" else None
+        built[value] = made if made is not None else build_model(value, settings)
+    return built[value]
+
+
+def _imported(path: str, part: Part, other: str | None = None) -> Any:
+    module_name, _, attributes = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        raise InvalidSetting(
+            f"{path!r} cannot be imported ({error}). A {part} is named as {FORMS[part]}."
+        ) from error
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise InvalidSetting(f"{path!r}: {module_name} has no {attribute!r}.")
+        found = getattr(found, attribute)
+    usable = hasattr(found, _METHOD[part]) or (other is not None and hasattr(found, other))
+    if callable(found) and (isinstance(found, type) or not usable):
+        found = found()
+    if other is not None and hasattr(found, other):
+        return found
+    return _checked(found, part, repr(path))
+
+
+def _checked(value: Any, part: Part, shown: str) -> Any:
+    if isinstance(value, type) or not hasattr(value, _METHOD[part]):
+        raise InvalidSetting(
+            f"{shown[:80]} is not a {part}: it needs a {_METHOD[part]} method (see justmem.ports)."
+        )
+    return value
+
+
+# ---------------------------------------------------------------- local models, fetched when used
+
+
+class _Fetched(Generic[T]):
+    """A local model whose weights are fetched by its first use: looking at a memory needs none."""
+
+    def __init__(self, name: str, settings: Settings, report: Report | None) -> None:
+        self.name = name
+        self._folder = settings.models_folder
+        self._offline = settings.offline
+        self._report = report
+        self._lock = threading.Lock()
+        self._loaded: T | None = None
+
+    async def load(self, make: Callable[[str, Path], T]) -> T:
+        return await asyncio.to_thread(self._load, make) if self._loaded is None else self._loaded
+
+    def _load(self, make: Callable[[str, Path], T]) -> T:
+        from justmem.models import weights
+
+        with self._lock:
+            if self._loaded is None:
+                found = weights.ensure(
+                    self.name, folder=self._folder, offline=self._offline, report=self._report
+                )
+                self._loaded = make(self.name, found)
+            return self._loaded
+
+
+class LocalEmbedder:
+    def __init__(self, name: str, settings: Settings, report: Report | None = None) -> None:
+        from justmem.models.weights import known
+
+        self.name = name
+        self.dim = known(name, "embed").dim
+        self._model: _Fetched[Embedder] = _Fetched(name, settings, report)
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        from justmem.models.onnx import OnnxEmbedder
+
+        return await (await self._model.load(OnnxEmbedder)).embed(texts, query=query)
+
+
+class LocalReranker:
+    def __init__(self, name: str, settings: Settings, report: Report | None = None) -> None:
+        from justmem.models.weights import known
+
+        self.name = known(name, "rerank").name
+        self._model: _Fetched[Reranker] = _Fetched(name, settings, report)
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
+        from justmem.models.onnx import OnnxReranker
+
+        return await (await self._model.load(OnnxReranker)).rerank(query, texts)

@@ -1,0 +1,147 @@
+"""Values to rows and back. What we wrote ourselves is not validated again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem.domain import (
+    UNKNOWN_DATE,
+    Card,
+    EventDate,
+    Precision,
+    Quarantined,
+    Role,
+    Session,
+    SessionRecord,
+    SessionState,
+    Turn,
+)
+
+Row = Sequence[Any]
+
+CARD = """
+    c.key, c.id, s.id, c.subject, c.fact, c.event, c.event_start, c.event_end, c.event_precision,
+    c.status, c.kind, c.said_at, c.turns
+"""
+RECORD = """
+    s.id, coalesce(i.at, s.at), coalesce(i.digest, s.digest), coalesce(i.state, s.state),
+    coalesce(i.reason, s.reason), coalesce(i.length, s.turns), s.cards, s.quarantined, s.tokens
+"""
+
+
+def instant(at: datetime) -> float:
+    """To sort by; a time without a zone counts as UTC."""
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def day(at: datetime | date) -> int:
+    """The day on the wall calendar of wherever it was said."""
+    return at.toordinal()
+
+
+def turns_text(session: Session) -> str:
+    said = [
+        (t.speaker, t.role, t.text, t.at.isoformat()) if t.at else (t.speaker, t.role, t.text)
+        for t in session.turns
+    ]
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+def session_of(id: str, at: str, turns: str) -> Session:
+    return Session.model_construct(id=id, at=_time(at), turns=turns_of(turns))
+
+
+def turns_of(text: str) -> tuple[Turn, ...]:
+    return tuple(_turn(*turn) for turn in json.loads(text))
+
+
+def _turn(speaker: str, role: Role, text: str, at: str | None = None) -> Turn:
+    return Turn.model_construct(
+        speaker=speaker, role=role, text=text, at=_time(at) if at is not None else None
+    )
+
+
+def spans_of(packed: bytes) -> NDArray[np.int32]:
+    """(turn, start, end) of each passage."""
+    return np.frombuffer(packed, np.int32).reshape(-1, 3)
+
+
+def passage_texts(turns: Sequence[Turn], spans: NDArray[np.int32]) -> list[str]:
+    return [turns[turn - 1].text[start:end] for turn, start, end in spans.tolist()]
+
+
+def card_row(key: int, session: int, card: Card) -> Row:
+    event = card.event_date
+    return (
+        key,
+        card.id,
+        session,
+        card.subject,
+        card.fact,
+        event.text,
+        event.start.toordinal() if event.start else None,
+        event.end.toordinal() if event.end else None,
+        event.precision,
+        card.status,
+        card.kind,
+        card.said_at.isoformat(),
+        " ".join(map(str, card.turns)),
+    )
+
+
+def card_of(row: Row) -> Card:
+    _, id, session_id, subject, fact, event, start, end, precision, status, kind, said, turns = row
+    return Card.model_construct(
+        id=id,
+        subject=subject,
+        fact=fact,
+        event_date=_event(event, start, end, precision),
+        status=status,
+        kind=kind,
+        session_id=session_id,
+        said_at=_time(said),
+        turns=tuple(map(int, turns.split())),
+    )
+
+
+@lru_cache(1024)  # the cards of a session share their time
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _event(text: str, start: int | None, end: int | None, precision: Precision) -> EventDate:
+    if start is None and text == "unknown":
+        return UNKNOWN_DATE
+    return EventDate.model_construct(
+        text=text,
+        start=date.fromordinal(start) if start else None,
+        end=date.fromordinal(end) if end else None,
+        precision=precision,
+    )
+
+
+def record_of(row: Row) -> SessionRecord:
+    id, at, digest, state, reason, turns, cards, quarantined, tokens = row
+    return SessionRecord.model_construct(
+        id=id,
+        at=_time(at),
+        digest=digest,
+        state=SessionState(state),
+        reason=reason,
+        turns=turns,
+        cards=cards,
+        quarantined=quarantined,
+        tokens=tokens,
+    )
+
+
+def quarantined_of(row: Row) -> Quarantined:
+    subject, fact, reason = row
+    return Quarantined.model_construct(subject=subject, fact=fact, reason=reason)

@@ -1,0 +1,216 @@
+"""The embedded store: one SQLite file per space.
+
+The words are in `texts` and `cards`, the vectors beside them as one blob a session, the words
+again in two FTS5 indexes; all of a session is written in one transaction. Search scans every
+vector exactly, in a matrix that is kept in memory, and asks FTS5 for the lexical half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from justmem.domain import (
+    Card,
+    Forgotten,
+    Passage,
+    Quarantined,
+    Session,
+    SessionRecord,
+    Stats,
+)
+from justmem.errors import NotInMemory
+from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Vectors, View
+from justmem.stores import derived, files, forgetting, reads, schema, writes
+from justmem.stores.connections import Connections, connect, translated
+from justmem.stores.vectors import MatrixCache, moment
+from justmem.stores.words import WordIndex
+
+
+async def open_store(
+    folder: Path, space: str, *, create: bool = True, patience: float = 5.0
+) -> SqliteStore:
+    """`patience`: seconds to wait for another process that writes, before StoreBusy."""
+    return await asyncio.to_thread(_open, Path(folder), space, create, patience)
+
+
+def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStore:
+    path = folder / files.file_name(space)
+    if create:
+        files.create_private(path)
+    elif not path.exists():
+        raise NotInMemory(f"There is no space {space!r} in {folder}.")
+    with translated(path):
+        db = connect(path, patience)
+        try:
+            schema.prepare(db, path, space)
+            return SqliteStore(space, path, Connections(path, patience, db))
+        except BaseException:
+            db.close()
+            raise
+
+
+def spaces(folder: Path) -> list[str]:
+    """The names of the spaces in a folder, in order."""
+    named = (_space_in(path) for path in Path(folder).glob("*" + files.SUFFIX))
+    return sorted(name for name in named if name is not None)
+
+
+def _space_in(path: Path) -> str | None:
+    """None for a file of another program. A damaged one is listed where its name says it all."""
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        if schema.is_ours(db):
+            (name,) = db.execute("SELECT name FROM space").fetchone()
+            return str(name)
+    except sqlite3.Error:
+        return path.stem if files.is_plain(path.stem) else None
+    finally:
+        db.close()
+    return None
+
+
+class SqliteStore:
+    """See `justmem.ports.Store` for what each method promises."""
+
+    def __init__(self, space: str, path: Path, connections: Connections) -> None:
+        self.space = space
+        self.path = path
+        self._db = connections
+        self._fresh_caches()
+
+    def _fresh_caches(self) -> None:
+        self._matrices = {index: MatrixCache(index) for index in ("cards", "passages")}
+        self._words = {index: WordIndex(index) for index in ("cards", "passages")}
+
+    async def bind(self, embedder: str, dim: int) -> None:
+        await self._db.write(partial(writes.bind, embedder=embedder, dim=dim))
+
+    # ------------------------------------------------------------ sessions
+
+    async def keep(self, session: Session) -> SessionRecord:
+        return await self._db.write(partial(writes.keep, session=session))
+
+    async def settle(self, session: Session, digested: Digested) -> None:
+        await self._db.write(partial(derived.settle, session=session, digested=digested))
+
+    async def fail(self, session_id: str, reason: str) -> None:
+        await self._db.write(partial(writes.fail, session_id=session_id, reason=reason))
+
+    async def session(self, session_id: str) -> Session:
+        return await self._db.read(partial(reads.session, session_id=session_id))
+
+    async def waiting(self) -> Sequence[Session]:
+        return await self._db.read(reads.waiting)
+
+    async def sessions(self) -> Sequence[SessionRecord]:
+        return await self._db.read(reads.sessions)
+
+    async def extent(self) -> Extent:
+        return await self._db.read(reads.extent)
+
+    # ------------------------------------------------------------ search
+
+    async def search(
+        self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
+    ) -> Sequence[Hits]:
+        last = None if until is None else until.toordinal()
+        return await self._db.read(partial(self._search, views, index, dense, lexical, last))
+
+    def _search(
+        self,
+        views: Sequence[View],
+        index: Index,
+        dense: int,
+        lexical: int,
+        until: int | None,
+        db: sqlite3.Connection,
+    ) -> list[Hits]:
+        now = moment(db)
+        if until is not None and until >= reads.last_day(db):
+            until = None
+        near: list[list[tuple[int, float]]] = [[] for _ in views]
+        if dense and views:
+            queries = np.stack([view.vector for view in views])
+            near = self._matrices[index].at(db, now).nearest(queries, dense, until)
+        words = self._words[index]
+        return [
+            Hits(found, words.best(db, now, view.text, lexical, until) if lexical else [])
+            for view, found in zip(views, near, strict=True)
+        ]
+
+    async def card_vectors(self, keys: Sequence[int]) -> Vectors:
+        cache = self._matrices["cards"]
+        return await self._db.read(lambda db: cache.at(db, moment(db)).rows(keys))
+
+    # ------------------------------------------------------------ cards and passages
+
+    async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]:
+        return await self._db.read(partial(reads.cards_at, keys=keys))
+
+    async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
+        return await self._db.read(partial(reads.passages_at, keys=keys))
+
+    async def card(self, card_id: str) -> Card:
+        return await self._db.read(partial(reads.card, card_id=card_id))
+
+    async def cards(self, where: CardFilter) -> Sequence[Card]:
+        return await self._db.read(partial(reads.cards, where=where))
+
+    async def quarantined(self, session_id: str) -> Sequence[Quarantined]:
+        return await self._db.read(partial(reads.quarantined, session_id=session_id))
+
+    # ------------------------------------------------------------ forgetting
+
+    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+        try:
+            return await self._db.write(partial(forgetting.forget, cards=cards, sessions=sessions))
+        finally:
+            self._fresh_caches()  # the vectors in this process go too
+
+    async def erase(self) -> Forgotten:
+        gone = await self._db.write(forgetting.last_count)
+        await self.close()
+        await asyncio.to_thread(files.unlink, self.path)
+        return gone
+
+    # ------------------------------------------------------------ re-embedding
+
+    async def texts(
+        self, index: Index, *, after: int = 0, count: int = 256
+    ) -> Sequence[tuple[int, str]]:
+        """The next texts that need a vector, as (key, text) in rising order of keys."""
+        return await self._db.read(partial(reads.texts, index=index, after=after, count=count))
+
+    async def replace_vectors(
+        self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
+    ) -> None:
+        """All vectors at once, in one transaction, with the embedder they come from. An index
+        that is left out has no vectors afterwards."""
+        await self._db.write(
+            partial(derived.replace_vectors, embedder=embedder, dim=dim, replaced=replaced)
+        )
+
+    # ------------------------------------------------------------ the ledger
+
+    async def reserve(self, day: date, tokens: int, limit: int) -> bool:
+        return await self._db.write(partial(writes.reserve, day=day, tokens=tokens, limit=limit))
+
+    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
+        await self._db.write(partial(writes.spend, day=day, tokens=tokens, reserved=reserved))
+
+    async def spent(self, day: date) -> int:
+        return await self._db.read(partial(reads.spent, day=day))
+
+    async def stats(self) -> Stats:
+        return await self._db.read(partial(reads.stats, path=self.path))
+
+    async def close(self) -> None:
+        await self._db.close()
+        self._fresh_caches()

@@ -1,0 +1,94 @@
+"""Memory: AsyncMemory for programs without an event loop. No method is written twice."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from justmem.errors import StoreError
+from justmem.memory import AsyncMemory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _face(
+    method: Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Memory, P], T]:
+    """The same method, waited for."""
+
+    @functools.wraps(method)
+    def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._wait(method(self.asynchronous, *args, **kwargs))
+
+    return waited
+
+
+class Memory:
+    """AsyncMemory for programs without an event loop: the same methods, each waited for.
+
+    Safe to share between threads. The work runs on one event loop of its own, in a thread that
+    ends with `close`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="justmem", daemon=True)
+        self._thread.start()
+
+        async def build() -> AsyncMemory:
+            return AsyncMemory(*args, **kwargs)
+
+        try:
+            self.asynchronous = self._wait(build())
+        except BaseException:
+            self._stop()
+            raise
+
+    @property
+    def space(self) -> str:
+        return self.asynchronous.space
+
+    remember = _face(AsyncMemory.remember)
+    remember_many = _face(AsyncMemory.remember_many)
+    retry = _face(AsyncMemory.retry)
+    recall = _face(AsyncMemory.recall)
+    ask = _face(AsyncMemory.ask)
+    forget = _face(AsyncMemory.forget)
+    cards = _face(AsyncMemory.cards)
+    source = _face(AsyncMemory.source)
+    session = _face(AsyncMemory.session)
+    sessions = _face(AsyncMemory.sessions)
+    quarantined = _face(AsyncMemory.quarantined)
+    stats = _face(AsyncMemory.stats)
+
+    def close(self) -> None:
+        if not self._loop.is_closed():
+            self._wait(self.asynchronous.close())
+            self._stop()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise StoreError("This memory is closed: open it again with justmem.open.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

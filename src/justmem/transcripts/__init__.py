@@ -1,0 +1,245 @@
+"""Files of conversations -> Sessions.
+
+Read are JSON (one session, a list of sessions, a bare list of messages), JSON Lines (a session
+per line, or a message per line) and the exports of ChatGPT and Claude, as they come (.zip),
+unpacked (a folder) or as their conversations.json. What a file is shows in its content; its
+name is never trusted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from justmem.domain import Session
+from justmem.errors import InvalidFile, InvalidSession
+from justmem.sessions import as_session
+from justmem.transcripts import chatgpt, claude
+
+__all__ = ["Reading", "read", "read_bytes"]
+
+EXPECTED = (
+    "Expected a JSON session, a list of sessions or messages, JSON Lines with a session per line, "
+    "or a ChatGPT or Claude export (.zip or conversations.json)."
+)
+_LARGEST = 2 << 30  # bytes of one unpacked file: more is a mistake or a trap
+_EXPORTED = re.compile(r"conversations([-_]\d+)?\.json")
+_WRAPPERS = ("conversations", "sessions")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a file held. Nothing is dropped in silence: `problems` names each conversation that
+    could not be read, `blank` counts those without a word, `notes` says what was adjusted."""
+
+    sessions: Sequence[Session] = ()
+    problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    blank: int = 0
+
+
+@dataclass
+class _Found:
+    name: str
+    at: object
+    sessions: dict[str, Session] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    blank: int = 0
+
+
+def read(path: str | Path, *, at: object = None) -> Reading:
+    """`at` dates the sessions that do not say themselves when they took place. InvalidFile when
+    the file holds nothing that can be read."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            members = sorted(p for p in path.rglob("*.json") if _EXPORTED.fullmatch(p.name))
+            if not members:
+                raise InvalidFile(f"{path} is a folder without a conversations.json. {EXPECTED}")
+            return _read([(str(p), p.read_bytes()) for p in members], str(path), at)
+        return read_bytes(path.read_bytes(), name=str(path), at=at)
+    except FileNotFoundError:
+        raise InvalidFile(f"There is no file {path}.") from None
+    except OSError as error:
+        raise InvalidFile(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def read_bytes(data: bytes, *, name: str = "input", at: object = None) -> Reading:
+    """As `read`, for content already at hand."""
+    if data.startswith(b"PK\x03\x04"):
+        return _read(list(_unpacked(data, name)), name, at)
+    return _read([(name, data)], name, at)
+
+
+def _read(files: Sequence[tuple[str, bytes]], name: str, at: object) -> Reading:
+    found = _Found(name, at)
+    for member, data in files:
+        found.name = member
+        text = _decoded(data, found)
+        for where, value in _values(text, found):
+            _take(where, value, found)
+    if found.problems and not found.sessions:
+        more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+        raise InvalidFile(f"{found.problems[0]}{more}")
+    return Reading(tuple(found.sessions.values()), found.problems, found.notes, found.blank)
+
+
+# ---------------------------------------------------------------- bytes -> text
+
+
+def _unpacked(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [
+                info
+                for info in sorted(archive.infolist(), key=lambda info: info.filename)
+                if _EXPORTED.fullmatch(info.filename.rpartition("/")[2])
+            ]
+            if not members:
+                held = ", ".join(archive.namelist()[:5]) or "nothing"
+                raise InvalidFile(f"{name} holds no conversations.json (it holds {held}).")
+            for info in members:
+                if info.file_size > _LARGEST:
+                    raise InvalidFile(f"{name}: {info.filename} unpacks to more than 2 GiB.")
+                yield f"{name}/{info.filename}", archive.read(info)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InvalidFile(f"{name} is a damaged .zip ({error}): download it again.") from None
+    except (RuntimeError, NotImplementedError) as error:
+        raise InvalidFile(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _decoded(data: bytes, found: _Found) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data[:4096]:
+        raise InvalidFile(f"{found.name} is a binary file, not conversations. {EXPECTED}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8-sig", "replace")
+        found.notes.append(
+            f"{found.name}: not valid UTF-8 at byte {error.start}; what cannot be read became �."
+        )
+    if not text.strip():
+        raise InvalidFile(f"{found.name} is empty. {EXPECTED}")
+    return text
+
+
+# ---------------------------------------------------------------- text -> values
+
+
+def _values(text: str, found: _Found) -> Iterator[tuple[str, Any]]:
+    """Each conversation of the file, with where it stands."""
+    try:
+        value = _json(text)
+    except ValueError as error:
+        lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if len(lines) < 2 or not _opens(lines[0][1]):
+            raise InvalidFile(f"{found.name}, {_place(error)}. {EXPECTED}") from None
+        yield from _lines(lines, found)
+        return
+    yield from _conversations(value, found)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _opens(line: str) -> bool:
+    """Whether a line is JSON on its own, or at least begins and ends like it."""
+    line = line.strip()
+    return (line[0], line[-1]) in (("{", "}"), ("[", "]"))
+
+
+def _lines(lines: Sequence[tuple[int, str]], found: _Found) -> Iterator[tuple[str, Any]]:
+    messages: list[Any] = []
+    for number, line in lines:
+        try:
+            value = _json(line)
+        except ValueError as error:
+            found.problems.append(f"{found.name}, line {number}: {_place(error)}.")
+            continue
+        if _is_message(value):
+            messages.append(value)
+        else:
+            yield f"line {number}", value
+    if messages:
+        yield "its messages", messages
+
+
+def _place(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}: not JSON ({error.msg})"
+    return f"not JSON ({error})"
+
+
+def _conversations(value: Any, found: _Found) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and not _is_conversation(value):
+        inner = next((value[key] for key in _WRAPPERS if isinstance(value.get(key), list)), None)
+        if inner is None:
+            keys = ", ".join(list(value)[:6]) or "no keys"
+            raise InvalidFile(f"{found.name} is JSON, but no conversation ({keys}). {EXPECTED}")
+        value = inner
+    if isinstance(value, dict):
+        yield "", value
+    elif not isinstance(value, list):
+        raise InvalidFile(f"{found.name} holds only a {type(value).__name__}. {EXPECTED}")
+    elif not value:
+        raise InvalidFile(f"{found.name} is an empty list. {EXPECTED}")
+    elif all(map(_is_message, value)):
+        yield "", value
+    else:
+        yield from ((f"conversation {n}", item) for n, item in enumerate(value, 1))
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and bool({"role", "speaker"} & value.keys())
+
+
+def _is_conversation(value: dict[str, Any]) -> bool:
+    return bool({"turns", "messages", "mapping", "chat_messages"} & value.keys())
+
+
+# ---------------------------------------------------------------- values -> sessions
+
+
+def _take(where: str, value: Any, found: _Found) -> None:
+    place = f"{found.name}, {where}" if where else found.name
+    try:
+        if isinstance(value, dict) and isinstance(value.get("mapping"), dict):
+            value = chatgpt.conversation(value)
+        elif isinstance(value, dict) and isinstance(value.get("chat_messages"), list):
+            value = claude.conversation(value)
+        if isinstance(value, dict) and value.get("turns", value.get("messages")) == []:
+            found.blank += 1
+            return
+        _keep(place, as_session(value, otherwise=found.at), found)
+    except InvalidSession as error:
+        found.problems.append(f"{place}: {error}")
+
+
+def _keep(place: str, session: Session, found: _Found) -> None:
+    """The same session twice counts once; another text under the same id gets an id of its own,
+    so that neither replaces the other."""
+    name, number = session.id, 1
+    while (known := found.sessions.get(name)) is not None:
+        if known.digest == session.digest:
+            found.notes.append(f"{place}: the same session again ({session.id}), read once.")
+            return
+        number += 1
+        name = f"{session.id}~{number}"
+    if name != session.id:
+        found.notes.append(f"{place}: the id {session.id} is taken, kept as {name}.")
+        session = session.model_copy(update={"id": name})
+    found.sessions[name] = session

@@ -1,0 +1,172 @@
+"""English text, cut by hand: sentences with their offsets, words, stems, overlap.
+
+Small rules instead of a language library: the key-free mode needs no more, and every rule
+can be read here. Other languages pass through unharmed, only less well cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_FUNCTION_WORDS = """a about above actually after again against ago all also am an and another any
+anything are around as at be because been before being below between both but by can cannot come
+could did do does doing done down during each either else ever every few for from further get gets
+getting give go goes going gone gonna got had has have having he her here hers herself him himself
+his how however i if in into is it its itself just kind know let like lot lots made make makes many
+may me might mine more most much must my myself no nor not now of off oh ok okay on once one only
+or other our ours ourselves out over own please really same say said says see she should since so
+some something sort still such take than thank thanks that the their theirs them themselves then
+there these they thing things think this those though through to too told under until up upon us
+use used very was way we well were what when where which while who whom whose why will with within
+without would yeah yes yet you your yours yourself yourselves im ive id ill youre youve hes shes
+theyre weve dont didnt isnt wasnt cant couldnt wouldnt doesnt havent hasnt s t re ve ll d m"""
+STOP = frozenset(_FUNCTION_WORDS.split())
+
+_WORD = re.compile(r"[^\W_]+(?:['’.&+/-][^\W_]+)*", re.UNICODE)
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|e\.g|i\.e|no|approx|dept|inc|ltd|co|jan|feb|mar"
+    r"|apr|jun|jul|aug|sept?|oct|nov|dec|fig|vol|a\.m|p\.m|u\.s)|\b[A-Z])\.$",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"([.!?…]+)([\"'”’)\]*]*)(\s+|$)|\n+|(?<=[。!?])")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A stretch of a text: `text == whole[start:end]`, without space around it."""
+
+    text: str
+    start: int
+    end: int
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Cuts at full stops, question and exclamation marks and line ends."""
+    found: list[Sentence] = []
+    start = 0
+    for match in _BREAK.finditer(text):
+        stop, end = match.start(), match.end()
+        if match.group(1) == "." and not _ends_sentence(text, stop, end):
+            continue
+        _add(found, text, start, end)
+        start = end
+    _add(found, text, start, len(text))
+    return found
+
+
+def _ends_sentence(text: str, stop: int, end: int) -> bool:
+    if end >= len(text):
+        return True
+    before = text[max(0, stop - 12) : stop + 1]
+    following = text[end]
+    if _ABBREVIATION.search(before):
+        # "at 5 p.m. We left" ends; "Dr. Smith" and "J. Smith" do not.
+        return before.lower().endswith(("etc.", ".m.")) and following.isupper()
+    # "1. Buy milk": the number belongs to its item.
+    if re.search(r"(?:^|\n)\s*\d{1,2}\.$", text[max(0, stop - 5) : stop + 1]):
+        return False
+    return not following.islower()
+
+
+def _add(found: list[Sentence], text: str, start: int, end: int) -> None:
+    piece = text[start:end]
+    inner = piece.strip()
+    if inner:
+        lead = start + len(piece) - len(piece.lstrip())
+        found.append(Sentence(inner, lead, lead + len(inner)))
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words; a possessive 's is not part of its word."""
+    found = []
+    for match in _WORD.finditer(text):
+        word = match.group().lower().replace("’", "'")
+        found.append(word[:-2] if word.endswith("'s") else word)
+    return found
+
+
+def is_stop(word: str) -> bool:
+    return word.replace("'", "") in STOP
+
+
+def content(text: str) -> list[str]:
+    """Stems of the words that carry meaning, in order, with repeats."""
+    return [stem(word) for word in words(text) if not is_stop(word) and _weighs(word)]
+
+
+def _weighs(word: str) -> bool:
+    return len(word) > 1 or word.isdigit() or not word.isascii()
+
+
+_FORMS = """go: went gone goes; buy: bought; see: saw seen; take: took taken; give: gave given;
+make: made; run: ran; write: wrote written; teach: taught; think: thought; meet: met; win: won;
+lose: lost; find: found; feel: felt; leave: left; sell: sold; spend: spent; begin: began begun;
+eat: ate eaten; drive: drove driven; fly: flew flown; grow: grew grown; swim: swam swum;
+sing: sang sung; child: children kid kids; person: people; mom: mother mum mothers mums moms;
+dad: father fathers dads; life: lives; wife: wives; draw: drew drawn; choose: chose chosen;
+speak: spoke spoken; break: broke broken; build: built; send: sent; keep: kept; hear: heard;
+catch: caught; photo: photos picture pictures pic pics photograph photographs"""
+_IRREGULAR = {
+    form: base.strip()
+    for base, _, forms in (entry.partition(":") for entry in _FORMS.split(";"))
+    for form in forms.split()
+}
+
+
+def stem(word: str) -> str:
+    """A light stem: enough for "paints", "painted" and "painting" to meet."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) <= 3 or not word.isascii():
+        return word
+    for ending, rest in (("ies", "y"), ("sses", "ss"), ("ied", "y")):
+        if word.endswith(ending) and len(word) > 4:
+            return word[: -len(ending)] + rest
+    if word.endswith("ing") and len(word) > 5:
+        word = _undouble(word[:-3])
+    elif word.endswith("ed") and len(word) > 4 and not word.endswith("eed"):
+        word = _undouble(word[:-2])
+    elif word.endswith("es") and len(word) > 4 and word[-3] in "sxzho":
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _undouble(root: str) -> str:
+    if len(root) > 2 and root[-1] == root[-2] and root[-1] not in "lsz":
+        return root[:-1]
+    return root
+
+
+def overlap(wanted: Iterable[str], given: Iterable[str]) -> float:
+    """The share of the wanted stems that are given; 0 where nothing is wanted."""
+    wish = set(wanted)
+    return len(wish & set(given)) / len(wish) if wish else 0.0
+
+
+def names(text: str) -> Iterator[str]:
+    """Runs of capitalised words that are not merely the start of a sentence."""
+    for sentence in sentences(text):
+        for match in _NAME.finditer(sentence.text):
+            name = _trim(match.group())
+            alone = match.start() == 0 and " " not in name and not name.isupper()
+            if name and not (alone and is_stop(name.lower())):
+                yield name
+
+
+_NAME = re.compile(
+    r"\b[A-Z][\w&+.'’-]*(?:(?: of| the| and| for| de| &)?(?: [A-Z0-9][\w&+.'’-]*))*", re.UNICODE
+)
+
+
+def _trim(name: str) -> str:
+    parts = re.sub(r"['’]s$", "", name.strip(".,'’-")).split()
+    while parts and (is_stop(parts[0].lower().replace("’", "'")) or parts[0].lower() in _OPENERS):
+        parts = parts[1:]
+    return " ".join(parts)
+
+
+_OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi", "wow", "let's"))

@@ -1,0 +1,100 @@
+"""COMPOSE: the evidence is spread; discovery widens, the number of cards does not."""
+
+from conftest import HISTORY, NOW, Make, extract_history, plan, scripted
+from justmem import Access, Budget
+
+SPREAD = plan(
+    operation="aggregate",
+    mode="list",
+    entities=["User"],
+    spans_sessions=True,
+    rewrites=["User ran a race", "User joined a riding group"],
+)
+
+
+async def test_rewrites_find_what_the_question_alone_does_not(make: Make) -> None:
+    model = scripted(extract=extract_history, plan=SPREAD)
+    memory = await make(model, budget=Budget(dense=1, lexical=1))
+    await memory.remember_many(HISTORY)
+
+    evidence = await memory.recall("Which sports do I do?", at=NOW)
+
+    assert evidence.access is Access.COMPOSE
+    facts = {card.fact for card in evidence.cards}
+    assert "ran a first half marathon in 1:58" in facts
+    assert "joined the Tuesday riding group" in facts
+
+
+async def test_lookup_uses_no_rewrites_even_if_the_plan_holds_some(make: Make) -> None:
+    local = {**SPREAD, "spans_sessions": False}
+    memory = await make(scripted(extract=extract_history, plan=local))
+    await memory.remember_many(HISTORY)
+
+    evidence = await memory.recall("Which sports do I do?", at=NOW)
+
+    assert evidence.access is Access.LOOKUP
+    assert evidence.plan.rewrites == ()
+    [usage] = evidence.receipt.embedding
+    assert usage.items == 1
+
+
+async def test_broader_discovery_does_not_add_cards(make: Make) -> None:
+    memory = await make(scripted(extract=extract_history, plan=SPREAD), budget=Budget(cards=3))
+    await memory.remember_many(HISTORY)
+
+    evidence = await memory.recall("Which sports do I do?", at=NOW)
+
+    assert len(evidence.cards) == 3
+    assert len(evidence.candidates) > 3
+
+
+async def test_at_most_two_rewrites_are_kept(make: Make) -> None:
+    many = {**SPREAD, "rewrites": ["a", "b", "c", "d"]}
+    memory = await make(scripted(extract=extract_history, plan=many))
+    await memory.remember_many(HISTORY)
+
+    evidence = await memory.recall("Which sports do I do?", at=NOW)
+
+    assert evidence.plan.rewrites == ("a", "b")
+
+
+async def test_evidence_to_add_up_is_shown_in_order_of_time_with_its_instruction(
+    make: Make,
+) -> None:
+    model = scripted(
+        extract=extract_history,
+        plan=SPREAD,
+        answer={"answer": "running and cycling", "used": ["1", "2"], "sufficient": True},
+    )
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+
+    answer = await memory.ask("Which sports do I do?", at=NOW)
+
+    prompt = model.prompts[-1]
+    assert "every distinct matching item" in prompt.system
+    order = [prompt.user.index(word) for word in ("half marathon", "loves gardens", "gravel bike")]
+    assert order == sorted(order)
+    assert len(answer.citations) >= 2
+
+
+async def test_a_remark_finds_what_lies_behind_it_and_gets_a_reply(make: Make) -> None:
+    remark = plan(
+        mode="reply",
+        spans_sessions=True,
+        rewrites=["User has a knee that hurts"],
+        entities=["User"],
+    )
+    model = scripted(
+        extract=extract_history,
+        plan=remark,
+        answer={"answer": "Mind your knee on those steps!", "used": ["1"], "sufficient": True},
+    )
+    memory = await make(model, budget=Budget(cards=2))
+    await memory.remember_many(HISTORY)
+
+    answer = await memory.ask("We are climbing the tower tomorrow, all 400 steps!", at=NOW)
+
+    assert "has a knee that hurts on stairs" in {card.fact for card in answer.evidence.cards}
+    assert "This is a remark" in model.prompts[-1].system
+    assert answer.text == "Mind your knee on those steps!"

@@ -1,0 +1,88 @@
+"""LOOKUP: the answer lies in one place, and a compact card holds it."""
+
+from conftest import HISTORY, NOW, Make, extract_history, plan, scripted
+from justmem import Access
+
+
+async def test_a_local_question_reads_cards_and_cites_the_exact_words(make: Make) -> None:
+    model = scripted(
+        extract=extract_history,
+        plan=plan(entities=["User", "half marathon"]),
+        answer=lambda prompt: {
+            "answer": "1:58",
+            "used": [line.split()[0] for line in prompt.user.splitlines() if "1:58" in line],
+            "sufficient": True,
+        },
+    )
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+
+    answer = await memory.ask("How fast was my half marathon?", at=NOW)
+
+    assert answer.access is Access.LOOKUP
+    assert answer.text == "1:58"
+    [citation] = answer.citations
+    assert citation.quote == "I ran my first half marathon yesterday, in 1:58!"
+    assert (citation.session_id, citation.turn, citation.speaker) == ("run", 1, "User")
+    session = await memory.session("run")
+    assert session.turn(citation.turn).text[citation.start : citation.end] == citation.quote
+
+
+async def test_the_answer_model_sees_the_cards_the_question_and_its_time_and_no_turns(
+    make: Make,
+) -> None:
+    model = scripted(
+        extract=extract_history,
+        plan=plan(),
+        answer={"answer": "x", "used": ["1"], "sufficient": True},
+    )
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+
+    await memory.ask("How fast was my half marathon?", at=NOW)
+
+    shown = model.prompts[-1].user
+    assert (
+        "User ran a first half marathon in 1:58 [2024-03-10, completed, said 2024-03-11]" in shown
+    )
+    assert "Saturday 2024-06-01" in shown
+    assert "How do your legs feel?" not in shown
+
+
+async def test_what_memory_does_not_hold_is_refused_not_guessed(make: Make) -> None:
+    model = scripted(
+        extract=extract_history,
+        plan=plan(),
+        answer={"answer": "Probably Biscuit.", "used": [], "sufficient": False},
+    )
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+
+    answer = await memory.ask("What is my cat's name?", at=NOW)
+
+    assert not answer.sufficient
+    assert answer.text == "That is not in memory."
+    assert answer.citations == ()
+
+
+async def test_an_empty_memory_refuses_without_any_call(make: Make) -> None:
+    model = scripted()
+    memory = await make(model)
+
+    answer = await memory.ask("What is my cat's name?")
+
+    assert not answer.sufficient
+    assert model.prompts == []
+    assert answer.receipt.tokens == 0
+
+
+async def test_what_was_said_after_the_time_of_the_question_is_left_out(make: Make) -> None:
+    model = scripted(extract=extract_history, plan=plan())
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+
+    evidence = await memory.recall("What did I buy?", at="2024-05-19")
+    assert {card.session_id for card in evidence.cards} <= {"run", "kyoto"}
+
+    same_day = await memory.recall("What did I buy?", at="2024-05-20T00:01")
+    assert "bike" in {card.session_id for card in same_day.cards}
