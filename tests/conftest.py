@@ -26,19 +26,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     opened: list[AsyncMemory] = []
 
     async def make(model: Any = None, *, space: str = "test", **parts: Any) -> AsyncMemory:
-        stages = (
-            {
-                "extractor": ModelExtractor(model),
-                "planner": ModelPlanner(model),
-                "answerer": ModelAnswerer(model),
-            }
-            if model
-            else {
-                "extractor": RulesExtractor(),
-                "planner": RulesPlanner(),
-                "answerer": RulesAnswerer(),
-            }
-        )
+        stages = by_model(model) if model else by_rules()
         store = parts.pop("store", None) or await open_store(tmp_path / "memory", space)
         embedder = parts.pop("embedder", None) or HashEmbedder(512)
         memory = AsyncMemory(store, embedder, **{**stages, **parts})
@@ -48,6 +36,26 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
     yield make
     for memory in opened:
         await memory.close()
+
+
+def by_model(model: Any) -> dict[str, Any]:
+    return {
+        "extractor": ModelExtractor(model),
+        "planner": ModelPlanner(model),
+        "answerer": ModelAnswerer(model),
+    }
+
+
+def by_rules() -> dict[str, Any]:
+    from justmem.answering.rules import RulesAnswerer
+    from justmem.extraction.rules import RulesExtractor
+    from justmem.planning.rules import RulesPlanner
+
+    return {
+        "extractor": RulesExtractor(),
+        "planner": RulesPlanner(),
+        "answerer": RulesAnswerer(),
+    }
 
 
 Reply = Scripted | Callable[[Prompt], Scripted]

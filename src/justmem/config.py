@@ -107,11 +107,15 @@ def _settings(
     given.setdefault("models_folder", user_cache_path("justmem", appauthor=False) / "models")
     try:
         settings = Settings(**{**given, "file": file})
-        for name, part in _SPECS.items():
-            if isinstance(getattr(settings, name), str):
-                specs.parse(getattr(settings, name), part)
     except ValidationError as error:
         raise InvalidSetting(_sentence(error, layers)) from None
+    for name, part in _SPECS.items():
+        if isinstance(getattr(settings, name), str):
+            try:
+                specs.parse(getattr(settings, name), part)
+            except InvalidSetting as error:
+                where = _where(name, layers)
+                raise InvalidSetting(f"The setting {name} in {where}: {error}") from None
     keys = {
         name: SecretStr(os.environ[variable])
         for name, variable in (
@@ -251,6 +255,9 @@ def _read(file: Path) -> dict[str, Any]:
                 f"{file}: {key} does not belong in a file; put the key into an environment "
                 f"variable and name it with {key}_env."
             )
+    for key, part in _SPECS.items():
+        if not isinstance(table.get(key, ""), str):
+            raise InvalidSetting(f"{file}: {key} is not a name; write {specs.FORMS[part]}.")
     for key in ("folder", "models_folder"):
         if isinstance(table.get(key), str):
             table[key] = file.parent / Path(table[key]).expanduser()
@@ -282,7 +289,11 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
 def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]
-    where = next((name for name, layer in reversed(layers) if location[0] in layer), "the defaults")
+    where = _where(location[0], layers)
     what = first["msg"].removeprefix("Value error, ")
     given = str(first["input"])[:60]
     return f"The setting {'.'.join(location)} in {where} cannot be {given!r}: {what}."
+
+
+def _where(key: str, layers: list[tuple[str, dict[str, Any]]]) -> str:
+    return next((name for name, layer in reversed(layers) if key in layer), "the profile")

@@ -17,6 +17,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from justmem import tokens
 from justmem.answering.citing import cite
 from justmem.domain import (
@@ -37,15 +39,18 @@ from justmem.domain import (
 from justmem.errors import BudgetExceeded, InputError, InvalidQuestion, InvalidSession
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import (
+    INDEXES,
     Answerer,
     CardFilter,
     Embedder,
     Extractor,
+    Index,
     Planned,
     Planner,
     Reply,
     Reranker,
     Store,
+    Vectors,
 )
 from justmem.receipts import Ledger, Tally
 from justmem.remembering import Remembering
@@ -287,6 +292,23 @@ class AsyncMemory:
             return await self._store.forget(cards=[card])
         about = await self._store.cards(CardFilter(subject=subject, limit=10**9))
         return await self._store.forget(cards=[each.id for each in about])
+
+    async def reembed(self) -> int:
+        """Makes all vectors anew with the present embedder, and returns how many. The old ones
+        serve until the new ones are complete."""
+        replaced: dict[Index, tuple[list[int], Vectors]] = {}
+        for index in INDEXES:
+            keys: list[int] = []
+            parts: list[Vectors] = []
+            while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
+                embedded = await self._embedder.embed([text for _, text in batch])
+                keys += [key for key, _ in batch]
+                parts.append(embedded.vectors)
+            if keys:
+                replaced[index] = keys, np.concatenate(parts)
+        await self._store.replace_vectors(self._embedder.name, self._embedder.dim, replaced)
+        self._bound = True
+        return sum(len(keys) for keys, _ in replaced.values())
 
     async def close(self) -> None:
         await self._store.close()

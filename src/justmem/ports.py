@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,7 @@ class Answerer(Protocol):
 # ---------------------------------------------------------------- store
 
 Index = Literal["cards", "passages"]
+INDEXES: tuple[Index, ...] = get_args(Index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,18 @@ class Store(Protocol):
 
     async def erase(self) -> Forgotten:
         """Removes the whole space."""
+        ...
+
+    async def texts(
+        self, index: Index, *, after: int = 0, count: int = 256
+    ) -> Sequence[tuple[int, str]]:
+        """The next texts that have a vector, as (key, text) in rising order of keys."""
+        ...
+
+    async def replace_vectors(
+        self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
+    ) -> None:
+        """All vectors in one transaction, with the embedder they come from."""
         ...
 
     async def reserve(self, day: date, tokens: int, limit: int) -> bool:

@@ -11,6 +11,8 @@ from justmem.domain import Card, Plan
 from justmem.ports import Vectors
 from justmem.words import content
 
+Scores = NDArray[np.float32]
+
 RRF_K = 60  # the customary constant of reciprocal rank fusion
 
 
@@ -41,10 +43,11 @@ def entity_words(plan: Plan) -> list[frozenset[str]]:
     return [words for entity in plan.entities if (words := frozenset(content(entity)))]
 
 
-def standardised(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def standardised(scores: Scores) -> Scores:
     """Mean 0, deviation 1: so that scores of different origin can be added."""
     spread = float(scores.std())
-    return (scores - scores.mean()) / (spread if spread > 1e-6 else 1.0)
+    centred: Scores = scores - scores.mean()
+    return centred / np.float32(spread if spread > 1e-6 else 1.0)
 
 
 def distinct(order: Sequence[int], vectors: Vectors, *, alike: float) -> list[list[int]]:

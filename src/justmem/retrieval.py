@@ -163,7 +163,8 @@ class Retrieval:
                 seconds=round(time.perf_counter() - start, 6),
             )
         )
-        return np.stack([result.scores for result in results]).mean(axis=0, dtype=np.float32)
+        mean: NDArray[np.float32] = np.stack([r.scores for r in results]).mean(axis=0)
+        return mean
 
 
 def _origin(key: int, found: Sequence[Hits]) -> dict[str, float]:

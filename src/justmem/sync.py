@@ -65,6 +65,7 @@ class Memory:
     sessions = _face(AsyncMemory.sessions)
     quarantined = _face(AsyncMemory.quarantined)
     stats = _face(AsyncMemory.stats)
+    reembed = _face(AsyncMemory.reembed)
 
     def close(self) -> None:
         if not self._loop.is_closed():

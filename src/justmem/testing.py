@@ -166,8 +166,9 @@ def serve_openai(script: Script) -> Iterator[Served]:
                 return
             body = respond.body
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(respond.status)
-            for name, value in {"content-type": "application/json", **respond.headers}.items():
+            usual = {"date": self.date_time_string(), "content-type": "application/json"}
+            self.send_response_only(respond.status)
+            for name, value in (usual | dict(respond.headers)).items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(data)))
             self.end_headers()

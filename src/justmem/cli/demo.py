@@ -45,8 +45,11 @@ def demo(
 
 
 def _demo(run: Run, folder: Path, keep: bool, json: bool) -> None:
-    own = {"folder": folder, "space": SPACE, "profile": "default", "model": "rules"}
-    settings = run.settings(**own)
+    model = run.overrides.get("model") or "rules"
+    # Whatever else is set stays out: the demo looks the same everywhere, and needs no key.
+    own = dict.fromkeys(("model", "extractor", "planner", "answerer"), model)
+    own |= {name: Settings.model_fields[name].default for name in ("embedder", "reranker")}
+    settings = run.settings(folder=folder, space=SPACE, profile="default", **own)
     history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
     answers = asyncio.run(_asked(settings, history, None if json else out()))
     if json:
@@ -65,7 +68,7 @@ async def _asked(
     async with AsyncMemory(**await parts(settings, report=fetching())) as memory:
         done = await memory.remember_many(history["sessions"])
         if console:
-            console.print(_opening(done, history))
+            console.print(_opening(done, history, settings.model))
         for asked in history["questions"]:
             answers.append(await memory.ask(asked["question"], at=asked["at"]))
             if console:
@@ -75,7 +78,7 @@ async def _asked(
     return answers
 
 
-def _opening(done: list[Remembered], history: dict[str, Any]) -> Text:
+def _opening(done: list[Remembered], history: dict[str, Any], model: str) -> Text:
     turns = sum(len(session["turns"]) for session in history["sessions"])
     cards = sum(len(each.cards) for each in done)
     return Text.assemble(
@@ -83,5 +86,5 @@ def _opening(done: list[Remembered], history: dict[str, Any]) -> Text:
         (f"{len(done)} sessions, {turns} turns", "bold"),
         " of a year with Lena: ",
         (f"{cards} cards", "bold"),
-        ", by rules and local models, no key.\n",
+        ", by rules and local models, no key.\n" if model == "rules" else f", by {model}.\n",
     )

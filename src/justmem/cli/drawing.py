@@ -37,17 +37,24 @@ _STATE = {"stored": "green", "empty": "dim", "pending": "yellow", "failed": "red
 _LONGEST_QUOTE = 300
 
 
-def table(*columns: str, **styles: str) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False, header_style="bold")
-    for column in columns:
-        right = column in ("turns", "cards", "tokens", "apart")
+_NUMBERS = ("turns", "cards", "quarantined", "tokens")
+_WHOLE = (*_NUMBERS, "id", "when", "state")  # columns that are never broken
+
+
+def table(rows: Sequence[Mapping[str, str | Text]], **styles: str) -> Table:
+    """A table of the columns that hold anything."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+    for name in columns:
         made.add_column(
-            column,
-            justify="right" if right else "left",
-            style=styles.get(column, ""),
-            no_wrap=column in ("id", "when", "kind", "state", "turns", "cards", "tokens", "apart"),
+            name,
+            justify="right" if name in _NUMBERS else "left",
+            style=styles.get(name, ""),
+            no_wrap=name in _WHOLE,
             overflow="fold",
         )
+    for row in rows:
+        made.add_row(*(row[name] for name in columns))
     return made
 
 
@@ -141,15 +148,18 @@ def evidence(value: Evidence) -> Group:
 
 
 def cards(values: Sequence[Card]) -> Table:
-    made = table("id", "when", "kind", "memory", id="cyan", when="dim", kind="dim")
-    for value in values:
-        memory = Text.assemble((plain(value.subject, one_line=True), "bold"), " ")
-        memory.append(plain(value.fact, one_line=True))
-        if value.status != "stable":
-            memory.append(f" ({value.status})", "dim")
-        when = value.event_date.text if value.event_date.start else f"~{value.said_at:%Y-%m-%d}"
-        made.add_row(value.id, plain(when.replace("/", "\n")), value.kind, memory)
-    return made
+    return table([_card_row(value) for value in values], id="cyan", when="dim")
+
+
+def _card_row(value: Card) -> dict[str, str | Text]:
+    known = value.event_date.start is not None
+    when = value.event_date.text if known else f"said {value.said_at:%Y-%m-%d}"
+    memory = Text.assemble(
+        (plain(value.subject, one_line=True), "bold"),
+        f" {plain(value.fact, one_line=True)} ",
+        (f"({value.kind}, {value.status})", "dim"),
+    )
+    return {"id": value.id, "when": plain(when.replace("/", "\n")), "memory": memory}
 
 
 def card(value: Card, source: Source) -> Group:
@@ -175,19 +185,21 @@ def _heading(session_id: str, at: Any) -> Rule:
 
 
 def _turns(source: Source) -> list[RenderableType]:
-    shown: list[RenderableType] = []
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", style="dim", no_wrap=True, min_width=3)
+    grid.add_column()
     previous = 0
     for number, turn in source.turns:
         if previous and number > previous + 1:
-            shown.append(Text("   …", "dim"))
+            grid.add_row("…", "")
         cited = [each for each in source.citations if each.turn == number]
-        shown.append(_turn(number, turn, cited))
+        grid.add_row(str(number), _turn(turn, cited))
         previous = number
-    return shown
+    return [grid]
 
 
-def _turn(number: int, turn: Turn, cited: Sequence[Citation]) -> Text:
-    text = Text(f"{number:>3} ", "dim")
+def _turn(turn: Turn, cited: Sequence[Citation]) -> Text:
+    text = Text()
     text.append(plain(turn.speaker, one_line=True), "bold" if turn.role == "user" else "")
     text.append(": ")
     done = 0
@@ -208,24 +220,25 @@ def _turn(number: int, turn: Turn, cited: Sequence[Citation]) -> Text:
 def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:
     """A row for each session; of many, only those that need a look."""
     shown = values if len(values) <= 25 else [each for each in values if _needs_a_look(each)]
-    made = table("session", "when", "state", "cards", "apart", "tokens", "note", when="dim")
-    for value in shown:
-        made.add_row(
-            words(value.session_id, "cyan", one_line=True),
-            when.get(value.session_id, ""),
-            Text(value.state.value, _STATE[value.state.value]),
-            str(len(value.cards)) if value.cards else "",
-            str(len(value.quarantined)) if value.quarantined else "",
-            f"{value.receipt.tokens:,}" if value.receipt.tokens else "",
-            words(_note(value), "dim", one_line=True),
-        )
+    rows: list[dict[str, str | Text]] = [
+        {
+            "session": words(value.session_id, "cyan", one_line=True),
+            "when": when.get(value.session_id, ""),
+            "state": Text(value.state.value, _STATE[value.state.value]),
+            "cards": str(len(value.cards) or ""),
+            "quarantined": str(len(value.quarantined) or ""),
+            "tokens": f"{value.receipt.tokens:,}" if value.receipt.tokens else "",
+            "note": words(_note(value), "dim", one_line=True),
+        }
+        for value in shown
+    ]
     states = Counter(value.state.value for value in values)
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     total = (
         f"{len(values)} sessions: {counted or 'none'}; {sum(len(v.cards) for v in values)} cards; "
         f"{sum(value.receipt.tokens for value in values):,} tokens"
     )
-    return Group(*([made] if shown else []), Text(total, "bold"))
+    return Group(*([table(rows, when="dim")] if rows else []), Text(total, "bold"))
 
 
 def _needs_a_look(value: Remembered) -> bool:
@@ -239,18 +252,19 @@ def _note(value: Remembered) -> str:
 
 
 def sessions(values: Sequence[SessionRecord]) -> Table:
-    made = table("session", "when", "state", "turns", "cards", "apart", "note", when="dim")
-    for value in values:
-        made.add_row(
-            words(value.id, "cyan", one_line=True),
-            f"{value.at:%Y-%m-%d %H:%M}",
-            Text(value.state.value, _STATE[value.state.value]),
-            str(value.turns),
-            str(value.cards),
-            str(value.quarantined or ""),
-            words(value.reason, "dim", one_line=True),
-        )
-    return made
+    rows: list[dict[str, str | Text]] = [
+        {
+            "session": words(value.id, "cyan", one_line=True),
+            "when": f"{value.at:%Y-%m-%d %H:%M}",
+            "state": Text(value.state.value, _STATE[value.state.value]),
+            "turns": str(value.turns),
+            "cards": str(value.cards),
+            "quarantined": str(value.quarantined or ""),
+            "note": words(value.reason, "dim", one_line=True),
+        }
+        for value in values
+    ]
+    return table(rows, when="dim")
 
 
 def stats(value: Stats) -> Table:

@@ -35,11 +35,16 @@ def listed(context: typer.Context, json: Json = False) -> None:
     if json:
         print_json(rows)
         return
-    table = drawing.table("name", "use", "licence", "weights", name="cyan")
-    for row in rows:
-        state = "here" if row["here"] else f"{row['megabytes']:.0f} MB to fetch"
-        table.add_row(str(row["name"]), str(row["use"]), str(row["licence"]), state)
-    out().print(table)
+    shown = [
+        {
+            "name": str(row["name"]),
+            "use": str(row["use"]),
+            "licence": str(row["licence"]),
+            "weights": "here" if row["here"] else f"{row['megabytes']:.0f} MB to fetch",
+        }
+        for row in rows
+    ]
+    out().print(drawing.table(shown, name="cyan"))
 
 
 @app.command()

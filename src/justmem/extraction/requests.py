@@ -72,8 +72,12 @@ def _short(text: str) -> str:
 # ---------------------------------------------------------------- pastes
 
 _LONG = 1500  # characters: people do not type this much about themselves in one go
-_CODE = re.compile(r"```|^\s*(?:def |class |import |#include|function |SELECT |<\w+[ >]|[{}];?\s*$)", re.MULTILINE)
-_TABLE = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE)
+_CODE = re.compile(
+    r"```|^\s*(?:def |class |import |#include|function |SELECT |<\w+[ >]|[{}];?\s*$)", re.MULTILINE
+)
+_TABLE = re.compile(
+    r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE
+)
 
 
 def pasted(text: str) -> tuple[str, str]:

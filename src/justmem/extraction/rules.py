@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from justmem import dates
-from justmem.domain import UNKNOWN_DATE, Budget, Card, EventDate, Session, Status, Turn, card_id
+from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn, card_id
 from justmem.extraction.kinds import kind_of, status_of
 from justmem.extraction.pronouns import Voices, question_about, tell
 from justmem.extraction.requests import Request, pasted, requests
@@ -28,7 +28,7 @@ _ANSWER_LEAD = re.compile(r"^\s*(?:yes|yeah|yep|yup|no|nope|nah|sure|not yet)\b"
 class RulesExtractor:
     """Extracts by rules alone: no calls, no clock, the same cards every time."""
 
-    async def extract(self, session: Session, budget: Budget) -> Extraction:
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         return Extraction(cards=extract_by_rules(session))
 
 
@@ -123,14 +123,14 @@ def _photo(captions: Sequence[str]) -> str:
             caption,
             flags=re.IGNORECASE,
         )
-        text = re.sub(r"^an? (?:photo\w*|image|picture|close up) of ", "", text, flags=re.IGNORECASE)
+        text = re.sub(
+            r"^an? (?:photo\w*|image|picture|close up) of ", "", text, flags=re.IGNORECASE
+        )
         shown.append(text.strip())
     return "; ".join(shown)
 
 
-def _dated(
-    subject: str, fact: str, turns: tuple[int, ...], at: datetime, words: str
-) -> _Draft:
+def _dated(subject: str, fact: str, turns: tuple[int, ...], at: datetime, words: str) -> _Draft:
     """An event without a date of its own stays undated: when it was said is on the card, and
     saying it happened that day would be a guess."""
     status = status_of(fact)

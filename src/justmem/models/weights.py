@@ -27,6 +27,8 @@ from justmem.models import download
 # What is being fetched, bytes so far, bytes in all.
 Report = Callable[[str, int, int], None]
 
+Use = Literal["embed", "rerank", "chat"]
+
 _STAMP = ".verified"
 
 
@@ -54,7 +56,7 @@ class Weights(Value):
     """What is known of a local model."""
 
     name: str
-    use: Literal["embed", "rerank"]
+    use: Use
     copy_of: str
     licence: str
     note: str = ""
@@ -72,7 +74,7 @@ def manifest() -> Mapping[str, Weights]:
     return {model.name: model for model in models}
 
 
-def known(name: str, use: Literal["embed", "rerank"] | None = None) -> Weights:
+def known(name: str, use: Use | None = None) -> Weights:
     models = manifest()
     if name not in models or (use and models[name].use != use):
         names = ", ".join(sorted(m.name for m in models.values() if use in (None, m.use)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
 from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_loopback, shown_url
-from justmem.models.retry import Server, Setback, error_text
+from justmem.models.retry import Server, Setback
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
@@ -30,8 +30,7 @@ class Declined(Exception):
 
     def names(self, *words: str) -> bool:
         """Whether the complaint is about one of these parts of the request."""
-        param = self.body.get("param") if isinstance(self.body, dict) else None
-        said = f"{param or ''} {error_text(self.body)}".lower()
+        said = json.dumps(self.body, default=str).lower()
         return any(word in said for word in words)
 
 

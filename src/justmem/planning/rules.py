@@ -218,7 +218,9 @@ def mode_of(text: str) -> Mode:
         return "duration"
     if _WHEN.search(text) and not _MANY.search(text):
         return "date"
-    if _MANY.search(text) and not re.search(r"\bhow much (?:is|was|did)\b|\bhow often\b", text, re.I):
+    if _MANY.search(text) and not re.search(
+        r"\bhow much (?:is|was|did)\b|\bhow often\b", text, re.I
+    ):
         return "count"
     if _VERBATIM.search(text):
         return "verbatim"
@@ -233,7 +235,9 @@ def mode_of(text: str) -> Mode:
 
 def _many_things(text: str) -> bool:
     match = _PLURAL_HEAD.search(text)
-    return bool(match) and not re.search(r"\b(?:is|was|does|this|series|news|always)$", match["noun"])
+    return bool(match) and not re.search(
+        r"\b(?:is|was|does|this|series|news|always)$", match["noun"]
+    )
 
 
 _BOTH = re.compile(
@@ -279,7 +283,9 @@ def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
     if mode == "advice":
         return "lookup"
     if mode == "duration":
-        counted = re.search(r"\bhow many (?:hours|days|minutes)\b.*\b(?:spend|spent|total)\b", text, re.I)
+        counted = re.search(
+            r"\bhow many (?:hours|days|minutes)\b.*\b(?:spend|spent|total)\b", text, re.I
+        )
         return "aggregate" if counted or "total" in text else "temporal"
     if mode == "count":
         return "temporal" if _LATEST.search(text) else "aggregate"
@@ -298,9 +304,9 @@ def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
         return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
     if mode == "date":
         return bool(re.search(r"\bfirst\b|\bboth\b|\blast time\b", text, re.I))
-    return bool(_LATEST.search(text) and re.search(r"\bcurrent|\bmost recent|\blatest|\bnow\b", text, re.I)) or bool(
-        _CHANGE.search(text)
-    )
+    return bool(
+        _LATEST.search(text) and re.search(r"\bcurrent|\bmost recent|\blatest|\bnow\b", text, re.I)
+    ) or bool(_CHANGE.search(text))
 
 
 # ---------------------------------------------------------------- routes and period
@@ -342,3 +348,8 @@ def _period(text: str, at: datetime, mode: Mode) -> EventDate:
         return UNKNOWN_DATE
     cleared = re.sub(r"\b(?:most )?recently\b|\b(?:today|tonight)\s*\?$", " ", text, flags=re.I)
     return dates.period(cleared, at)
+
+
+def asks_for_latest(question: str) -> bool:
+    """Whether a newer memory replaces an older one as the answer."""
+    return bool(_LATEST.search(question))

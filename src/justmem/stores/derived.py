@@ -26,7 +26,7 @@ class _Space(NamedTuple):
 def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> None:
     digest, turns = session.digest, rows.turns_text(session)
     with writing(db):
-        key = _check_kept(db, session.id, digest)
+        key, old_cards, old_tokens = _check_kept(db, session.id, digest)
         space = _Space(*db.execute("SELECT dim, next_card, next_passage FROM space").fetchone())
         removed = remove_derived(db, key)
         make_current(db, key, session, digest, turns, digested.state, digested.reason)
@@ -44,15 +44,22 @@ def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> None
         )
         db.execute(
             "UPDATE space SET generation = generation + 1, removals = removals + ?, "
-            "next_card = next_card + ?, next_passage = next_passage + ?",
-            (removed, cards, len(digested.passages)),
+            "next_card = next_card + ?, next_passage = next_passage + ?, "
+            "cards = cards + ?, tokens = tokens + ?",
+            (
+                removed,
+                cards,
+                len(digested.passages),
+                cards - old_cards,
+                digested.tokens - old_tokens,
+            ),
         )
 
 
-def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> int:
-    """A text that was replaced or forgotten while its cards were made must not come back."""
+def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> tuple[int, int, int]:
+    """Its key and what it counted for. A text that was replaced or forgotten while its cards were made must not come back."""
     kept = db.execute(
-        "SELECT s.key FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
+        "SELECT s.key, s.cards, s.tokens FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
         "WHERE s.id = ? AND ? IN (s.digest, i.digest)",
         (session_id, digest),
     ).fetchone()
@@ -61,7 +68,8 @@ def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> int:
             f"Session {session_id!r} was changed or forgotten while its cards were being made: "
             "remember it again if it should stay."
         )
-    return int(kept[0])
+    key, cards, tokens = kept
+    return key, cards, tokens
 
 
 def _add_cards(

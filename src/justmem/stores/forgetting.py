@@ -25,7 +25,10 @@ def forget(db: sqlite3.Connection, cards: Sequence[str], sessions: Sequence[str]
         if cards or sessions:
             # Deleting only marks words as deleted; merging all segments drops them.
             db.execute("INSERT INTO card_words (card_words) VALUES ('optimize')")
-            db.execute("UPDATE space SET generation = generation + 1, removals = removals + 1")
+            db.execute(
+                "UPDATE space SET generation = generation + 1, removals = removals + 1, "
+                "(cards, tokens) = (SELECT total(cards), total(tokens) FROM sessions)"
+            )
         if sessions:
             db.execute("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
     empty_log(db)

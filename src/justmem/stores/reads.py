@@ -61,8 +61,8 @@ def waiting(db: sqlite3.Connection) -> list[Session]:
 
 def extent(db: sqlite3.Connection) -> Extent:
     last = db.execute("SELECT at FROM sessions ORDER BY instant DESC, key DESC LIMIT 1").fetchone()
-    cards, tokens = db.execute("SELECT total(cards), total(tokens) FROM sessions").fetchone()
-    return Extent(datetime.fromisoformat(last[0]) if last else None, int(cards), int(tokens))
+    cards, tokens = db.execute("SELECT cards, tokens FROM space").fetchone()
+    return Extent(datetime.fromisoformat(last[0]) if last else None, cards, tokens)
 
 
 def last_day(db: sqlite3.Connection) -> int:
@@ -167,7 +167,9 @@ def texts(db: sqlite3.Connection, index: Index, after: int, count: int) -> list[
 
 
 def spent(db: sqlite3.Connection, day: date) -> int:
-    row = db.execute("SELECT tokens + reserved FROM spending WHERE day = ?", (day.isoformat(),)).fetchone()
+    row = db.execute(
+        "SELECT tokens + reserved FROM spending WHERE day = ?", (day.isoformat(),)
+    ).fetchone()
     return int(row[0]) if row else 0
 
 

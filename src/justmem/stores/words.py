@@ -13,10 +13,7 @@ from justmem.ports import Index
 from justmem.stores.vectors import Moment
 
 _WORD = re.compile(r"[^\W_]+")
-_STOP = frozenset(
-    re.findall(
-        r"\w+",
-        """
+_STOP_WORDS = """
     a about after again all also am an and any are as at be because been before being between
     both but by can could d did do does doing don down during each else ever few for from further
     had has have having he her here hers herself him himself his how i if in into is isn it its
@@ -24,9 +21,9 @@ _STOP = frozenset(
     our ours ourselves out over own please re s same shall she should so some still such t tell
     than that the their theirs them themselves then there these they this those through to too
     under until up upon us ve very was wasn we were what whatever when where which while who whom
-    whose why will with would you your yours yourself yourselves""",
-    )
-)
+    whose why will with would you your yours yourself yourselves
+"""
+_STOP = frozenset(_STOP_WORDS.split())
 
 # Reading a word's rows and scoring them takes a microsecond or so each. A query reads this many
 # at most, rarest words first: the words that tell rows apart are always among them, and a name

@@ -11,7 +11,10 @@ CREATE TABLE space (
     removals INTEGER NOT NULL DEFAULT 0,
     -- Keys are never given twice, so that a key held across a change cannot mean another card.
     next_card INTEGER NOT NULL DEFAULT 1,
-    next_passage INTEGER NOT NULL DEFAULT 1
+    next_passage INTEGER NOT NULL DEFAULT 1,
+    -- Sums over all sessions, kept here because every question asks for them.
+    cards INTEGER NOT NULL DEFAULT 0,
+    tokens INTEGER NOT NULL DEFAULT 0
 );
 
 -- `at` is the time as it was given, `instant` the same to sort by, `day` its wall-clock day.

@@ -1,0 +1,254 @@
+"""Answers without a model: cut out of the cards, and honest about it.
+
+Each mode of asking has one function below. All of them speak from the evidence only; where its
+support is weak the answer is that it is not in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from justmem.answering.citing import cite, quote
+from justmem.answering.counting import distinct, stated_number
+from justmem.answering.spans import (
+    ago,
+    best_for,
+    day_of,
+    duration_in,
+    length,
+    two_events,
+    unit_asked,
+)
+from justmem.answering.support import ENOUGH, Supported, negated, relevant, supported
+from justmem.dates import say
+from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
+from justmem.planning.rules import asks_for_latest
+from justmem.ports import Reply
+from justmem.words import content
+
+NOT_IN_MEMORY = "That is not in memory."
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    text: str
+    cards: Sequence[Card] = ()
+
+
+class RulesAnswerer:
+    """Answers by rules alone: no calls."""
+
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        return answer_by_rules(evidence, sessions)
+
+
+def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+    if evidence.plan.mode == "reply":
+        said = _bearing(evidence, supported(evidence))
+        return _reply(said, sessions)
+    if evidence.access is Access.REPLAY:
+        quoted = _quotation(evidence)
+        if quoted is not None:
+            return quoted
+    found = supported(evidence)
+    if not found or found[0].support < ENOUGH:
+        return Reply(NOT_IN_MEMORY, sufficient=False)
+    return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
+
+
+def _reply(said: _Said | None, sessions: Mapping[str, Session]) -> Reply:
+    if said is None:
+        return Reply(NOT_IN_MEMORY, sufficient=False)
+    return Reply(said.text, sufficient=True, citations=_citations(said.cards, sessions))
+
+
+def _citations(cards: Iterable[Card], sessions: Mapping[str, Session]) -> tuple[Citation, ...]:
+    found: dict[tuple[str, int, int], Citation] = {}
+    for card in cards:
+        if card.session_id in sessions:
+            for one in cite(card, sessions[card.session_id]):
+                found.setdefault((one.session_id, one.turn, one.start), one)
+    return tuple(found.values())
+
+
+# ---------------------------------------------------------------- one function per mode
+
+
+def _best(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    if evidence.plan.operation == "order":
+        first = _which_first(evidence, found)
+        if first is not None:
+            return first
+    if asks_for_latest(evidence.question):
+        return _latest(evidence, found)
+    return _Said(_sentence(found[0].card), [found[0].card])
+
+
+def _date(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    near = relevant(found)
+    dated = next((one for one in near if one.card.event_date.start is not None), None)
+    if dated is not None and dated.support >= 0.75 * near[0].support:
+        card = dated.card
+        return _Said(f"{_capital(say(card.event_date))}: {_sentence(card, dated=False)}", [card])
+    card = near[0].card
+    day = f"{card.said_at.day} {card.said_at:%B %Y}"
+    return _Said(f"No date was given; it was told on {day}: {_sentence(card, dated=False)}", [card])
+
+
+def _duration(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    question, unit = evidence.question, unit_asked(evidence.question)
+    if re.search(r"\bago\b", question, re.IGNORECASE):
+        card = next(
+            (one.card for one in relevant(found) if one.card.event_date.start), found[0].card
+        )
+        return _Said(f"{_capital(ago(card, evidence.at, unit))}: {_sentence(card)}", [card])
+    pair = two_events(question) if evidence.plan.spans_sessions else None
+    if pair is not None:
+        first = best_for(pair[0], found)
+        second = best_for(pair[1], found, but=first.card if first else None)
+        if first and second:
+            between = length(day_of(first.card), day_of(second.card), unit)
+            text = f"{between}: {_sentence(first.card)} {_sentence(second.card)}"
+            return _Said(text, [first.card, second.card])
+    for one in relevant(found):
+        stated = duration_in(one.card.fact)
+        if stated:
+            return _Said(f"{_capital(stated)}: {_sentence(one.card)}", [one.card])
+    card = found[0].card
+    if card.event_date.start and re.search(r"\bhow long (?:has|have)\b", question, re.IGNORECASE):
+        span = length(day_of(card), evidence.at.date(), unit)
+        return _Said(f"{span}, since {say(card.event_date)}: {_sentence(card)}", [card])
+    return _Said(_sentence(card), [card])
+
+
+def _count(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    near = relevant(found)
+    stated = stated_number(evidence.question, near)
+    if stated is not None:
+        number, holder = stated
+        return _Said(f"{_capital(number)}: {_sentence(holder.card)}", [holder.card])
+    items = distinct(near)[:_MOST_LISTED]
+    listed = "; ".join(_plain(one.card) for one in items)
+    return _Said(f"{len(items)}: {listed}.", [one.card for one in items])
+
+
+def _list(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    items = distinct(relevant(found))[:_MOST_LISTED]
+    return _Said("; ".join(_plain(one.card) for one in items) + ".", [one.card for one in items])
+
+
+def _yesno(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    card = found[0].card
+    if evidence.plan.operation == "compare":
+        # "Would she enjoy it?" asks for a judgement: show what bears on it, and judge nothing.
+        items = distinct(relevant(found))[:3]
+        listed = " ".join(_sentence(one.card) for one in items)
+        return _Said(f"Memory does not say so outright. {listed}", [one.card for one in items])
+    word = "No" if negated(card.fact) != negated(evidence.question) else "Yes"
+    return _Said(f"{word}: {_sentence(card)}", [card])
+
+
+def _order(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    first = _which_first(evidence, found)
+    if first is not None:
+        return first
+    items = sorted(distinct(relevant(found))[:_MOST_LISTED], key=lambda one: day_of(one.card))
+    listed = " ".join(f"{number}. {_sentence(one.card)}" for number, one in enumerate(items, 1))
+    return _Said(listed, [one.card for one in items])
+
+
+def _which_first(evidence: Evidence, found: Sequence[Supported]) -> _Said | None:
+    pair = two_events(evidence.question)
+    if pair is None:
+        return None
+    one = best_for(pair[0], found)
+    other = best_for(pair[1], found, but=one.card if one else None)
+    if one is None or other is None:
+        return None
+    early, late = sorted((one.card, other.card), key=day_of)
+    return _Said(f"First: {_sentence(early)} Then: {_sentence(late)}", [early, late])
+
+
+def _advice(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    items = distinct(relevant(found))[:4]
+    listed = " ".join(_sentence(one.card) for one in items)
+    return _Said(f"What memory holds that bears on it: {listed}", [one.card for one in items])
+
+
+def _bearing(evidence: Evidence, found: Sequence[Supported]) -> _Said | None:
+    """A remark: the chosen order knows more than shared words do."""
+    cards = [candidate.card for candidate in evidence.chosen][:3]
+    if not cards:
+        return None
+    return _Said("This may bear on it: " + " ".join(map(_sentence, cards)), cards)
+
+
+def _latest(evidence: Evidence, found: Sequence[Supported]) -> _Said:
+    near = sorted(relevant(found)[:4], key=lambda one: one.card.said_at, reverse=True)
+    newest, older = near[0].card, [one.card for one in near[1:]]
+    text = _sentence(newest)
+    before = next((card for card in older if card.said_at.date() < newest.said_at.date()), None)
+    if before is None:
+        return _Said(text, [newest])
+    told = f"{before.said_at.day} {before.said_at:%B %Y}"
+    return _Said(f"{text} Before that, told on {told}: {_sentence(before)}", [newest, before])
+
+
+_BY_MODE: dict[Mode, Callable[[Evidence, Sequence[Supported]], _Said]] = {
+    "date": _date,
+    "duration": _duration,
+    "count": _count,
+    "list": _list,
+    "yesno": _yesno,
+    "order": _order,
+    "advice": _advice,
+}
+
+
+# ---------------------------------------------------------------- quotations
+
+
+def _quotation(evidence: Evidence) -> Reply | None:
+    """The turn of the sources that says most of what is asked, in its own words."""
+    wanted = set(content(evidence.question))
+    best: tuple[float, Citation] | None = None
+    theirs = re.search(r"\byou(?:r|'ve)?\b", evidence.question, re.IGNORECASE)
+    for place, source in enumerate(evidence.sources):
+        for number, turn in source.turns:
+            session = Session(id=source.session_id, at=source.at, turns=(turn,))
+            cited = quote(evidence.question, session, 1).model_copy(update={"turn": number})
+            score = len(wanted & set(content(turn.text))) / (len(wanted) or 1)
+            score += 0.3 * (len(wanted & set(content(cited.quote))) / (len(wanted) or 1))
+            score += 0.25 if theirs and turn.role == "assistant" else 0.0
+            score -= 0.1 * place
+            if best is None or score > best[0]:
+                best = score, cited
+    if best is None or best[0] < ENOUGH:
+        return None
+    cited = best[1]
+    day = f"{cited.said_at.day} {cited.said_at:%B %Y}"
+    speaker = _capital(cited.speaker)
+    return Reply(f'{speaker}, {day}: "{cited.quote}"', sufficient=True, citations=(cited,))
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def _plain(card: Card) -> str:
+    return re.sub(r"\s*\(asked \".*?\"\)", "", card.text).rstrip(" .")
+
+
+def _sentence(card: Card, *, dated: bool = True) -> str:
+    text = _capital(_plain(card))
+    if dated and card.event_date.start is not None:
+        text += f" ({say(card.event_date)})"
+    return text + ("" if text.endswith(("!", "?")) else ".")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,742 @@
+"""What every store must do, whatever it is made of.
+
+A test module subclasses `StoreContract` and gives it the fixture `open_space`: an asynchronous
+function that opens a space by name, again and again onto the same memory, and closes what it
+opened when the test ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+
+from justmem.domain import (
+    Card,
+    EventDate,
+    Passage,
+    Quarantined,
+    Session,
+    SessionState,
+    Turn,
+    card_id,
+)
+from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
+from justmem.ports import CardFilter, Digested, Extent, Store, Vectors, View
+
+DIM = 8
+MAY = datetime(2023, 5, 7, 14, 30, tzinfo=UTC)
+
+OpenSpace = Callable[..., Awaitable[Any]]
+
+# ---------------------------------------------------------------- things to remember
+
+
+def vector(seed: str) -> Vectors:
+    """The same unit vector for the same seed."""
+    drawn = np.random.default_rng(list(seed.encode())).standard_normal(DIM).astype(np.float32)
+    return drawn / np.linalg.norm(drawn)
+
+
+def session(id: str = "s1", *texts: str, at: datetime = MAY) -> Session:
+    said = texts or ("I adopted a kitten called Pesto.", "How lovely!")
+    turns = (Turn(speaker="Ana" if n % 2 == 0 else "Ben", text=t) for n, t in enumerate(said))
+    return Session(id=id, at=at, turns=tuple(turns))
+
+
+def card(of: Session, fact: str, subject: str = "Ana", **fields: Any) -> Card:
+    return Card(
+        id=card_id(of.id, subject, fact),
+        subject=subject,
+        fact=fact,
+        session_id=of.id,
+        said_at=of.at,
+        turns=(1,),
+        **fields,
+    )
+
+
+def digested(of: Session, *cards: Card, **fields: Any) -> Digested:
+    """Vectors come from the texts; every turn is a passage."""
+    passages = tuple(
+        Passage(session_id=of.id, turn=n, start=0, end=len(turn.text))
+        for n, turn in enumerate(of.turns, 1)
+    )
+    fields.setdefault("state", SessionState.STORED if cards else SessionState.EMPTY)
+    return Digested(
+        cards=cards,
+        card_vectors=matrix([card.text for card in cards]),
+        passages=passages,
+        passage_vectors=matrix([turn.text for turn in of.turns]),
+        **fields,
+    )
+
+
+def matrix(texts: Sequence[str]) -> Vectors:
+    return np.stack([vector(t) for t in texts]) if texts else np.zeros((0, DIM), np.float32)
+
+
+async def remember(store: Store, of: Session, *facts: str) -> None:
+    await store.keep(of)
+    await store.settle(of, digested(of, *(card(of, fact) for fact in facts)))
+
+
+def view(text: str) -> View:
+    return View(text=text, vector=vector(text))
+
+
+async def found(store: Store, text: str, index: Any = "cards", until: date | None = None) -> Any:
+    """(dense, lexical) keys for one view."""
+    (hits,) = await store.search([view(text)], index, dense=5, lexical=5, until=until)
+    return [key for key, _ in hits.dense], [key for key, _ in hits.lexical]
+
+
+async def facts(store: Store, keys: Sequence[int]) -> list[str]:
+    return [card.fact for card in (await store.cards_at(keys)).values()]
+
+
+async def all_facts(store: Store) -> list[str]:
+    return [card.fact for card in await store.cards(CardFilter())]
+
+
+# ---------------------------------------------------------------- the contract
+
+
+class KeepingContract:
+    async def test_a_kept_session_is_pending_and_its_words_can_be_read(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        record = await store.keep(session())
+        assert (record.state, record.turns, record.digest) == ("pending", 2, session().digest)
+        assert await store.session("s1") == session()
+
+    async def test_a_kept_session_outlives_the_store_that_kept_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await store.keep(session())
+        await store.close()
+        assert await (await open_space()).waiting() == [session()]
+
+    async def test_times_zones_roles_and_odd_characters_come_back_as_they_were(
+        self, open_space: OpenSpace
+    ) -> None:
+        at = datetime(2024, 2, 29, 23, 59, 1, 17, tzinfo=timezone(timedelta(hours=-9, minutes=-30)))
+        turns = (
+            Turn(speaker='Zoë "Z"', text="naïve\0 \N{PILE OF POO}\r\n\\u0041 'quoted'", at=at),
+            Turn(speaker="", role="assistant", text=""),
+        )
+        odd = Session(id="weird/\n id", at=datetime(2024, 1, 1), turns=turns)
+        store = await open_space()
+        await remember(store, odd)
+        assert await store.session(odd.id) == odd
+
+    async def test_text_that_is_not_unicode_is_refused_and_nothing_is_kept(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        with pytest.raises(InvalidSession, match="not valid Unicode"):
+            await store.keep(session("s1", "broken \ud800 text"))
+        assert await store.sessions() == []
+
+    async def test_keeping_a_stored_session_again_changes_nothing(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        record = await store.keep(session())
+        assert (record.state, record.cards) == ("stored", 1)
+        assert await store.waiting() == []
+
+    async def test_a_failed_session_kept_again_unchanged_stays_failed(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await store.keep(session())
+        await store.fail("s1", "the model stayed away")
+        record = await store.keep(session())
+        assert (record.state, record.reason) == ("failed", "the model stayed away")
+        assert await store.waiting() == [session()]
+
+    async def test_a_changed_session_waits_while_the_old_one_serves(
+        self, open_space: OpenSpace
+    ) -> None:
+        old, new = session(), session("s1", "I adopted two kittens.")
+        store = await open_space()
+        await remember(store, old, "adopted a kitten")
+        record = await store.keep(new)
+        assert (record.state, record.digest, record.turns) == ("pending", new.digest, 1)
+        assert await store.session("s1") == old
+        assert await store.waiting() == [new]
+        assert await all_facts(store) == ["adopted a kitten"]
+
+    async def test_a_changed_session_that_fails_leaves_the_old_one_serving(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.keep(session("s1", "changed"))
+        await store.fail("s1", "nonsense")
+        (record,) = await store.sessions()
+        assert (record.state, record.reason, record.cards) == ("failed", "nonsense", 1)
+        assert await store.session("s1") == session()
+
+    async def test_a_change_taken_back_no_longer_waits(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.keep(session("s1", "changed"))
+        record = await store.keep(session())
+        assert record.state == "stored"
+        assert await store.waiting() == []
+
+    async def test_failing_cannot_take_the_cards_of_a_stored_session(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.fail("s1", "too late")
+        assert (await store.sessions())[0].state == "stored"
+
+    async def test_an_unknown_session_is_not_in_memory(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        for attempt in (
+            store.session("s9"),
+            store.fail("s9", "why"),
+            store.forget(sessions=["s9"]),
+        ):
+            with pytest.raises(NotInMemory, match="s9"):
+                await attempt
+
+    async def test_sessions_come_in_order_of_time_whatever_their_zone(
+        self, open_space: OpenSpace
+    ) -> None:
+        east = timezone(timedelta(hours=9))
+        store = await open_space()
+        for id, at in (
+            ("noon in utc", datetime(2023, 5, 7, 12, tzinfo=UTC)),
+            ("evening in tokyo", datetime(2023, 5, 7, 20, tzinfo=east)),
+            ("morning, no zone", datetime(2023, 5, 7, 8)),
+        ):
+            await store.keep(session(id, at=at))
+        in_order = ["morning, no zone", "evening in tokyo", "noon in utc"]
+        assert [record.id for record in await store.sessions()] == in_order
+        assert [each.id for each in await store.waiting()] == in_order
+        assert (await store.extent()).last_at == datetime(2023, 5, 7, 12, tzinfo=UTC)
+
+    async def test_the_extent_follows_what_is_remembered_changed_and_forgotten(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, one, two = await open_space(), session("s1"), session("s2")
+        assert await store.extent() == Extent(last_at=None, cards=0, tokens=0)
+        for of, *said in ((one, "ran", "swam"), (two, "slept"), (one, "ran", "swam", "sang")):
+            await store.keep(of)
+            await store.settle(of, digested(of, *(card(of, fact) for fact in said), tokens=20))
+        assert await store.extent() == Extent(last_at=MAY, cards=4, tokens=40)
+        await store.forget(cards=[card(one, "sang").id], sessions=["s2"])
+        assert await store.extent() == Extent(last_at=MAY, cards=2, tokens=20)
+
+
+class SettlingContract:
+    async def test_settling_stores_cards_as_they_are(self, open_space: OpenSpace) -> None:
+        store, of = await open_space(), session()
+        cards = (
+            card(of, "ran a marathon", event_date=EventDate.parse("2023-05"), kind="event"),
+            card(of, "will move", event_date=EventDate.parse("2023-06-01/2023-06-03")),
+            card(of, "likes tea", "Ben", kind="preference", status="ongoing"),
+        )
+        await store.keep(of)
+        await store.settle(of, digested(of, *cards, tokens=40, card_tokens=12))
+        assert await store.cards(CardFilter()) == list(cards)
+        assert await store.card(cards[1].id) == cards[1]
+        (record,) = await store.sessions()
+        assert (record.state, record.cards, record.tokens) == ("stored", 3, 40)
+        assert await store.waiting() == []
+
+    async def test_the_session_as_settled_becomes_the_current_text(
+        self, open_space: OpenSpace
+    ) -> None:
+        new = session("s1", "I adopted two kittens.", at=MAY + timedelta(days=1))
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await remember(store, new, "adopted two kittens")
+        assert await store.session("s1") == new
+        assert await store.waiting() == []
+        assert await all_facts(store) == ["adopted two kittens"]
+        assert len(await store.sessions()) == 1
+
+    async def test_replaced_cards_are_found_by_neither_vector_nor_word(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "plays the theremin")
+        await found(store, "theremin")
+        await remember(store, session("s1", "No, the zither."), "plays the zither")
+        dense, lexical = await found(store, "Ana plays the theremin")
+        assert await facts(store, dense) == ["plays the zither"]
+        assert (await found(store, "theremin"))[1] == []
+        assert (await found(store, "kitten", "passages"))[1] == []
+        assert await facts(store, lexical) == ["plays the zither"]  # "plays"
+
+    async def test_a_session_with_nothing_durable_is_empty_yet_its_turns_are_found(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session())
+        assert (await store.sessions())[0].state == "empty"
+        assert len((await found(store, "kitten", "passages"))[1]) == 1
+
+    async def test_a_text_replaced_while_its_cards_were_made_does_not_come_back(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, stale = await open_space(), session("s1", "stale")
+        await store.keep(stale)
+        await store.keep(session("s1", "fresh"))
+        with pytest.raises(NotInMemory, match="changed or forgotten"):
+            await store.settle(stale, digested(stale, card(stale, "stale fact")))
+        assert await store.waiting() == [session("s1", "fresh")]
+        assert await all_facts(store) == []
+
+    async def test_a_session_forgotten_while_its_cards_were_made_stays_forgotten(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        await store.keep(of)
+        await store.forget(sessions=["s1"])
+        with pytest.raises(NotInMemory, match="changed or forgotten"):
+            await store.settle(of, digested(of, card(of, "adopted a kitten")))
+
+    async def test_a_newer_text_keeps_waiting_when_an_older_one_is_settled(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, first, newest = await open_space(), session(), session("s1", "newest")
+        await remember(store, first, "adopted a kitten")
+        await store.keep(newest)
+        await store.settle(first, digested(first, card(first, "adopted a cat")))
+        assert await all_facts(store) == ["adopted a cat"]
+        assert await store.waiting() == [newest]
+
+    async def test_a_card_given_twice_is_stored_once(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea", "likes rain", "likes tea")
+        assert await all_facts(store) == ["likes tea", "likes rain"]
+        dense, _ = await found(store, "Ana likes rain")
+        assert await facts(store, dense[:1]) == ["likes rain"]
+
+    async def test_unsupported_cards_are_kept_aside(self, open_space: OpenSpace) -> None:
+        held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
+        store, of = await open_space(), session()
+        await store.keep(of)
+        await store.settle(of, digested(of, quarantined=[held]))
+        assert await store.quarantined("s1") == [held]
+        assert (await store.sessions())[0].quarantined == 1
+        assert await found(store, "yacht") == ([], [])
+
+    async def test_a_refused_settle_leaves_everything_as_it_was(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        await store.bind("one", DIM)
+        await remember(store, of, "adopted a kitten")
+        wrong = Digested(
+            state=SessionState.STORED,
+            cards=[card(of, "adopted a dog")],
+            card_vectors=np.ones((1, DIM + 1), np.float32),
+        )
+        with pytest.raises(EmbedderMismatch):
+            await store.settle(of, wrong)
+        assert await all_facts(store) == ["adopted a kitten"]
+        assert (await found(store, "kitten", "passages"))[1] != []
+
+
+class SearchContract:
+    async def test_the_nearest_vector_comes_first_with_its_cosine(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea", "likes rain", "likes chess")
+        (hits,) = await store.search(
+            [view("Ana likes rain")], "cards", dense=2, lexical=0, until=None
+        )
+        assert len(hits.dense) == 2
+        assert await facts(store, [hits.dense[0][0]]) == ["likes rain"]
+        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-5)
+        assert hits.lexical == []
+
+    async def test_each_view_is_answered_on_its_own(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea", "likes rain")
+        views = [view("Ana likes rain"), view("Ana likes tea")]
+        hits = await store.search(views, "cards", dense=1, lexical=1, until=None)
+        firsts = [await facts(store, [each.dense[0][0]]) for each in hits]
+        assert firsts == [["likes rain"], ["likes tea"]]
+
+    async def test_words_are_found_by_their_stem_without_accents_or_case(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "was painting at the Café", "plays chess")
+        _, lexical = await found(store, "Who PAINTED in a cafe?")
+        assert await facts(store, lexical) == ["was painting at the Café"]
+
+    async def test_a_rare_word_outweighs_a_common_one(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        common = [f"walks the dog on street {n}" for n in range(20)]
+        await remember(store, session(), *common, "walks to the observatory")
+        _, lexical = await found(store, "walks dog observatory")
+        assert (await facts(store, lexical))[0] == "walks to the observatory"
+        (hits,) = await store.search([view("dog")], "cards", dense=0, lexical=3, until=None)
+        assert len(hits.lexical) == 3
+        assert all(score > 0 for _, score in hits.lexical)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '"',
+            "NOT",
+            "a AND",
+            "NEAR(tea, 2)",
+            "tea*",
+            "text:tea",
+            "^tea",
+            "(",
+            "'; DROP",
+            "",
+            "-",
+            "the of",
+        ],
+    )
+    async def test_no_question_is_taken_for_query_syntax(
+        self, open_space: OpenSpace, text: str
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        _, lexical = await found(store, text)
+        assert await facts(store, lexical) == (["likes tea"] if "tea" in text else [])
+
+    async def test_turns_are_found_word_by_word_and_lead_back_to_their_place(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session("s1", "First a walk. Then we saw Pesto.", "Nice.")
+        passages = (
+            Passage(session_id="s1", turn=1, start=0, end=13),
+            Passage(session_id="s1", turn=1, start=14, end=32),
+        )
+        await store.keep(of)
+        await store.settle(
+            of,
+            Digested(
+                state=SessionState.EMPTY,
+                passages=passages,
+                passage_vectors=matrix(["walk", "pesto"]),
+            ),
+        )
+        dense, lexical = await found(store, "pesto", "passages")
+        assert await store.passages_at(lexical) == {lexical[0]: passages[1]}
+        assert dense[0] == lexical[0]
+        assert list((await store.passages_at(dense)).values()) == [passages[1], passages[0]]
+
+    async def test_passages_without_vectors_are_still_found_by_word(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        passages = (Passage(session_id="s1", turn=1, start=0, end=10),)
+        await store.keep(of)
+        await store.settle(of, Digested(state=SessionState.EMPTY, passages=passages))
+        dense, lexical = await found(store, "adopted", "passages")
+        assert (dense, len(lexical)) == ([], 1)
+
+    @pytest.mark.parametrize("index", ["cards", "passages"])
+    async def test_nothing_said_after_the_day_is_found(
+        self, open_space: OpenSpace, index: Any
+    ) -> None:
+        """The day is the one on the wall where it was said: 1 May in Honolulu is 2 May in UTC."""
+        honolulu = timezone(timedelta(hours=-10))
+        store = await open_space()
+        for id, at in (
+            ("first", datetime(2023, 5, 1, 20, tzinfo=honolulu)),
+            ("second", datetime(2023, 5, 2, 9, tzinfo=UTC)),
+        ):
+            await remember(store, session(id, f"{id} swim", at=at), f"{id} swim")
+        everything = await found(store, "swim", index, date(2023, 5, 2))
+        assert [len(keys) for keys in everything] == [2, 2]
+        dense, lexical = await found(store, "swim", index, date(2023, 5, 1))
+        assert dense == lexical
+        assert dense == [min(everything[0])]
+        assert await found(store, "swim", index, date(2023, 4, 30)) == ([], [])
+
+    async def test_an_empty_space_finds_nothing(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        assert await found(store, "anything") == ([], [])
+        assert await found(store, "anything", "passages") == ([], [])
+        assert await store.search([], "cards", dense=5, lexical=5, until=None) == []
+
+    async def test_vectors_of_cards_come_in_the_order_asked(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea", "likes rain")
+        dense, _ = await found(store, "Ana likes tea")
+        got = await store.card_vectors([dense[1], 999, dense[0]])
+        expected = [vector("Ana likes rain"), np.zeros(DIM), vector("Ana likes tea")]
+        np.testing.assert_allclose(got, np.stack(expected), atol=1e-6)
+
+    async def test_what_another_opening_adds_or_forgets_shows_in_the_next_search(
+        self, open_space: OpenSpace
+    ) -> None:
+        one, other = await open_space(), await open_space()
+        await remember(one, session("s1"), "likes tea")
+        assert len((await found(other, "tea"))[0]) == 1
+        await remember(one, session("s2"), "likes rain")
+        dense, lexical = await found(other, "rain")
+        assert (len(dense), len(lexical)) == (2, 1)
+        await one.forget(sessions=["s2"])
+        assert len((await found(other, "rain"))[0]) == 1
+
+    async def test_search_agrees_with_brute_force_through_random_changes(
+        self, open_space: OpenSpace
+    ) -> None:
+        """Two openings of one space settle, replace and forget in turn; both always find what
+        an exhaustive comparison over the stored cards finds."""
+        stores, draw = [await open_space(), await open_space()], random.Random(7)
+        for step in range(120):
+            store = draw.choice(stores)
+            await _change(store, draw, step)
+            if step % 3 == 0:
+                await _compare(draw.choice(stores), f"Ana fact {draw.randrange(200)}")
+
+
+async def _change(store: Store, draw: random.Random, step: int) -> None:
+    known = await store.sessions()
+    cards = await store.cards(CardFilter())
+    match draw.choice(["add", "add", "add", "replace", "forget session", "forget card"]):
+        case "replace" if known:
+            of = session(draw.choice(known).id, f"changed at {step}")
+            await remember(store, of, *(f"fact {draw.randrange(200)}" for _ in range(3)))
+        case "forget session" if known:
+            await store.forget(sessions=[draw.choice(known).id])
+        case "forget card" if cards:
+            await store.forget(cards=[draw.choice(cards).id])
+        case _:
+            of = session(f"s{step}", at=MAY + timedelta(days=draw.randrange(9)))
+            await remember(store, of, *(f"fact {draw.randrange(200)}" for _ in range(4)))
+
+
+async def _compare(store: Store, text: str) -> None:
+    until = date(2023, 5, 11)
+    kept = [c for c in await store.cards(CardFilter()) if c.said_at.date() <= until]
+    scores = sorted((float(vector(c.text) @ vector(text)) for c in kept), reverse=True)
+    (hits,) = await store.search([view(text)], "cards", dense=10, lexical=100, until=until)
+    assert [s for _, s in hits.dense] == pytest.approx(scores[:10], abs=1e-5)
+    hit = await store.cards_at([key for key, _ in hits.dense])
+    assert {c.id for c in hit.values()} <= {c.id for c in kept}
+    words = set(text.lower().split())
+    expected = {c.id for c in kept if words & set(c.text.lower().split())}
+    lexical = await store.cards_at([key for key, _ in hits.lexical])
+    assert {c.id for c in lexical.values()} <= expected
+    assert len(lexical) == min(100, len(expected))
+
+
+class CardsContract:
+    async def test_cards_can_be_filtered(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        one, two = session("s1"), session("s2", at=MAY - timedelta(days=1))
+        await store.keep(one)
+        await store.settle(
+            one,
+            digested(one, card(one, "likes tea", kind="preference"), card(one, "ran", "Ben")),
+        )
+        await store.keep(two)
+        await store.settle(
+            two, digested(two, card(two, "likes green tea", "Zoë", status="ongoing"))
+        )
+
+        async def those(**where: Any) -> list[str]:
+            return [card.fact for card in await store.cards(CardFilter(**where))]
+
+        assert await those() == ["likes green tea", "likes tea", "ran"]
+        assert await those(subject="ben") == ["ran"]
+        assert await those(subject="ZOË") == ["likes green tea"]
+        assert await those(kind="preference") == ["likes tea"]
+        assert await those(status="ongoing") == ["likes green tea"]
+        assert await those(session_id="s1") == ["likes tea", "ran"]
+        assert await those(text="tea") == ["likes green tea", "likes tea"]
+        assert await those(text="tea green") == ["likes green tea"]
+        assert await those(text="tea", subject="Ana") == ["likes tea"]
+        assert await those(text="!!!") == []
+        assert await those(limit=1, offset=1) == ["likes tea"]
+
+    async def test_an_unknown_card_is_not_in_memory(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        with pytest.raises(NotInMemory, match="c0ffee"):
+            await store.card("c0ffee")
+        assert await store.cards_at([1, 2]) == {}
+        assert await store.passages_at([1, 2]) == {}
+
+
+class ForgettingContract:
+    async def test_a_forgotten_card_leaves_search_and_lists(self, open_space: OpenSpace) -> None:
+        store, of = await open_space(), session()
+        await remember(store, of, "likes tea", "likes rain")
+        gone = await store.forget(cards=[card(of, "likes tea").id])
+        assert (gone.cards, gone.sessions, gone.turns) == (1, 0, 0)
+        dense, lexical = await found(store, "Ana likes tea")
+        assert await facts(store, dense) == await facts(store, lexical) == ["likes rain"]
+        assert (await store.sessions())[0].cards == 1
+        with pytest.raises(NotInMemory):
+            await store.card(card(of, "likes tea").id)
+
+    async def test_a_forgotten_card_stays_forgotten_when_its_session_is_remembered_again(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        await remember(store, of, "likes tea", "likes rain")
+        await store.forget(cards=[card(of, "likes tea").id])
+        again = session("s1", "said differently")
+        await remember(store, again, "likes tea", "likes rain")
+        assert await all_facts(store) == ["likes rain"]
+        dense, lexical = await found(store, "Ana likes rain")
+        assert await facts(store, dense) == await facts(store, lexical) == ["likes rain"]
+
+    async def test_a_forgotten_session_takes_everything_with_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        await store.keep(session("s1", "a change that was waiting"))
+        gone = await store.forget(sessions=["s1"])
+        assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
+        assert await store.sessions() == await store.waiting() == await all_facts(store) == []
+        assert await found(store, "tea") == ([], [])
+        assert await found(store, "kitten", "passages") == ([], [])
+        with pytest.raises(NotInMemory):
+            await store.session("s1")
+
+    async def test_a_forgotten_session_may_be_remembered_anew(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        await store.forget(sessions=["s1"])
+        await remember(store, session(), "likes tea")
+        assert await all_facts(store) == ["likes tea"]
+
+    async def test_forgetting_is_all_or_nothing(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        with pytest.raises(NotInMemory, match="s2"):
+            await store.forget(sessions=["s1", "s2"])
+        assert await all_facts(store) == ["likes tea"]
+
+    async def test_an_erased_space_is_gone_and_can_be_started_anew(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        gone = await store.erase()
+        assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
+        assert await (await open_space()).sessions() == []
+
+    async def test_spaces_do_not_see_each_other(self, open_space: OpenSpace) -> None:
+        ana, ben = await open_space("ana"), await open_space("ben")
+        await remember(ana, session(), "likes tea")
+        assert await ben.sessions() == []
+        assert await found(ben, "tea") == ([], [])
+        await ben.erase()
+        assert await all_facts(ana) == ["likes tea"]
+
+
+class EmbedderContract:
+    async def test_another_embedder_is_refused_by_name_with_the_command_that_helps(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await store.bind("onnx:small", DIM)
+        await remember(store, session(), "likes tea")
+        await store.bind("onnx:small", DIM)
+        with pytest.raises(EmbedderMismatch, match=r"onnx:small.*onnx:large.*justmem reembed"):
+            await store.bind("onnx:large", 2 * DIM)
+
+    async def test_a_space_without_vectors_takes_any_embedder(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await store.bind("onnx:small", DIM)
+        await store.bind("onnx:large", 2 * DIM)
+        assert (await store.stats()).embedder == "onnx:large"
+
+    async def test_everything_can_be_embedded_again(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await store.bind("old", DIM)
+        for n in range(5):
+            await remember(store, session(f"s{n}", f"turn {n}"), f"fact {n}", f"more {n}")
+        await found(store, "anything")
+        replaced = {}
+        for index in ("cards", "passages"):
+            pairs: list[tuple[int, str]] = []
+            while batch := await store.texts(index, after=pairs[-1][0] if pairs else 0, count=3):
+                pairs += batch
+            doubled = np.hstack([matrix([text for _, text in pairs])] * 2) / np.sqrt(2)
+            replaced[index] = ([key for key, _ in pairs], doubled.astype(np.float32))
+        await store.replace_vectors("new", 2 * DIM, replaced)
+        await store.bind("new", 2 * DIM)
+        query = View(text="", vector=np.tile(vector("Ana more 3"), 2) / np.float32(np.sqrt(2)))
+        (hits,) = await store.search([query], "cards", dense=1, lexical=0, until=None)
+        assert await facts(store, [hits.dense[0][0]]) == ["more 3"]
+        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-5)
+
+
+class LedgerContract:
+    async def test_spending_adds_up_by_day_and_survives_closing(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await store.spend(date(2023, 5, 7), 100)
+        await store.spend(date(2023, 5, 7), 20)
+        await store.spend(date(2023, 5, 8), 3)
+        await store.close()
+        store = await open_space()
+        assert await store.spent(date(2023, 5, 7)) == 120
+        assert await store.spent(date(2023, 5, 9)) == 0
+        assert (await store.stats()).spent_tokens == 123
+
+    async def test_a_reservation_holds_its_share_of_the_day_until_the_cost_is_entered(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, other, day = await open_space(), await open_space(), date(2023, 5, 7)
+        assert not await store.reserve(day, 101, limit=100)
+        assert await store.reserve(day, 60, limit=100)
+        assert not await other.reserve(day, 60, limit=100)
+        assert await store.spent(day) == 60
+        await store.spend(day, 25, reserved=60)
+        assert await store.spent(day) == 25
+        assert await other.reserve(day, 60, limit=100)
+        assert (await store.stats()).spent_tokens == 25
+
+    async def test_stats_count_what_is_there(self, open_space: OpenSpace) -> None:
+        store, of = await open_space("ana"), session()
+        await store.bind("onnx:small", DIM)
+        await store.keep(of)
+        held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
+        cards = card(of, "likes tea", kind="preference"), card(of, "ran"), card(of, "swam")
+        await store.settle(of, digested(of, *cards, quarantined=[held], tokens=30, card_tokens=12))
+        await remember(store, session("s2"))
+        await store.keep(session("s3"))
+        stats = await store.stats()
+        assert stats.space == "ana"
+        assert stats.sessions == {"stored": 1, "empty": 1, "pending": 1}
+        assert (stats.turns, stats.cards, stats.quarantined) == (6, 3, 1)
+        assert stats.kinds == {"fact": 2, "preference": 1}
+        assert (stats.history_tokens, stats.card_tokens) == (30, 12)
+        assert stats.embedder == "onnx:small"
+        assert stats.bytes > 0
+
+
+class StoreContract(
+    KeepingContract,
+    SettlingContract,
+    SearchContract,
+    CardsContract,
+    ForgettingContract,
+    EmbedderContract,
+    LedgerContract,
+):
+    """All of it."""

@@ -1,0 +1,370 @@
+"""Where settings come from, what they may name, and what is said when they cannot be used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import justmem
+from justmem import config, specs
+from justmem.answering.model import ModelAnswerer
+from justmem.answering.rules import RulesAnswerer
+from justmem.config import load, parts
+from justmem.domain import Budget
+from justmem.errors import InvalidSetting
+from justmem.extraction.model import ModelExtractor
+from justmem.extraction.rules import RulesExtractor
+from justmem.models.openai import OpenAIModel
+from justmem.planning.model import ModelPlanner
+from justmem.ports import Extraction
+from justmem.testing import HashEmbedder, ScriptedModel
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder, an empty home and none of our variables."""
+    for name in [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY"]:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+def toml(text: str) -> Path:
+    Path("justmem.toml").write_text(text, "utf-8")
+    return Path("justmem.toml")
+
+
+# an extractor, a model and an embedder of one's own, as `package.module:attribute` names them
+class OwnExtractor:
+    async def extract(self, session: Any, *, limit: int | None) -> Extraction:
+        return Extraction(cards=())
+
+
+own_model = ScriptedModel(name="own")
+not_a_model = object()
+
+
+def make_embedder() -> HashEmbedder:
+    return HashEmbedder(32)
+
+
+# ---------------------------------------------------------------- where they come from
+
+
+def test_the_defaults_need_no_key_and_no_model(tmp_path: Path) -> None:
+    settings = load()
+
+    assert (settings.model, settings.space, settings.profile) == ("rules", "default", "default")
+    assert settings.embedder == "onnx:bge-small-en-v1.5"
+    assert settings.reranker == "onnx:ms-marco-MiniLM-L-12-v2"
+    assert settings.folder.is_relative_to(tmp_path / "home")
+    assert settings.budget == Budget()
+
+
+def test_a_key_in_the_environment_switches_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+
+    assert load().model == "rules"
+
+
+def test_what_is_passed_wins_over_the_environment_and_that_over_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    toml('space = "file"\nmodel = "openai:file"\nconcurrency = 7')
+    monkeypatch.setenv("JUSTMEM_MODEL", "openai:environment")
+    monkeypatch.setenv("JUSTMEM_SPACE", "environment")
+
+    settings = load(space="call")
+
+    assert (settings.space, settings.model, settings.concurrency) == (
+        "call",
+        "openai:environment",
+        7,
+    )
+
+
+def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "JUSTMEM_HOME": "/data",
+        "JUSTMEM_SPACE": "ana",
+        "JUSTMEM_MODEL": "openai:m",
+        "JUSTMEM_EMBEDDER": "onnx:e",
+        "JUSTMEM_RERANKER": "none",
+        "JUSTMEM_MODELS": "/models",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+
+    settings = load()
+
+    assert {n: str(getattr(settings, key)) for n, key in config.ENVIRONMENT.items()} == values
+
+
+def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toml('space = "here"')
+    other = tmp_path / "other.toml"
+    other.write_text('space = "other"')
+
+    assert load().space == "here"
+    monkeypatch.setenv("JUSTMEM_CONFIG", str(other))
+    assert load().space == "other"
+    assert load("justmem.toml").space == "here"
+
+
+def test_folders_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "etc" / "justmem.toml"
+    file.parent.mkdir()
+    file.write_text('folder = "memory"\nmodels_folder = "~/weights"')
+
+    settings = load(file)
+
+    assert settings.folder == tmp_path / "etc" / "memory"
+    assert settings.models_folder == tmp_path / "home" / "weights"
+
+
+def test_the_budget_is_a_table() -> None:
+    toml("[budget]\ncards = 5\nask_tokens = 2000")
+
+    assert load().budget == Budget(cards=5, ask_tokens=2000)
+
+
+def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-secret")
+    settings = load(api_key_env="MY_KEY")
+
+    assert settings.api_key is not None
+    assert settings.api_key.get_secret_value() == "sk-secret"
+    assert "sk-secret" not in repr(settings)
+
+
+# ---------------------------------------------------------------- the paper's profile
+
+
+def test_the_papers_profile_is_the_papers_setting() -> None:
+    settings = load(profile="paper", api_key="k")
+
+    assert settings.model == "openai:gpt-4.1-mini"
+    assert settings.embedder == "openai:text-embedding-3-small"
+    assert settings.reranker.startswith("rerank:qwen3-rerank@https://")
+    assert specs.build_embedder(settings.embedder, settings, None).dim == 1536
+
+
+async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
+    settings = load(profile="paper", api_key="k", folder=tmp_path)
+    profile = (made := await parts(settings))["profile"]
+    await made["store"].close()
+
+    assert (profile.name, profile.select_by, profile.replay, profile.rewrites_under_replay) == (
+        "paper",
+        "question",
+        "session",
+        False,
+    )
+
+
+def test_an_explicit_setting_wins_over_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    toml('profile = "paper"\nembedder = "onnx:bge-small-en-v1.5"')
+    monkeypatch.setenv("JUSTMEM_MODEL", "rules")
+
+    assert (load().model, load().embedder) == ("rules", "onnx:bge-small-en-v1.5")
+
+
+# ---------------------------------------------------------------- what cannot be used
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rerancer = 'none'", "'rerancer' in justmem.toml: did you mean 'reranker'"),
+        ("[budget]\ncard = 3", "'card' in the budget of justmem.toml: did you mean 'cards'"),
+        ("concurrency = 'many'", "concurrency in justmem.toml cannot be 'many'"),
+        ("concurrency = 0", "concurrency in justmem.toml cannot be '0'"),
+        ("planner = 'gpt'", "planner in justmem.toml: 'gpt' does not name a model"),
+        ("[budget]\ncards = 0", "budget.cards in justmem.toml cannot be '0'"),
+        ("profile = 'papper'", "profile in justmem.toml cannot be 'papper'.*'default' or 'paper'"),
+        ("space = ", "is not valid TOML"),
+        ("api_key = 'sk-secret'", "api_key does not belong in a file"),
+        ("model = 3", "model is not a name; write rules"),
+    ],
+)
+def test_a_wrong_file_is_explained(text: str, sentence: str) -> None:
+    toml(text)
+    with pytest.raises(InvalidSetting, match=sentence) as caught:
+        load()
+    assert "\n" not in str(caught.value)
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidSetting, match=r"no settings file nowhere\.toml"):
+        load("nowhere.toml")
+    monkeypatch.setenv("JUSTMEM_CONFIG", "gone.toml")
+    with pytest.raises(InvalidSetting, match=r"gone\.toml \(JUSTMEM_CONFIG names it\)"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("setting", "spec"),
+    [
+        ("model", "gpt-4.1-mini"),
+        ("model", "openai:"),
+        ("model", "openai:qwen@localhost:8000"),
+        ("model", "onnx:bge-small-en-v1.5"),
+        ("model", "none"),
+        ("model", "recorded:replies.jsonl=nonsense"),
+        ("model", ""),
+        ("answerer", "gpt"),
+        ("embedder", "rules"),
+        ("embedder", "onnx:e@http://x"),
+        ("reranker", "rerank:jina"),
+        ("reranker", "openai:gpt-4.1-mini"),
+    ],
+)
+def test_a_spec_that_names_nothing_says_the_valid_forms(setting: str, spec: str) -> None:
+    with pytest.raises(InvalidSetting, match=r"package\.module:attribute|rerank:NAME@URL"):
+        load(**{setting: spec})
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("no_such_package.module:thing", "cannot be imported"),
+        ("os.path:no_such_thing", "has no 'no_such_thing'"),
+        ("os:sep", "needs a complete method"),
+        (f"{__name__}:not_a_model", "needs a complete method"),
+    ],
+)
+async def test_an_object_that_is_no_model_is_refused(spec: str, sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        await parts(load(model=spec))
+
+
+async def test_a_setting_that_cannot_be_used_leaves_no_file_behind(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="set the environment variable OPENAI_API_KEY"):
+        await parts(load(model="openai:gpt-4.1-mini", folder=tmp_path / "memory"))
+    assert not (tmp_path / "memory").exists()
+
+
+def test_an_embedder_of_unknown_length_asks_for_it() -> None:
+    settings = load(embedder="openai:mystery@http://localhost:1/v1")
+    with pytest.raises(InvalidSetting, match="set dimensions"):
+        specs.build_embedder(settings.embedder, settings, None)
+
+    settings = load(embedder="openai:mystery@http://localhost:1/v1", dimensions=12)
+    assert specs.build_embedder(settings.embedder, settings, None).dim == 12
+
+
+def test_an_unknown_local_model_names_those_there_are() -> None:
+    settings = load(embedder="onnx:nobody")
+    with pytest.raises(InvalidSetting, match=r"bge-small-en-v1\.5"):
+        specs.build_embedder(settings.embedder, settings, None)
+
+
+# ---------------------------------------------------------------- building
+
+
+async def built(**settings: Any) -> dict[str, Any]:
+    made = await parts(load(embedder=HashEmbedder(), reranker="none", **settings))
+    await made["store"].close()
+    return made
+
+
+async def test_rules_need_no_model() -> None:
+    made = await built()
+
+    assert isinstance(made["extractor"], RulesExtractor)
+    assert isinstance(made["answerer"], RulesAnswerer)
+    assert made["reranker"] is None
+
+
+async def test_a_model_serves_every_stage_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_models: list[OpenAIModel] = []
+
+    class Counted(OpenAIModel):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made_models.append(self)
+
+    monkeypatch.setattr("justmem.models.openai.OpenAIModel", Counted)
+    made = await built(model="openai:qwen3@http://localhost:8000/v1", context=9000)
+
+    assert isinstance(made["extractor"], ModelExtractor)
+    assert isinstance(made["planner"], ModelPlanner)
+    assert isinstance(made["answerer"], ModelAnswerer)
+    assert [(model.name, model.context) for model in made_models] == [("qwen3", 9000)]
+
+
+async def test_a_stage_may_differ_from_the_model() -> None:
+    made = await built(model=own_model, answerer="rules", extractor=OwnExtractor())
+
+    assert isinstance(made["planner"], ModelPlanner)
+    assert isinstance(made["answerer"], RulesAnswerer)
+    assert isinstance(made["extractor"], OwnExtractor)
+
+
+async def test_objects_are_found_by_their_path() -> None:
+    made = await built(model=f"{__name__}:own_model", extractor=f"{__name__}:OwnExtractor")
+
+    assert isinstance(made["answerer"], ModelAnswerer)
+    assert isinstance(made["extractor"], OwnExtractor)
+
+
+def test_a_callable_is_called_for_its_object() -> None:
+    settings = load(embedder=f"{__name__}:make_embedder")
+
+    assert specs.build_embedder(settings.embedder, settings, None).dim == 32
+
+
+async def test_recorded_replies_need_no_server(tmp_path: Path) -> None:
+    made = await built(model=f"recorded:{tmp_path / 'replies.jsonl'}=openai:m@http://127.0.0.1:1")
+
+    assert isinstance(made["answerer"], ModelAnswerer)
+
+
+# ---------------------------------------------------------------- open
+
+
+def test_open_gives_a_memory_that_remembers(tmp_path: Path) -> None:
+    own = {"folder": tmp_path, "embedder": HashEmbedder(256), "reranker": "none"}
+    with justmem.open("ana", **own) as memory:
+        memory.remember([{"role": "user", "content": "I moved to Porto."}], at="2024-05-20")
+        assert memory.space == "ana"
+    with justmem.open("ana", **own) as memory:
+        assert [record.id for record in memory.sessions()]
+
+
+async def test_open_works_inside_a_running_loop(tmp_path: Path) -> None:
+    with justmem.open(folder=tmp_path, embedder=HashEmbedder(), reranker="none") as memory:
+        assert memory.sessions() == []
+
+
+async def test_open_async_can_be_awaited_or_entered(tmp_path: Path) -> None:
+    own = {"folder": tmp_path, "embedder": HashEmbedder(), "reranker": "none"}
+    async with justmem.open_async("ana", **own) as memory:
+        assert memory.space == "ana"
+    memory = await justmem.open_async("ana", **own)
+    assert await memory.sessions() == []
+    await memory.close()
+
+
+def test_heavy_packages_are_loaded_only_when_named(tmp_path: Path) -> None:
+    code = (
+        "import sys, justmem\n"
+        "from justmem.testing import HashEmbedder\n"
+        "with justmem.open(embedder=HashEmbedder(), reranker='none') as memory: memory.sessions()\n"
+        "heavy = {'openai', 'onnxruntime', 'tokenizers', 'bpe_openai', 'typer', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    environment = {**os.environ, "JUSTMEM_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
