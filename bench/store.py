@@ -69,7 +69,7 @@ class Writer:
         words = iter(self.words(count * 12 + self._turns * 22))
         turns = tuple(
             Turn.model_construct(
-                speaker=("Caroline", "Melanie")[n % 2], role="user", text=_take(words, 22), at=None
+                speaker=("Mira", "Jonas")[n % 2], role="user", text=_take(words, 22), at=None
             )
             for n in range(self._turns)
         )
@@ -91,7 +91,7 @@ class Writer:
         )
 
     def _card(self, session: Session, fact: str) -> Card:
-        subject = self._rng.choice(["Caroline", "Melanie", self.words(1)[0]], p=[0.5, 0.4, 0.1])
+        subject = self._rng.choice(["Mira", "Jonas", self.words(1)[0]], p=[0.5, 0.4, 0.1])
         return Card.model_construct(
             id=card_id(session.id, subject, fact),
             subject=str(subject),
@@ -103,7 +103,7 @@ class Writer:
 
     def question(self) -> View:
         """A name, four words to find and a few that questions are made of."""
-        text = f"When did Caroline's {' '.join(self.words(2))} have the {' '.join(self.words(2))}?"
+        text = f"When did Mira's {' '.join(self.words(2))} have the {' '.join(self.words(2))}?"
         return View(text=text, vector=self.vectors(1)[0])
 
 

@@ -207,9 +207,11 @@ async def test_a_server_that_stays_away_is_an_error_with_its_price():
 
 
 async def test_a_timeout_counts_the_input_that_may_have_been_billed():
-    with serve_openai([Respond(REPLY, delay=5)] * 2) as server:
-        with pytest.raises(ModelUnavailable, match=r"no reply within 0\.05 s") as caught:
-            await ask(server, attempts=2, timeout=0.05)
+    with (
+        serve_openai([Respond(REPLY, delay=5)] * 2) as server,
+        pytest.raises(ModelUnavailable, match=r"no reply within 0\.05 s") as caught,
+    ):
+        await ask(server, attempts=2, timeout=0.05)
     (call,) = caught.value.calls
     assert call.attempts == 2
     assert call.tokens_in > 2 * tokens.count(PROMPT.user)
@@ -259,9 +261,11 @@ async def test_no_server_at_all_costs_nothing():
     ],
 )
 async def test_refusals_say_what_to_do_and_are_not_repeated(status: int, body: Any, advice: str):
-    with serve_openai([Respond(body, status=status), REPLY]) as server:
-        with pytest.raises(ModelRefused, match=advice) as caught:
-            await ask(server)
+    with (
+        serve_openai([Respond(body, status=status), REPLY]) as server,
+        pytest.raises(ModelRefused, match=advice) as caught,
+    ):
+        await ask(server)
     assert len(server.requests) == 1
     (call,) = caught.value.calls
     assert (call.attempts, call.tokens_in) == (1, 0)
@@ -282,18 +286,22 @@ async def test_refusals_say_what_to_do_and_are_not_repeated(status: int, body: A
     ],
 )
 async def test_a_reply_without_text_is_nonsense_that_was_paid_for(body: Any):
-    with serve_openai([Respond(body)]) as server:
-        with pytest.raises(ModelNonsense, match="empty reply") as caught:
-            await ask(server)
+    with (
+        serve_openai([Respond(body)]) as server,
+        pytest.raises(ModelNonsense, match="empty reply") as caught,
+    ):
+        await ask(server)
     (call,) = caught.value.calls
     assert call.tokens_in > 0
     assert call.error
 
 
 async def test_a_reply_spent_on_thinking_says_so():
-    with serve_openai([chat_body("", usage=(10, 50), finish_reason="length")]) as server:
-        with pytest.raises(ModelNonsense, match="thinking") as caught:
-            await ask(server)
+    with (
+        serve_openai([chat_body("", usage=(10, 50), finish_reason="length")]) as server,
+        pytest.raises(ModelNonsense, match="thinking") as caught,
+    ):
+        await ask(server)
     assert caught.value.calls[0].tokens_out == 50
 
 
@@ -382,9 +390,11 @@ async def test_reasoning_models_get_the_parameters_they_want():
 
 async def test_a_server_that_refuses_everything_is_asked_only_so_often():
     message = "response_format, max_tokens and temperature are all wrong"
-    with serve_openai(lambda _: Respond(error_body(message), status=400)) as server:
-        with pytest.raises(ModelRefused) as caught:
-            await ask(server)
+    with (
+        serve_openai(lambda _: Respond(error_body(message), status=400)) as server,
+        pytest.raises(ModelRefused) as caught,
+    ):
+        await ask(server)
     assert len(server.requests) == caught.value.calls[0].attempts == 5
 
 
@@ -459,10 +469,16 @@ def test_a_model_outlives_an_event_loop():
 
 
 async def test_cancelling_a_call_is_not_a_model_error():
-    with serve_openai([Respond(REPLY, delay=5)]) as server:
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+
+    def script(_: Request) -> Respond:
+        loop.call_soon_threadsafe(arrived.set)
+        return Respond(REPLY, delay=5)
+
+    with serve_openai(script) as server:
         task = asyncio.create_task(ask(server))
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        await arrived.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

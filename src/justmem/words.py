@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _FUNCTION_WORDS = """a about above actually after again against ago all also am an and another any
 anything are around as at be because been before being below between both but by can cannot come
@@ -115,6 +116,7 @@ _IRREGULAR = {
 }
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """A light stem: enough for "paints", "painted" and "painting" to meet."""
     if word in _IRREGULAR:

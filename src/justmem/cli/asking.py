@@ -41,7 +41,7 @@ def ask(context: typer.Context, question: Question, at: At = None, json: Json = 
 
 
 def recall(context: typer.Context, question: Question, at: At = None, json: Json = False) -> None:
-    """Show what memory holds that bears on a question, without answering it.
+    """Show what bears on a question, without answering it.
 
     Exits with 1 when there is nothing. Without --at the question is asked at this machine's
     present time.

@@ -32,9 +32,9 @@ def demo(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Remember a small history with local models and rules, and ask three questions.
+    """Remember a small history and ask it three questions.
 
-    Needs no key. The first run fetches the weights of two small models.
+    By rules and local models: it needs no key. The first run fetches the weights of two small models.
     """
     run = run_of(context)
     if keep:

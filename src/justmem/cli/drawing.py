@@ -138,7 +138,7 @@ def evidence(value: Evidence) -> Group:
     if value.chosen:
         parts.append(cards(value.cards))
     for source in value.sources:
-        parts += [_heading(source.session_id, source.at), *_turns(source), Text()]
+        parts += [_heading(source.session_id, source.at), _turns(source), Text()]
     if not value.chosen and not value.sources:
         parts += [Text(), Text("Nothing in memory bears on this.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
@@ -162,21 +162,22 @@ def _card_row(value: Card) -> dict[str, str | Text]:
     return {"id": value.id, "when": plain(when.replace("/", "\n")), "memory": memory}
 
 
-def card(value: Card, source: Source) -> Group:
+def card(value: Card, source: Source, *, marked: bool = False) -> Group:
+    """`marked` puts signs around the exact words, for where colours cannot."""
     facts = f"{value.kind}, {value.status} · happened {value.event_date}"
     return Group(
         Text.assemble((value.id, "cyan"), " ", (plain(value.text, one_line=True), "bold")),
         words(f"{facts} · said {value.said_at:%Y-%m-%d %H:%M}", "dim"),
         Text(),
         _heading(source.session_id, source.at),
-        *_turns(source),
+        _turns(source, marked=marked),
     )
 
 
 def session(value: Session) -> Group:
     turns = tuple(enumerate(value.turns, 1))
     whole = Source(session_id=value.id, at=value.at, turns=turns, whole=True)
-    return Group(_heading(value.id, value.at), *_turns(whole))
+    return Group(_heading(value.id, value.at), _turns(whole))
 
 
 def _heading(session_id: str, at: Any) -> Rule:
@@ -184,7 +185,7 @@ def _heading(session_id: str, at: Any) -> Rule:
     return Rule(title, align="left", style="dim")
 
 
-def _turns(source: Source) -> list[RenderableType]:
+def _turns(source: Source, *, marked: bool = False) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="dim", no_wrap=True, min_width=3)
     grid.add_column()
@@ -193,12 +194,12 @@ def _turns(source: Source) -> list[RenderableType]:
         if previous and number > previous + 1:
             grid.add_row("…", "")
         cited = [each for each in source.citations if each.turn == number]
-        grid.add_row(str(number), _turn(turn, cited))
+        grid.add_row(str(number), _turn(turn, cited, ("»", "«") if marked else ("", "")))
         previous = number
-    return [grid]
+    return grid
 
 
-def _turn(turn: Turn, cited: Sequence[Citation]) -> Text:
+def _turn(turn: Turn, cited: Sequence[Citation], marks: tuple[str, str]) -> Text:
     text = Text()
     text.append(plain(turn.speaker, one_line=True), "bold" if turn.role == "user" else "")
     text.append(": ")
@@ -208,7 +209,8 @@ def _turn(turn: Turn, cited: Sequence[Citation]) -> Text:
         if citation.start < done:
             continue
         text.append(plain(turn.text[done : citation.start]))
-        text.append(plain(turn.text[citation.start : citation.end]), _QUOTE)
+        quote = plain(turn.text[citation.start : citation.end])
+        text.append(f"{marks[0]}{quote}{marks[1]}", _QUOTE)
         done = citation.end
     text.append(plain(turn.text[done:]))
     return text

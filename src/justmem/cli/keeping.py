@@ -104,7 +104,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Forget for good: cards, sessions, and what was derived from them."""
+    """Forget a card, a session, a subject or everything, for good."""
     if sum(map(bool, (card, session, subject, everything))) != 1:
         raise typer.BadParameter("Say one of --card, --session, --subject or --everything.")
     if not yes:

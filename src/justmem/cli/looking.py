@@ -57,7 +57,7 @@ def show(
     card: Annotated[str, typer.Argument(help="A card's id, or a session's.")],
     json: Json = False,
 ) -> None:
-    """Show a card with the turns it rests on, its exact words highlighted."""
+    """Show a card in its source, the exact words highlighted."""
 
     async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session:
         try:
@@ -73,16 +73,17 @@ def show(
         return next(each for each in found if each.id == card), source
 
     found = run_of(context).memory(work)
+    console = out()
     if isinstance(found, Session):
         value: Any = dump(found)
         shown = drawing.session(found)
     else:
         value = {"card": dump(found[0]), "source": dump(found[1])}
-        shown = drawing.card(*found)
+        shown = drawing.card(*found, marked=console.color_system is None)
     if json:
         print_json(value)
     else:
-        out().print(shown)
+        console.print(shown)
 
 
 def sessions(context: typer.Context, json: Json = False) -> None:

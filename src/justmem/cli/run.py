@@ -17,6 +17,7 @@ from justmem.config import Settings, load, parts
 from justmem.errors import InvalidSession, JustMemError, ModelError, NotInMemory, StoreError
 from justmem.memory import AsyncMemory
 from justmem.sessions import as_time
+from justmem.stores.sqlite import spaces
 
 T = TypeVar("T")
 
@@ -59,11 +60,22 @@ class Run:
         settings = self.settings(**overrides)
 
         async def opened() -> T:
-            made = await parts(settings, create=create, report=fetching())
+            try:
+                made = await parts(settings, create=create, report=fetching())
+            except NotInMemory:
+                raise NotInMemory(_no_space(settings)) from None
             async with AsyncMemory(**made) as memory:
                 return await work(memory)
 
         return asyncio.run(opened())
+
+
+def _no_space(settings: Settings) -> str:
+    known = ", ".join(spaces(settings.folder))
+    return (
+        f"There is no space {settings.space!r} in {settings.folder}: `justmem remember FILE` "
+        f"makes it{f'; there are {known}' if known else ''}."
+    )
 
 
 def run_of(context: typer.Context) -> Run:

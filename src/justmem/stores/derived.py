@@ -57,7 +57,8 @@ def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> None
 
 
 def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> tuple[int, int, int]:
-    """Its key and what it counted for. A text that was replaced or forgotten while its cards were made must not come back."""
+    """Its key, and the cards and tokens it counted for. A text that was replaced or forgotten
+    while its cards were made must not come back."""
     kept = db.execute(
         "SELECT s.key, s.cards, s.tokens FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
         "WHERE s.id = ? AND ? IN (s.digest, i.digest)",

@@ -7,7 +7,7 @@ starts over when anything was removed.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from justmem.ports import Index, Vectors
 
 _CHUNKS = {
-    "cards": "SELECT day, keys, vectors FROM card_chunks "
-    "WHERE first > ? AND vectors IS NOT NULL ORDER BY first",
-    "passages": "SELECT day, keys, vectors FROM passage_chunks "
-    "WHERE first > ? AND vectors IS NOT NULL ORDER BY first",
+    "cards": "FROM card_chunks WHERE first > ? AND vectors IS NOT NULL",
+    "passages": "FROM passage_chunks WHERE first > ? AND vectors IS NOT NULL",
 }
 
 
@@ -79,7 +77,7 @@ _EMPTY = Matrix(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros((0, 0), n
 
 class MatrixCache:
     def __init__(self, index: Index) -> None:
-        self._query = _CHUNKS[index]
+        self._chunks = _CHUNKS[index]
         self._lock = Lock()
         self._seen: Moment | None = None
         self._matrix = _EMPTY
@@ -94,31 +92,35 @@ class MatrixCache:
                 self._seen = None
             elif seen.generation >= now.generation:
                 return self._matrix
-            last = int(self._matrix.keys[-1]) if len(self._matrix.keys) else 0
-            self._extend(db.execute(self._query, (last,)))
+            self._extend(db)
             self._seen = now
             return self._matrix
 
-    def _extend(self, chunks: Iterable[tuple[int, bytes, bytes]]) -> None:
+    def _extend(self, db: sqlite3.Connection) -> None:
         count, last_day = len(self._matrix.keys), self._matrix.last_day
-        for day, keys, vectors in chunks:
+        last = (int(self._matrix.keys[-1]) if count else 0,)
+        (added,) = db.execute(f"SELECT total(length(keys)) / 8 {self._chunks}", last).fetchone()
+        needed = count + int(added)
+        for day, keys, vectors in db.execute(
+            f"SELECT day, keys, vectors {self._chunks} ORDER BY first", last
+        ):
             end = count + len(keys) // 8
-            self._make_room(count, end, len(vectors) // (4 * (end - count)))
+            rows = np.frombuffer(vectors, np.float32).reshape(end - count, -1)
+            if needed > len(self._room.keys):
+                self._make_room(count, needed, rows.shape[1])
             room = self._room
             room.keys[count:end] = np.frombuffer(keys, np.int64)
             room.days[count:end] = day
-            room.vectors[count:end] = np.frombuffer(vectors, np.float32).reshape(end - count, -1)
+            room.vectors[count:end] = rows
             count, last_day = end, max(last_day, day)
         room = self._room
         self._matrix = Matrix(room.keys[:count], room.days[:count], room.vectors[:count], last_day)
 
-    def _make_room(self, count: int, end: int, dim: int) -> None:
-        """Grows by half, so that adding sessions one by one copies each row a few times at most.
-        Rows not yet used take no memory: the system gives pages when they are written."""
+    def _make_room(self, count: int, needed: int, dim: int) -> None:
+        """Grows by half at least, so that adding sessions one by one copies each row a few times
+        at most. Rows to spare take no memory: the system gives pages when they are written."""
         old = self._room
-        if end <= len(old.keys):
-            return
-        size = max(end, 1024, len(old.keys) * 3 // 2)
+        size = max(needed, len(old.keys) * 3 // 2)
         self._room = Matrix(
             _grown(old.keys[:count], (size,)),
             _grown(old.days[:count], (size,)),

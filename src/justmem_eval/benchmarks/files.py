@@ -1,0 +1,64 @@
+"""Reading the official files, wherever a user keeps them, and saying plainly what is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from justmem.errors import InvalidFile
+
+
+def find(data: Path, names: Sequence[str], what: str) -> Path:
+    """The first of `names` that lies in `data` or one folder below."""
+    for name in names:
+        for path in (data / name, *sorted(data.glob(f"*/{name}"))):
+            if path.is_file():
+                return path
+    raise InvalidFile(
+        f"No {what} file in {data}: expected one of {', '.join(names)}. "
+        f"`justmem-eval data` says where to get it."
+    )
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    try:
+        raw = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+        return json.loads(raw)
+    except (OSError, lzma.LZMAError, EOFError, ValueError) as error:
+        raise InvalidFile(
+            f"{path} cannot be read as JSON ({type(error).__name__}: {error}). It may be "
+            "truncated: fetch it again and compare its hash with `justmem-eval data`."
+        ) from error
+
+
+def read_list(path: Path, keys: Sequence[str], what: str) -> list[dict[str, Any]]:
+    """A JSON list of objects that all have `keys`."""
+    items = read_json(path)
+    if not isinstance(items, list) or not items:
+        raise InvalidFile(f"{path} is not a list of {what}: is it another file?")
+    for number, item in enumerate(items):
+        missing = [k for k in keys if not isinstance(item, dict) or k not in item]
+        if missing:
+            raise InvalidFile(
+                f"{path}: item {number} has no {missing[0]!r}, so this is not the published "
+                f"layout of {what}, or another version of it."
+            )
+    return items
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise InvalidFile(f"{path}: line {number} is not JSON ({error}).") from error

@@ -1,0 +1,100 @@
+"""LoCoMo: ten long conversations between two people, 1,540 questions in categories 1 to 4.
+
+Category 5 has no gold answer: right is to say that it is not in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from justmem.domain import Session, Turn
+from justmem.errors import InvalidFile, InvalidSession
+from justmem.sessions import as_time
+from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
+
+FILES = ("locomo10.json", "locomo10.dev.json")
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+
+_SESSION = re.compile(r"session_(\d+)")
+_EVIDENCE = re.compile(r"D:?0*(\d+):0*(\d+)")
+
+
+def load(data: Path) -> Benchmark:
+    path = files.find(data, FILES, "LoCoMo")
+    items = files.read_list(path, ("sample_id", "conversation", "qa"), "LoCoMo conversations")
+    histories: dict[str, History] = {}
+    cases: list[Case] = []
+    notes: list[str] = []
+    for item in items:
+        name = str(item["sample_id"])
+        histories[name] = History(name, sessions_of(item["conversation"], f"{path}: {name}"))
+        cases += _cases(name, item["qa"], histories[name], notes)
+    digest = files.digest(path)
+    return Benchmark(
+        "locomo", digest, cases, histories.__getitem__, notes, {path.name: digest}
+    )
+
+
+def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:
+    """In order of time. Date keys of sessions that do not exist are passed over."""
+    found = []
+    for key, turns in conversation.items():
+        if _SESSION.fullmatch(key) and turns:
+            try:
+                at = as_time(conversation[f"{key}_date_time"])
+                said = tuple(Turn(speaker=t["speaker"], text=_text(t)) for t in turns)
+            except (KeyError, TypeError, InvalidSession) as error:
+                raise InvalidFile(f"{where}, {key}: {error}. Not the published layout.") from error
+            found.append(Session(id=key, at=at, turns=said))
+    return sorted(found, key=lambda session: (session.at, session.id))
+
+
+def _text(turn: Mapping[str, Any]) -> str:
+    """A shared photo is part of what was said: its caption stands in for it."""
+    caption = turn.get("blip_caption")
+    return f"{turn['text']} [shared a photo: {caption}]".strip() if caption else turn["text"]
+
+
+def _cases(name: str, qa: Any, history: History, notes: list[str]) -> list[Case]:
+    lengths = {session.id: len(session.turns) for session in history.sessions}
+    # Questions carry no time: they are asked when the last session has taken place.
+    at: datetime = max(session.at for session in history.sessions)
+    cases = []
+    for number, item in enumerate(qa):
+        id = f"{name}/{number}"
+        turns = _evidence(item.get("evidence") or [], lengths, id, notes)
+        category = int(item["category"])
+        if not turns and category != 5:
+            notes.append(f"{id}: no evidence, left out of recall")
+        gold = Gold(
+            answer="" if category == 5 else str(item.get("answer", "")),
+            category=CATEGORIES.get(category, str(category)),
+            turns=frozenset(turns),
+            sessions=frozenset(session for session, _ in turns),
+            abstain=category == 5,
+        )
+        cases.append(Case(Question(id=id, text=str(item["question"]), at=at), gold, name))
+    return cases
+
+
+def _evidence(
+    given: list[Any], lengths: Mapping[str, int], id: str, notes: list[str]
+) -> set[TurnKey]:
+    """Ids like `D8:6`; some entries hold several, or an odd form such as `D:11:26`, `D30:05`."""
+    turns: set[TurnKey] = set()
+    for entry in given:
+        places = _EVIDENCE.findall(str(entry))
+        for session, turn in places:
+            key = (f"session_{session}", int(turn))
+            if 1 <= key[1] <= lengths.get(key[0], 0):
+                turns.add(key)
+            else:
+                notes.append(f"{id}: evidence {entry!r} names no turn")
+        if not places:
+            notes.append(f"{id}: evidence {entry!r} cannot be read")
+    return turns

@@ -1,0 +1,107 @@
+"""LongMemEval-S: 500 questions, each with a history of its own of about 48 sessions.
+
+`answer_` in session ids and `has_answer` in turns would give gold away: sessions are named by
+their place in time, and only role and content of a turn are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from justmem.domain import Session, Turn
+from justmem.errors import InvalidFile, InvalidSession
+from justmem.sessions import as_time
+from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
+
+FILES = (
+    "longmemeval_s_cleaned.json",
+    "longmemeval_s.json",
+    "longmemeval_s_cleaned.json.xz",
+    "longmemeval_s.json.xz",
+    "longmemeval_s.dev.json",
+    "longmemeval_s.dev.json.xz",
+)
+ASSISTANT = "single-session-assistant"
+_KEYS = (
+    "question_id",
+    "question_type",
+    "question",
+    "question_date",
+    "answer",
+    "answer_session_ids",
+    "haystack_dates",
+    "haystack_session_ids",
+    "haystack_sessions",
+)
+
+
+def load(data: Path) -> Benchmark:
+    path = files.find(data, FILES, "LongMemEval-S")
+    items = files.read_list(path, _KEYS, "LongMemEval questions")
+    by_id = {str(item["question_id"]): item for item in items}
+    notes: list[str] = []
+    if len(by_id) < len(items):
+        raise InvalidFile(f"{path}: question ids repeat; is it two files joined?")
+    cases = [_case(id, item, path, notes) for id, item in by_id.items()]
+
+    @lru_cache(maxsize=4)  # one history is a megabyte of text; they are asked for in order
+    def history(id: str) -> History:
+        return History(id, [session for session, _ in _sessions(by_id[id], path)])
+
+    digest = files.digest(path)
+    return Benchmark("longmemeval", digest, cases, history, notes, {path.name: digest})
+
+
+def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:
+    """(our session id, index in the file) in order of time; ids repeat, so places are the key."""
+    dates, sessions = item["haystack_dates"], item["haystack_sessions"]
+    if not len(dates) == len(sessions) == len(item["haystack_session_ids"]):
+        raise InvalidFile(f"{path}: {item['question_id']} has dates and sessions out of step.")
+    try:
+        order = sorted(range(len(dates)), key=lambda i: (as_time(dates[i]), i))
+    except InvalidSession as error:
+        raise InvalidFile(f"{path}: {item['question_id']}: {error}") from error
+    return [(f"s{place:03d}", i) for place, i in enumerate(order, 1) if sessions[i]]
+
+
+def _sessions(item: Mapping[str, Any], path: Path) -> list[tuple[Session, int]]:
+    found = []
+    for id, i in _places(item, path):
+        turns = tuple(
+            Turn(speaker=t["role"].capitalize(), role=t["role"], text=t["content"])
+            for t in item["haystack_sessions"][i]
+        )
+        if any(turn.text.strip() for turn in turns):
+            found.append((Session(id=id, at=as_time(item["haystack_dates"][i]), turns=turns), i))
+    return found
+
+
+def _case(id: str, item: Mapping[str, Any], path: Path, notes: list[str]) -> Case:
+    abstain = id.endswith("_abs")
+    gold_ids = set(item["answer_session_ids"])
+    sessions, turns, days = set(), set(), set()
+    for ours, i in _places(item, path):
+        if item["haystack_session_ids"][i] in gold_ids:
+            sessions.add(ours)
+            days.add(as_time(item["haystack_dates"][i]).date())
+            said = enumerate(item["haystack_sessions"][i], 1)
+            turns |= {(ours, n) for n, turn in said if turn.get("has_answer")}
+    at = as_time(item["question_date"])
+    if days and max(days) > at.date():
+        notes.append(f"{id}: gold is dated after the day of the question")
+    if not abstain and not turns:
+        notes.append(f"{id}: no turn is marked, left out of turn recall")
+    if len(sessions) != len(gold_ids):
+        notes.append(f"{id}: {len(gold_ids)} gold session ids name {len(sessions)} sessions")
+    gold = Gold(
+        answer=str(item["answer"]),
+        category=str(item["question_type"]),
+        turns=frozenset(turns),
+        sessions=frozenset(sessions),
+        abstain=abstain,
+    )
+    return Case(Question(id=id, text=str(item["question"]), at=at), gold, id)

@@ -1,0 +1,83 @@
+"""Cards and plans that a strong model wrote once, read back: the paper's stages without a key.
+
+They lie beside the benchmark's file: LoCoMo `cards/NAME.jsonl` and `plans/NAME.jsonl`,
+LongMemEval `plans*.jsonl`, LoCoMo-Plus `cards*.jsonl` and `plans*.jsonl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from justmem.errors import InvalidFile
+from justmem_eval.benchmarks import files, locomo, locomo_plus, longmemeval
+
+CardRows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """`cards` by (history, session), `plans` by question id."""
+
+    cards: Mapping[tuple[str, str], CardRows] = field(default_factory=dict)
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def read(name: str, data: Path) -> Recorded:
+    if name == "locomo":
+        return _locomo(data)
+    if name == "longmemeval":
+        return _longmemeval(data)
+    return _locomo_plus(data)
+
+
+def _locomo(data: Path) -> Recorded:
+    folder = files.find(data, locomo.FILES, "LoCoMo").parent
+    cards = {
+        (path.stem, str(row["session_id"])): row["memories"]
+        for path in sorted((folder / "cards").glob("*.jsonl"))
+        for row in files.read_lines(path)
+    }
+    plans = {
+        f"{path.stem}/{row['q']}": row
+        for path in sorted((folder / "plans").glob("*.jsonl"))
+        for row in files.read_lines(path)
+    }
+    return Recorded(_some(cards, folder, "cards"), plans)
+
+
+def _longmemeval(data: Path) -> Recorded:
+    folder = files.find(data, longmemeval.FILES, "LongMemEval-S").parent
+    paths = sorted(folder.glob("plans*.jsonl"))
+    return Recorded({}, {str(row["id"]): row for path in paths for row in files.read_lines(path)})
+
+
+def _locomo_plus(data: Path) -> Recorded:
+    folder = files.find(data, locomo_plus.FILES, "LoCoMo-Plus").parent
+    cards = {
+        (f"plus/{row['item']}", locomo_plus.CUE): row["memories"]
+        for path in sorted(folder.glob("cards*.jsonl"))
+        for row in files.read_lines(path)
+    }
+    # A remark is always planned as one: these two fields were not asked of the model.
+    plans = {
+        f"plus/{row['item']}": {
+            "operation": "lookup",
+            "mode": "reply",
+            "spans_sessions": True,
+            "needs_source": False,
+            **row,
+        }
+        for path in sorted(folder.glob("plans*.jsonl"))
+        for row in files.read_lines(path)
+    }
+    base = _locomo(data)
+    return Recorded({**base.cards, **_some(cards, folder, "cards")}, plans)
+
+
+def _some(found: dict[Any, CardRows], folder: Path, what: str) -> dict[Any, CardRows]:
+    if not found:
+        raise InvalidFile(f"No recorded {what} beside {folder}: use --{what} rules.")
+    return found

@@ -1,0 +1,75 @@
+"""What a system may see, and what only metrics and judge may see: two types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from justmem.domain import Session, Value
+
+TurnKey = tuple[str, int]  # session id, turn number from 1
+
+
+class Question(Value):
+    """All that a system gets. `remark`: to be replied to, not answered."""
+
+    id: str
+    text: str
+    at: datetime
+    remark: bool = False
+
+
+class Gold(Value):
+    """Never shown to a system."""
+
+    answer: str
+    category: str
+    turns: frozenset[TurnKey] = frozenset()
+    sessions: frozenset[str] = frozenset()
+    abstain: bool = False  # memory does not hold the answer: to say so is right
+    cue: str = ""  # LoCoMo-Plus: the words a reply should bear in mind
+
+    @property
+    def has_evidence(self) -> bool:
+        return bool(self.sessions) and not self.abstain
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    question: Question
+    gold: Gold
+    history: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The sessions in order of time. `base` and `added`: the same as another history, and
+    these sessions more, so that a system may build the common part once."""
+
+    id: str
+    sessions: Sequence[Session]
+    base: str = ""
+    added: Sequence[Session] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    name: str
+    digest: str  # of the files it was read from
+    cases: Sequence[Case]
+    history: Callable[[str], History]
+    notes: Sequence[str] = ()  # every irregularity of the data, named
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> sha256
+
+    def limited(self, count: int | None) -> Benchmark:
+        """About `count` cases, spread evenly over categories and the file."""
+        if count is None or count >= len(self.cases):
+            return self
+        ranked = sorted(range(len(self.cases)), key=lambda i: (self.cases[i].gold.category, i))
+        step = len(ranked) / count
+        kept = sorted(ranked[int(i * step)] for i in range(count))
+        return replace(self, cases=[self.cases[i] for i in kept])
+
+    def only(self, keep: Callable[[Case], bool]) -> Benchmark:
+        return replace(self, cases=[case for case in self.cases if keep(case)])

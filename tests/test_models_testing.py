@@ -1,0 +1,62 @@
+"""The doubles that justmem.testing ships."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import numpy as np
+import pytest
+
+from justmem import tokens
+from justmem.errors import ModelNonsense, ModelUnavailable
+from justmem.ports import Prompt
+from justmem.testing import HashEmbedder, Respond, ScriptedModel, chat_body, serve_openai
+
+PROMPT = Prompt(stage="answer", system="Say who.", user="Who?", schema={}, max_tokens=9)
+
+
+async def test_a_scripted_model_says_what_it_was_told_and_remembers_what_it_was_asked():
+    model = ScriptedModel(["plain", {"as": "json"}])
+    assert (await model.complete(PROMPT)).text == "plain"
+    completion = await model.complete(PROMPT)
+    assert json.loads(completion.text) == {"as": "json"}
+    assert model.prompts == [PROMPT, PROMPT]
+    assert completion.call.tokens_in == tokens.count("Say who.") + tokens.count("Who?")
+    assert completion.call.tokens_out == tokens.count(completion.text)
+    with pytest.raises(ModelUnavailable, match="no reply left") as caught:
+        await model.complete(PROMPT)
+    assert caught.value.calls[0].stage == "answer"
+
+
+async def test_a_scripted_model_can_answer_by_the_prompt_and_can_fail():
+    model = ScriptedModel(lambda prompt: prompt.user.upper())
+    assert (await model.complete(PROMPT)).text == "WHO?"
+    with pytest.raises(ModelNonsense, match="gibberish"):
+        await ScriptedModel([ModelNonsense("gibberish")]).complete(PROMPT)
+
+
+async def test_hashed_vectors_are_close_when_words_are_shared():
+    texts = ["Caroline has a dog", "the dog of Caroline", "interest rates rose sharply", ""]
+    embedded = await HashEmbedder(dim=512).embed(texts)
+    vectors = embedded.vectors
+    assert vectors.shape == (4, 512)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-6)
+    assert vectors[0] @ vectors[1] > 0.4 > 0.1 > vectors[0] @ vectors[2]
+    np.testing.assert_array_equal(vectors, (await HashEmbedder(dim=512).embed(texts)).vectors)
+
+
+def test_the_server_plays_its_script_and_notes_the_requests():
+    with serve_openai([chat_body("hi"), Respond({"no": 1}, status=418)]) as server:
+        first = httpx.post(f"{server.url}/chat/completions", json={"a": 1}, trust_env=False)
+        second = httpx.post(f"{server.url}/embeddings", json={"b": 2}, trust_env=False)
+        third = httpx.post(f"{server.url}/rerank", json={"c": 3}, trust_env=False)
+    assert first.json()["choices"][0]["message"]["content"] == "hi"
+    assert (second.status_code, third.status_code) == (418, 500)
+    assert [request.path for request in server.requests] == [
+        "/v1/chat/completions",
+        "/v1/embeddings",
+        "/v1/rerank",
+    ]
+    assert server.requests[1].body == {"b": 2}

