@@ -16,34 +16,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import platformdirs
 from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
 
 from justmem.models import weights
+from justmem.models.onnx import runtime
+
+ort = runtime()
 
 EMBEDDERS = ("bge-small-en-v1.5", "all-MiniLM-L6-v2")
 RERANKER = "ms-marco-MiniLM-L-12-v2"
 
-_WORDS = (
+_TEXT = (
     "Caroline adopted puppy shelter marathon yesterday because brother Lisbon office evening "
     "learning Portuguese guitar concert tickets birthday mother recipe garden tomatoes doctor "
     "appointment Tuesday therapist painting sunset beach camping kids school teacher promotion"
-).split()
+)
 
 Groups = Sequence[Sequence[int]]
 
 
 def sentences(count: int, seed: int = 7) -> list[str]:
     """Made-up sentences with the lengths that chat turns have: many short, a few long."""
-    chance = random.Random(seed)
+    chance, words = random.Random(seed), _TEXT.split()
     lengths = [min(120, 4 + int(chance.expovariate(1 / 18))) for _ in range(count)]
-    return [" ".join(chance.choices(_WORDS, k=length)) for length in lengths]
+    return [" ".join(chance.choices(words, k=length)) for length in lengths]
 
 
-def session(path: Path, **options: Any) -> ort.InferenceSession:
+def session(path: Path, **options: Any) -> Any:
     chosen = ort.SessionOptions()
     chosen.intra_op_num_threads = options.get("threads", 1)
     chosen.inter_op_num_threads = 1
@@ -54,7 +56,7 @@ def session(path: Path, **options: Any) -> ort.InferenceSession:
     return ort.InferenceSession(str(path), chosen, providers=["CPUExecutionProvider"])
 
 
-def run(model: ort.InferenceSession, encoded: Sequence[Any], pooling: str) -> np.ndarray:
+def run(model: Any, encoded: Sequence[Any], pooling: str) -> np.ndarray:
     """One padded batch -> one row each."""
     ids = np.zeros((len(encoded), max(len(e.ids) for e in encoded)), np.int64)
     mask, types = np.zeros_like(ids), np.zeros_like(ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,18 @@ def test_making_one_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_running_a_model_reports_to_nobody(tmp_path: Path):
+    """onnxruntime's official builds leave a device id and a queue of events in the cache."""
+    name = "all-MiniLM-L6-v2"
+    program = (
+        "import asyncio, pathlib, sys; from justmem.models.onnx import OnnxEmbedder;"
+        "embedder = OnnxEmbedder(sys.argv[1], pathlib.Path(sys.argv[2]), threads=1);"
+        "asyncio.run(embedder.embed(['text']))"
+    )
+    folder = weights.ensure(name, folder=FOLDER)
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"} | home
+    subprocess.run([sys.executable, "-c", program, name, str(folder)], env=env, check=True)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

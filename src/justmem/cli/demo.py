@@ -34,7 +34,8 @@ def demo(
 ) -> None:
     """Remember a small history and ask it three questions.
 
-    By rules and local models: it needs no key. The first run fetches the weights of two small models.
+    By rules and local models: it needs no key. The first run fetches the weights of two small
+    models.
     """
     run = run_of(context)
     if keep:

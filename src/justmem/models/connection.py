@@ -7,7 +7,6 @@ import ipaddress
 from collections.abc import Callable
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
 
 from justmem.errors import InvalidSetting
 
@@ -24,12 +23,13 @@ class PerLoop(Generic[C]):
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._make = make
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, C] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, C] = {}
 
     def get(self) -> C:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._make()
+            open_still = {known: c for known, c in self._clients.items() if not known.is_closed()}
+            self._clients = open_still | {loop: self._make()}
         return self._clients[loop]
 
     def pop(self) -> C | None:

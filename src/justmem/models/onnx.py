@@ -29,6 +29,21 @@ _LONGEST = 512  # tokens these models can read
 Result = NDArray[np.float32]
 
 
+def runtime() -> Any:
+    """The onnxruntime package, loaded when first needed: `import justmem` stays light.
+
+    Its official builds report to their maker's servers by default and write a device id into the
+    user's cache as soon as they load. A memory does not do that: unless the user has decided
+    otherwise, it is switched off before loading.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    if os.environ["ORT_DISABLE_TELEMETRY"] == "1":
+        onnxruntime.disable_telemetry_events()  # for a host program that had loaded it before us
+    return onnxruntime
+
+
 class _Network:
     """One ONNX file with its tokenizer, loaded on first use. Safe to use from threads."""
 
@@ -83,7 +98,7 @@ class _Network:
         return tokenizer
 
     def _load_session(self) -> Any:
-        import onnxruntime
+        onnxruntime = runtime()
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
         options = onnxruntime.SessionOptions()

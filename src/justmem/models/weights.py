@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
@@ -220,8 +219,3 @@ def _read_stamp(target: Path) -> dict[str, Any]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def remove(name: str, *, folder: Path) -> None:
-    """Deletes the model's files."""
-    shutil.rmtree(folder / known(name).name, ignore_errors=True)

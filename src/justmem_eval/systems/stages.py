@@ -1,0 +1,66 @@
+"""Stages for measuring: cards and plans read from a recording, access forced by a switch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from justmem.domain import Plan, Session
+from justmem.extraction.drafts import check, read_draft
+from justmem.planning.model import read_plan
+from justmem.ports import Extraction, Planned, Planner
+from justmem_eval.benchmarks.recorded import CardRows
+
+
+class RecordedExtractor:
+    """Cards as a model wrote them, checked as a model's cards always are."""
+
+    def __init__(self, cards: Mapping[str, CardRows]) -> None:
+        self._cards = cards
+
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+        rows = self._cards.get(session.id, ())
+        drafts = [draft for row in rows if (draft := read_draft(row))]
+        checked = check(drafts, session)
+        missing = [] if session.id in self._cards else ["no cards were recorded for this session"]
+        return Extraction(
+            checked.cards, checked.quarantined, notes=[*checked.notes, *missing]
+        )
+
+
+class RecordedPlanner:
+    """Plans by the text of the question; what was not recorded is planned by `otherwise`."""
+
+    def __init__(self, plans: Mapping[str, Mapping[str, Any]], otherwise: Planner) -> None:
+        self._plans = plans
+        self._otherwise = otherwise
+
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        plan = read_plan(self._plans.get(question), at)
+        if plan is None:
+            planned = await self._otherwise.plan(question, at, limit=limit)
+            return Planned(planned.plan, planned.calls, ["no plan was recorded"])
+        return Planned(plan)
+
+
+class ForcedPlanner:
+    """The same plan under another access; all else that it says is kept."""
+
+    def __init__(self, inner: Planner, access: str) -> None:
+        self._inner = inner
+        self._access = access
+
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        planned = await self._inner.plan(question, at, limit=limit)
+        return Planned(forced(planned.plan, self._access), planned.calls, planned.notes)
+
+
+def forced(plan: Plan, access: str) -> Plan:
+    demands = {
+        "lookup": {"spans_sessions": False, "needs_source": False},
+        "compose": {"spans_sessions": True, "needs_source": False},
+        "replay": {"spans_sessions": False, "needs_source": True},
+        "compact": {"needs_source": False},
+    }
+    return plan.model_copy(update=demands[access]) if access in demands else plan
