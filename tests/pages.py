@@ -175,20 +175,18 @@ def _check_data(block: Block) -> None:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Page]:
     """The page with a folder, a home and an environment of its own."""
-    for name in ("bge-small-en-v1.5", "ms-marco-MiniLM-L-12-v2"):
-        weights.ensure(name, folder=MODELS)
+    for model in weights.manifest().values():
+        if model.use != "chat":
+            weights.ensure(model.name, folder=MODELS)
     before, folder_before, path_before = dict(os.environ), Path.cwd(), list(sys.path)
     with tempfile.TemporaryDirectory(prefix="justmem-docs-") as name:
         folder = Path(name).resolve()
         for part in ("home", "work"):
             (folder / part).mkdir()
-        for variable in [*config.ENVIRONMENT, config.CONFIG_VARIABLE]:
-            os.environ.pop(variable, None)
-        for variable in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        ours = [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", "JUSTMEM_RERANK_KEY"]
+        for variable in (*ours, "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(variable, None)
         os.environ |= {"HOME": str(folder / "home"), "JUSTMEM_MODELS": str(MODELS), "COLUMNS": "80"}
-        # Opening a memory asks no server; the key is never sent anywhere.
-        os.environ |= {"OPENAI_API_KEY": "not-a-key", "JUSTMEM_RERANK_KEY": "not-a-key"}
         sys.path.insert(0, str(folder / "work"))
         os.chdir(folder / "work")
         try:

@@ -132,8 +132,10 @@ def test_our_own_type_is_cleaned_too() -> None:
     assert as_session(session).turn(1) == Turn(speaker="A na", text="x�")
 
 
-def test_ten_megabytes_are_no_problem() -> None:
-    assert len(as_session([said("word " * 2_000_000)], at=AT).turn(1).text) == 10_000_000
+def test_a_megabyte_is_a_turn_and_ten_are_refused_with_what_to_do() -> None:
+    assert len(as_session([said("word " * 200_000)], at=AT).turn(1).text) == 1_000_000
+    with pytest.raises(InvalidSession, match=r"Turn 1: .*10,000,000 characters.*Split it"):
+        as_session([said("word " * 2_000_000)], at=AT)
 
 
 @given(st.text(st.characters(exclude_categories=()), min_size=1))

@@ -101,7 +101,8 @@ def test_only_config_reads_the_environment() -> None:
         for path in paths
         if "os.environ" in path.read_text() or "getenv" in path.read_text()
     ]
-    assert readers == ["config.py"]
+    # models/onnx.py switches a library's telemetry off, by the variable that library reads.
+    assert sorted(readers) == ["config.py", "models/onnx.py"]
 
 
 def test_nothing_in_the_core_reads_the_clock() -> None:

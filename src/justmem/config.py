@@ -83,8 +83,11 @@ class Settings(BaseModel):
 def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     """`path` is a justmem.toml. Overrides that are None count as not given."""
     file = _file(path)
+    table = _read(file) if file else {}
+    if file == Path(FILE) and not (path or os.environ.get(CONFIG_VARIABLE)):
+        _refuse_elsewhere(table)
     layers: list[tuple[str, dict[str, Any]]] = [
-        (str(file), _read(file) if file else {}),
+        (str(file), table),
         ("the environment", _environment()),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
@@ -240,6 +243,19 @@ def _file(path: str | Path | None) -> Path | None:
         if (folder / FILE).is_file():
             return folder / FILE
     return None
+
+
+def _refuse_elsewhere(table: Mapping[str, Any]) -> None:
+    """A file that merely lies in the current folder may be somebody else's: it cannot choose
+    where words and keys are sent."""
+    for key, value in table.items():
+        url = specs.url_in(value) if key in _SPECS and isinstance(value, str) else None
+        if key.endswith("_env") or (url and not specs.is_local(url)):
+            raise InvalidSetting(
+                f"./{FILE} was found in the current folder, and its {key} decides where your "
+                f"words or keys are sent. If the file is yours, say so: --config {FILE} or "
+                f"{CONFIG_VARIABLE}={FILE}."
+            )
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -43,6 +45,7 @@ from justmem.ports import (
     Answerer,
     CardFilter,
     Embedder,
+    Extent,
     Extractor,
     Index,
     Planned,
@@ -50,6 +53,7 @@ from justmem.ports import (
     Reply,
     Reranker,
     Store,
+    StreamingAnswerer,
     Vectors,
 )
 from justmem.receipts import Ledger, Tally
@@ -64,6 +68,16 @@ _LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning l
 _NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
 
 OnDone = Callable[[Remembered], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood:
+    """A question, when it is asked, its plan, and how much memory there was."""
+
+    question: str
+    at: datetime
+    plan: Plan
+    extent: Extent
 
 
 class AsyncMemory:
@@ -114,6 +128,14 @@ class AsyncMemory:
         What a model cannot do now is not lost: the result says `failed` and why, and `retry`
         takes it up again."""
         return await self._remember(as_session(session, at=at, id=id))
+
+    async def keep(
+        self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
+    ) -> SessionRecord:
+        """Keeps the session's words and leaves its cards for a later `remember` or `retry`."""
+        known = as_session(session, at=at, id=id)
+        await self._bind()
+        return await self._store.keep(known)
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
@@ -168,19 +190,50 @@ class AsyncMemory:
         is left out. Without it, the time of the latest session."""
         tally = Tally()
         async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
-            return await self._recall(question, at, tally, limit)
+            understood = await self._understand(question, at, tally, limit)
+            return await self._evidence(understood, tally)
 
     async def ask(self, question: str, *, at: datetime | str | None = None) -> Answer:
         """An answer from memory alone, with the exact words it rests on. `at` as for `recall`.
         A remark that asks nothing gets a reply that bears what is remembered in mind."""
+        async with aclosing(self._asking(question, at, streaming=False)) as steps:
+            *_, answer = [step async for step in steps]
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def follow(
+        self, question: str, *, at: datetime | str | None = None
+    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
+        """`ask`, step by step: the plan, the evidence, the answer's text piece by piece as the
+        model writes it, and the answer itself, which alone is checked and cited."""
+        async with aclosing(self._asking(question, at, streaming=True)) as steps:
+            async for step in steps:
+                yield step
+
+    async def _asking(
+        self, question: str, at: datetime | str | None, *, streaming: bool
+    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
         tally = Tally()
         async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
-            evidence = await self._recall(question, at, tally, limit, answer=True)
+            understood = await self._understand(question, at, tally, limit, leave=_LEAST_ANSWER)
+            yield understood.plan
+            evidence = await self._evidence(understood, tally)
+            yield evidence
+            said = False
             with tally.stage("answer"):
-                reply = await self._reply(evidence, tally.left(limit))
+                async with aclosing(
+                    self._replying(evidence, tally.left(limit), streaming)
+                ) as replies:
+                    async for reply in replies:
+                        if isinstance(reply, str):
+                            said = True
+                            yield reply
+            assert isinstance(reply, Reply)
             tally.calls += reply.calls
             tally.notes += reply.notes
-        return Answer(
+        if not said:
+            yield reply.text
+        yield Answer(
             text=reply.text,
             sufficient=reply.sufficient,
             citations=tuple(reply.citations),
@@ -188,29 +241,35 @@ class AsyncMemory:
             receipt=tally.receipt(evidence.receipt.history_tokens),
         )
 
-    async def _recall(
+    async def _understand(
         self,
         question: str,
         at: datetime | str | None,
         tally: Tally,
         limit: int | None,
         *,
-        answer: bool = False,
-    ) -> Evidence:
+        leave: int = 0,
+    ) -> _Understood:
+        """`leave`: tokens of the limit that planning may not touch."""
         question = checked_question(question)
         await self._bind()
         extent = await self._store.extent()
         when = as_time(at) if at is not None else extent.last_at or _NO_TIME
         if not extent.cards and not extent.tokens:
             tally.notes.append("this memory is empty")
-            return Evidence(question=question, at=when, plan=Plan(), receipt=tally.receipt(0))
+            return _Understood(question, when, Plan(), extent)
         with tally.stage("plan"):
-            left = None if limit is None else limit - (_LEAST_ANSWER if answer else 0)
-            planned = await self._plan(question, when, left)
+            planned = await self._plan(question, when, None if limit is None else limit - leave)
         tally.calls += planned.calls
         tally.notes += planned.notes
-        evidence = await self._retrieval.evidence(question, when, planned.plan, tally)
-        return evidence.model_copy(update={"receipt": tally.receipt(extent.tokens)})
+        return _Understood(question, when, planned.plan, extent)
+
+    async def _evidence(self, asked: _Understood, tally: Tally) -> Evidence:
+        if not asked.extent.cards and not asked.extent.tokens:
+            found = Evidence(question=asked.question, at=asked.at, plan=asked.plan)
+        else:
+            found = await self._retrieval.evidence(asked.question, asked.at, asked.plan, tally)
+        return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
 
     async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
         try:
@@ -218,14 +277,24 @@ class AsyncMemory:
         except BudgetExceeded as error:  # the rules plan for nothing
             return Planned(plan_by_rules(question, at), error.calls, [f"planned by rules: {error}"])
 
-    async def _reply(self, evidence: Evidence, limit: int | None) -> Reply:
+    async def _replying(
+        self, evidence: Evidence, limit: int | None, streaming: bool
+    ) -> AsyncGenerator[str | Reply]:
+        """Pieces of the text, if the answerer can stream and is to; last, the reply itself."""
         if not evidence.chosen and not evidence.sources:
-            return Reply(NOT_IN_MEMORY, False, notes=["nothing was found: no answer call was made"])
+            notes = ["nothing was found: no answer call was made"]
+            yield Reply(NOT_IN_MEMORY, False, notes=notes)
+            return
         ids = {card.session_id for card in evidence.cards} | {
             s.session_id for s in evidence.sources
         }
         sessions = {id: await self._store.session(id) for id in ids}
-        return await self._answerer.answer(evidence, sessions, limit=limit)
+        if streaming and isinstance(self._answerer, StreamingAnswerer):
+            async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        else:
+            yield await self._answerer.answer(evidence, sessions, limit=limit)
 
     # ------------------------------------------------------------ look and forget
 
@@ -243,6 +312,9 @@ class AsyncMemory:
         """The cards that match, in order of time."""
         where = CardFilter(subject, kind, status, session, text, limit, offset)
         return list(await self._store.cards(where))
+
+    async def card(self, card_id: str) -> Card:
+        return await self._store.card(card_id)
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""

@@ -5,10 +5,10 @@ Any object with these methods will do; nothing has to inherit from anything here
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,16 @@ class LanguageModel(Protocol):
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         """Retries what is worth retrying; raises ModelError with the call it cost."""
+        ...
+
+
+@runtime_checkable
+class StreamingModel(Protocol):
+    """What a language model may have besides: a reply that can be read while it is written."""
+
+    def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+        """The reply's text in pieces; last, the whole Completion. Read it to the end: what a
+        call cost is known only then."""
         ...
 
 
@@ -133,6 +143,17 @@ class Answerer(Protocol):
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
         """`sessions` holds the raw session of every chosen card, for exact quotations."""
+        ...
+
+
+@runtime_checkable
+class StreamingAnswerer(Protocol):
+    """What an answerer may have besides."""
+
+    def stream(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> AsyncGenerator[str | Reply]:
+        """Pieces of the answer's text as they come; last, the Reply, which `answer` would give."""
         ...
 
 

@@ -27,6 +27,7 @@ TIMES = (
 )
 
 _LONGEST_NAME = 200
+_LONGEST_TURN = 1_000_000  # characters: more is a file, not an utterance
 _ALIASES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
 _TIME_KEYS = ("at", "date", "timestamp", "created_at", "create_time", "time")
 _PARTS = {"image_url": "image", "input_image": "image", "input_audio": "audio"}
@@ -125,7 +126,7 @@ def _turn(number: int, message: object) -> Turn:
         return Turn(
             speaker=speaker,
             role=role,
-            text=clean(_text(message)),
+            text=_said(_text(message)),
             at=None if at is None else as_time(at),
         )
     except InvalidSession as error:
@@ -135,7 +136,16 @@ def _turn(number: int, message: object) -> Turn:
 def _cleaned(turn: Turn) -> Turn:
     at = None if turn.at is None else as_time(turn.at)
     speaker = _speaker(turn.speaker, turn.role)
-    return Turn(speaker=speaker, role=turn.role, text=clean(turn.text), at=at)
+    return Turn(speaker=speaker, role=turn.role, text=_said(turn.text), at=at)
+
+
+def _said(text: str) -> str:
+    if len(text) > _LONGEST_TURN:
+        raise InvalidSession(
+            f"it has {len(text):,} characters, more than the {_LONGEST_TURN:,} of the longest turn. "
+            "Split it into several turns, or leave the attachment out and say what it was."
+        )
+    return clean(text)
 
 
 def _role(message: Mapping[str, Any]) -> Role:

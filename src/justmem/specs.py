@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from urllib.parse import urlsplit
 
 from justmem.errors import InvalidSetting
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
@@ -78,6 +79,16 @@ def parse(text: str, part: Part) -> Spec:
     if scheme not in _KNOWN and _PATH.fullmatch(text):
         return Spec("object", text)
     raise InvalidSetting(f"{text!r} does not name a {part}: write {FORMS[part]}.")
+
+
+def url_in(text: str) -> str | None:
+    match = _AT_URL.fullmatch(text.strip())
+    return match["url"] if match else None
+
+
+def is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:

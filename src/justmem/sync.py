@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -24,6 +24,31 @@ def _face(
     @functools.wraps(method)
     def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._wait(method(self.asynchronous, *args, **kwargs))
+
+    return waited
+
+
+def _each(
+    method: Callable[Concatenate[AsyncMemory, P], AsyncGenerator[T]],
+) -> Callable[Concatenate[Memory, P], Iterator[T]]:
+    """The same steps, each waited for."""
+
+    @functools.wraps(method)
+    def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        steps = method(self.asynchronous, *args, **kwargs)
+
+        async def step() -> T | None:
+            found: T | None = await anext(steps, None)
+            return found
+
+        async def closed() -> None:
+            await steps.aclose()
+
+        try:
+            while (found := self._wait(step())) is not None:
+                yield found
+        finally:
+            self._wait(closed())
 
     return waited
 
@@ -54,12 +79,15 @@ class Memory:
         return self.asynchronous.space
 
     remember = _face(AsyncMemory.remember)
+    keep = _face(AsyncMemory.keep)
     remember_many = _face(AsyncMemory.remember_many)
     retry = _face(AsyncMemory.retry)
     recall = _face(AsyncMemory.recall)
     ask = _face(AsyncMemory.ask)
+    follow = _each(AsyncMemory.follow)
     forget = _face(AsyncMemory.forget)
     cards = _face(AsyncMemory.cards)
+    card = _face(AsyncMemory.card)
     source = _face(AsyncMemory.source)
     session = _face(AsyncMemory.session)
     sessions = _face(AsyncMemory.sessions)

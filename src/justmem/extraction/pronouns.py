@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from justmem.extraction.verbs import BASES, agree, is_adverb, is_past, singular
+from justmem.words import is_stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Told:
 
 
 _EXPANSIONS = (
-    (re.compile(r"\b(I)'?m\b", re.IGNORECASE), r"\1 am"),
+    (re.compile(r"(?<![\w.'])i(?=['\s])(?!\.)"), "I"),
+    (re.compile(r"\bI'?m\b|\bIm\b"), "I am"),
     (re.compile(r"\b(I|we|you|they)'?ve\b", re.IGNORECASE), r"\1 have"),
     (re.compile(r"\b(I|we|you|they|he|she|it|that|there)'ll\b", re.IGNORECASE), r"\1 will"),
     (re.compile(r"\b(we|you|they)'re\b", re.IGNORECASE), r"\1 are"),
@@ -46,15 +48,50 @@ def expand(text: str) -> str:
     return text
 
 
-# ---------------------------------------------------------------- objects and possessives
+# ---------------------------------------------------------------- the speaker, by name
 
-_FIRST = (
-    (re.compile(r"\b(?:my|our) own\b", re.IGNORECASE), "their own"),
-    (re.compile(r"\b(?:my|our)\b", re.IGNORECASE), "their"),
-    (re.compile(r"\b(?:mine|ours)\b", re.IGNORECASE), "theirs"),
-    (re.compile(r"\b(?:myself|ourselves)\b", re.IGNORECASE), "themselves"),
-    (re.compile(r"\b(?:me|us)\b"), "them"),
+_MENTION = re.compile(
+    r"\b(?:(?P<joined>and|but),? )?(?P<who>I|[Ww]e)\b(?P<adverbs>(?: (?:\w+ly|just|also|still|even"
+    r"|never|always))*) (?P<verb>[a-z']+)"
+    r"|\b(?P<turned>am|was|have|do|did|can|will|could|should|would) (?:I|we)\b"
+    r"|\b(?P<alone>I|[Ww]e)\b|\b(?P<own>[Mm]y|[Oo]ur)\b|\b(?P<owned>mine|ours)\b"
+    r"|\b(?P<self>myself|ourselves)\b|\b(?P<object>me|us)\b"
 )
+_PLURAL = {"am": "are", "was": "were", "wasn't": "weren't", "isn't": "aren't", "'m": "are"}
+
+
+def by_name(text: str, name: str) -> str:
+    """Every mention of the speaker in the third person: the first by name, for a card must be
+    clear (and found) on its own; the rest as "they", for nobody's gender is guessed."""
+    named = False
+
+    def mention(match: re.Match[str]) -> str:
+        nonlocal named
+        verb = match["verb"]
+        if match["joined"] and match.start() > 0:
+            return f"{match['joined']}{match['adverbs']} {agree(verb)}"
+        if match["self"]:
+            return "themselves"
+        first, named = not named, True
+        if verb:
+            lead = f"{match['joined']} " if match["joined"] else ""
+            if first:
+                return f"{lead}{name}{match['adverbs']} {agree(verb)}"
+            return f"{lead}they{match['adverbs']} {_PLURAL.get(verb, verb)}"
+        if match["turned"]:
+            turned = match["turned"]
+            return f"{agree(turned)} {name}" if first else f"{_PLURAL.get(turned, turned)} they"
+        if match["own"]:
+            return f"{name}'s" if first else "their"
+        if match["owned"]:
+            return f"{name}'s" if first else "theirs"
+        if match["object"]:
+            return name if first else "them"
+        return name if first else "they"
+
+    return _MENTION.sub(mention, text).strip()
+
+
 # "If you", "makes you": people in general, not the other speaker.
 _GENERIC = re.compile(
     r"\b(?:if|when|once|whenever|unless|until|as|whatever|wherever|how|what|where|make|makes|made"
@@ -63,12 +100,6 @@ _GENERIC = re.compile(
     r"|\byou (?:can|could|gotta|never know|just|have to|need to|know|get|really|don't|should)\b",
     re.IGNORECASE,
 )
-
-
-def _objects(text: str) -> str:
-    for pattern, plain in _FIRST:
-        text = pattern.sub(plain, text)
-    return text
 
 
 def _second_person(text: str, other: str) -> str:
@@ -137,7 +168,7 @@ _POSSESSED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DROPPED = re.compile(
-    r"^(?P<adverbs>(?:\w+ly\s+|just\s+|also\s+|still\s+)*)(?P<verb>[\w']+)\b(?P<rest>.*)$",
+    r"^(?P<adverbs>(?:(?:really|recently|finally|actually|definitely|just|also|still) )*)(?P<verb>[\w']+)\b(?P<rest>.*)$",
     re.DOTALL,
 )
 _NOT_PARTICIPLES = frozenset(
@@ -149,26 +180,26 @@ def tell(statement: str, voices: Voices) -> Told:
     """The statement in the third person, with its subject apart. Where the speaker is not the
     subject, the fact is what the speaker said."""
     text = _second_person(expand(statement), voices.other)
+    name = voices.speaker
     opening = _LEAD.match(text)
     if opening:
-        return Told(voices.speaker, _first_person(opening))
+        return Told(name, _first_person(opening, name))
     owned = _POSSESSED.match(text)
     if owned:
-        noun = owned["noun"].strip()
-        rest = _rest(f"{owned['verb']}{owned['rest']}")
-        return Told(f"{voices.speaker}'s {_objects(noun)}", rest)
+        rest = by_name(f"{owned['verb']}{owned['rest']}", name)
+        return Told(f"{name}'s {owned['noun'].strip()}", rest)
     dropped = _dropped(text)
     if dropped is not None:
-        return Told(voices.speaker, _rest(dropped))
-    return Told(voices.speaker, "said " + _rest(_uncapital(text)))
+        return Told(name, by_name(dropped, name))
+    return Told(name, "said " + by_name(_uncapital(text), name))
 
 
-def _first_person(opening: re.Match[str]) -> str:
-    fact = _rest(singular(opening["rest"]))
+def _first_person(opening: re.Match[str], name: str) -> str:
+    fact = by_name(singular(opening["rest"]), name)
     lead = (opening["lead"] or "").strip(" ,")
     if not lead:
         return fact
-    lead = _rest(_uncapital(lead))
+    lead = by_name(_uncapital(lead), name)
     # "Yesterday I went hiking" -> "went hiking yesterday", unless the end is already crowded.
     if len(lead.split()) <= 5 and not re.search(r"[.!?;]", fact):
         return f"{fact} {lead}"
@@ -180,55 +211,41 @@ def _dropped(text: str) -> str | None:
     match = _DROPPED.match(text)
     if match is None:
         return None
-    verb, rest = match["verb"].lower(), match["rest"]
-    adverbs = match["adverbs"].lower()
+    verb, rest, adverbs = match["verb"].lower(), match["rest"], match["adverbs"].lower()
     if verb == "been":
         return f"has {adverbs}been{rest}"
-    if verb in ("gonna", "going"):
-        return f"is {adverbs}going{rest}"
     if verb.endswith("ing") and len(verb) > 4 and verb not in _NOT_PARTICIPLES:
         # "Running is my escape" has a verb of its own; "Trying to fix it" has not.
-        if re.match(
-            r"[^,.!?]*\b(?:is|are|was|were|has|have|can|will|makes?|gives?|helps?)\b", rest
-        ):
+        if rest.startswith((",", "'")) or _OWN_VERB.match(rest):
             return None
         return f"is {adverbs}{verb}{rest}"
+    if verb in ("could", "would", "should", "might", "did", "was", "were", "used"):
+        return None
     if (is_past(verb) and rest.strip() and not is_adverb(verb)) or verb in ("can't", "don't"):
-        if verb in ("could", "would", "should", "might", "did", "was", "were", "used"):
-            return None
         return f"{adverbs}{agree(verb)}{rest}"
     return None
 
 
-def _rest(text: str) -> str:
-    """Later mentions of the speaker: dropped after "and", "they" elsewhere."""
-    text = re.sub(
-        r"\b(and|but)(,?) (?:I|we) ((?:\w+ly |just |also |still |even )*)([a-z']+)",
-        lambda m: f"{m[1]}{m[2]} {m[3]}{agree(m[4])}",
-        text,
-    )
-    text = re.sub(r"\b(?:I|we) am\b", "they are", text, flags=re.IGNORECASE)
-    text = re.sub(r"\bam I\b", "are they", text)
-    text = re.sub(r"\b(?:I|we) was\b", "they were", text, flags=re.IGNORECASE)
-    text = re.sub(r"\bI\b|\b[Ww]e\b", "they", text)
-    return _objects(text).strip()
+_OWN_VERB = re.compile(
+    r"[^.!?;]*?\b(?:is|are|was|were|has|have|can|will|makes?|gives?|helps?|brings?|means?|feels?"
+    r"|takes?|keeps?|fills?|gets?|warms?|reminds?|'s)\b"
+)
 
 
 def _uncapital(text: str) -> str:
     """A sentence's capital goes, a name's stays."""
     first = re.match(r"[A-Z][a-z']*\b(?!\s+[A-Z])", text)
-    if first and first.group().lower() in _COMMON:
+    if first is None:
+        return text
+    word = first.group().lower()
+    if word in _COMMON or is_stop(word) or word in BASES or word.endswith(("ing", "ly")):
         return text[0].lower() + text[1:]
     return text
 
 
-_COMMON = frozenset(
-    """the a an it that this these those there they he she his her its their my our we you your
-    some many most all both each every one two three here what when where who why how if as at on
-    in for from with without after before during since while because so and but or not no yes
-    people everyone everything someone something nothing nature life being seeing having getting
-    going making taking working helping even just also sometimes last next another such to by up
-    it's that's there's here's they're he's she's who's what's let's kids family friends music art
-    yesterday today tonight recently now then once about around over only hopefully maybe
-    definitely sounds looks seems feels""".split()  # noqa: SIM905
-)
+_COMMON_WORDS = """each every people everyone everything someone something nothing nature life even
+sometimes last next another it's that's there's here's they're he's she's who's what's let's kids
+family friends music art yesterday today tonight recently maybe definitely sounds looks seems feels
+breath-taking family's life's nature's work practice hard good great nice new old fun happy small
+being little big first second best sure super pretty love time home school dogs cats books"""
+_COMMON = frozenset(_COMMON_WORDS.split())

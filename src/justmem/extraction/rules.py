@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from justmem import dates
@@ -17,12 +17,11 @@ from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn,
 from justmem.extraction.kinds import kind_of, status_of
 from justmem.extraction.pronouns import Voices, question_about, tell
 from justmem.extraction.requests import Request, pasted, requests
-from justmem.extraction.statements import Cut, Statement, cut
+from justmem.extraction.statements import LONGEST, Cut, Statement, cut
 from justmem.ports import Extraction
 from justmem.words import content
 
 MOST_PER_TURN = 12
-_ANSWER_LEAD = re.compile(r"^\s*(?:yes|yeah|yep|yup|no|nope|nah|sure|not yet)\b", re.IGNORECASE)
 
 
 class RulesExtractor:
@@ -83,7 +82,9 @@ def _from_people(session: Session) -> Iterator[_Draft]:
         asked = ""
         if before and before[1].speaker != turn.speaker and before[2].asks:
             asked = question_about(before[2].asks, turn.speaker)
-        yield from _turn_cards(number, turn, parts, voices, session.at, asked, before)
+        yield from _turn_cards(
+            number, turn, parts, voices, session.at, asked, before[0] if before else 0
+        )
         before = (number, turn, parts)
 
 
@@ -94,23 +95,43 @@ def _turn_cards(
     voices: Voices,
     session_at: datetime,
     asked: str,
-    before: tuple[int, Turn, Cut] | None,
+    before: int,
 ) -> Iterator[_Draft]:
     at = turn.at or session_at
     statements = list(parts.statements[:MOST_PER_TURN])
-    if not statements and asked and _ANSWER_LEAD.match(parts.raw):
+    if not statements and asked and len(content(parts.raw)) > 0:
         statements = [Statement(parts.raw.strip(" .!"), leans=True)]
     photo = _photo(parts.captions)
-    for index, statement in enumerate(statements):
+    drafts: list[_Draft] = []
+    for statement in statements:
         told = tell(statement.text, voices)
-        fact, turns = told.fact, (number,)
-        if index == 0 and asked and before:
-            fact, turns = f'{fact} (asked "{asked}")', (before[0], number)
-        if photo and index == len(statements) - 1:
-            fact, photo = f"{fact} (photo: {photo})", ""
-        yield _dated(told.subject, fact, turns, at, statement.text)
-    if photo:
-        yield _Draft(voices.speaker, f"shared a photo of {photo}", (number,), at)
+        _join(drafts, _dated(told.subject, told.fact, (number,), at, statement.text))
+    if drafts and asked:
+        first = drafts[0]
+        fact = f'{first.fact} (asked "{asked}")'
+        drafts[0] = replace(first, fact=fact, turns=(before, number))
+    if drafts and photo:
+        drafts[-1] = replace(drafts[-1], fact=f"{drafts[-1].fact} (photo: {photo})")
+    elif photo:
+        drafts.append(_Draft(voices.speaker, f"shared a photo of {photo}", (number,), at))
+    yield from drafts
+
+
+def _join(drafts: list[_Draft], new: _Draft) -> None:
+    """What one breath says of one subject is one card, while it is short and of one date."""
+    last = drafts[-1] if drafts else None
+    if (
+        last is None
+        or last.subject != new.subject
+        or len(last.fact.split()) + len(new.fact.split()) > LONGEST
+        or UNKNOWN_DATE not in (last.when, new.when)
+        and last.when != new.when
+    ):
+        drafts.append(new)
+        return
+    when = last.when if last.when != UNKNOWN_DATE else new.when
+    addition = new.fact.removeprefix("said ") if last.fact.startswith("said ") else new.fact
+    drafts[-1] = replace(last, fact=f"{last.fact}; {addition}", when=when)
 
 
 def _photo(captions: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ _PLEASANTRY = re.compile(
 
 def strip_interjections(sentence: str, people: Collection[str]) -> str:
     """Without "Wow, ", "Thanks, Maria! " and the like at its head, and names called at its ends."""
-    text = sentence.strip()
+    text = re.sub(r"^[^\w\"'($€£#@\[]+", "", sentence.strip())
     called = "|".join(re.escape(name) for name in sorted(people, key=len, reverse=True) if name)
     while True:
         before = text
@@ -54,9 +54,14 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
 def is_pleasantry(sentence: str) -> bool:
     """Whether the sentence, stripped, tells nothing worth keeping."""
     text = sentence.strip().rstrip(".!…:)( ").replace("’", "'")
-    if not content(text) or not re.search(r"\w", text):
+    stems = content(text)
+    if not stems or not re.search(r"\w", text):
         return True
-    return bool(_PLEASANTRY.match(text)) and len(content(text)) <= _TELLING
+    if _PLEASANTRY.match(text) and len(stems) <= _TELLING:
+        return True
+    return len(stems) < _THIN and not _TELLS.search(text)
 
 
 _TELLING = 6  # a pleasantry with more content words than this says something beside
+_THIN = 5  # a sentence with fewer must name a person, a thing or a number to be kept
+_TELLS = re.compile(r"\b(?:I|I'\w+|my|me|we|we're|we've|our|us|mine)\b|\d|(?<=\s)[A-Z][a-z]|[\"“]")

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from justmem import tokens
 from justmem.domain import Call
-from justmem.errors import ModelError, ModelNonsense, ModelRefused
+from justmem.errors import ModelError, ModelNonsense, ModelRefused, ModelUnavailable
 from justmem.models.embeddings import OpenAIEmbedder
 from justmem.models.replies import ChatReply, estimate
 from justmem.models.retry import Retry, Setback, Sleep, too_long
+from justmem.models.streaming import Gathered
 from justmem.models.wire import Declined, Wire
 from justmem.ports import Completion, Prompt
 
 __all__ = ["OpenAIEmbedder", "OpenAIModel"]
+
+T = TypeVar("T")
 
 # How the reply's shape is asked for, from the firmest to the loosest.
 Format = Literal["schema", "object", "text"]
@@ -67,6 +71,7 @@ class OpenAIModel:
         self._format: Format = "schema"
         self._temperature = temperature
         self._limit_by = "max_tokens"
+        self._usage_in_stream = True
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, base_url={self._wire.server.url!r})"
@@ -75,40 +80,69 @@ class OpenAIModel:
         """`sample` makes no difference here: every call is a fresh one."""
         tally = _Tally()
         started = time.perf_counter()
+
+        async def sent(body: dict[str, Any]) -> ChatReply:
+            return ChatReply.read(await self._wire.post("chat", body), body)
+
         try:
             reply, body = await self._retry.run(
-                lambda: self._attempt(prompt, tally), self._wire.server
+                lambda: self._attempt(prompt, tally, sent), self._wire.server
             )
         except ModelError as error:
             error.calls = (self._call(prompt, tally, started, error=str(error)),)
             raise
-        tokens_in = reply.tokens_in or estimate(body)
-        tokens_out = reply.tokens_out
-        call = self._call(
-            prompt,
-            tally,
-            started,
-            tokens_in=tokens_in + tally.lost_in,
-            tokens_out=tokens.count(reply.text) if tokens_out is None else tokens_out,
-            cached=reply.cached,
-            estimated=reply.tokens_in is None or tokens_out is None or tally.lost_in > 0,
-        )
-        return self._completion(reply, call)
+        return self._completion(reply, self._paid(prompt, tally, started, reply, body))
+
+    async def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+        """`complete`, with the text passed on as it comes. Once some of it has been, a failure
+        cannot be mended by trying again."""
+        tally = _Tally()
+        started = time.perf_counter()
+        gathered = Gathered()
+
+        async def opened(body: dict[str, Any]) -> tuple[str, AsyncGenerator[Any]]:
+            chunks = self._wire.stream(body)
+            return gathered.add(await anext(chunks, None)), chunks
+
+        try:
+            (first, chunks), body = await self._retry.run(
+                lambda: self._attempt(prompt, tally, opened, streamed=True), self._wire.server
+            )
+            if first:
+                yield first
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    if text := gathered.add(chunk):
+                        yield text
+        except ModelError as error:
+            error.calls = (self._call(prompt, tally, started, error=str(error)),)
+            raise
+        except Setback as setback:
+            raise self._broken_off(setback, prompt, tally, started, gathered, body) from None
+        reply = ChatReply.read(gathered.whole, body)
+        yield self._completion(reply, self._paid(prompt, tally, started, reply, body))
 
     async def close(self) -> None:
         await self._wire.close()
 
     # ------------------------------------------------------------ one attempt
 
-    async def _attempt(self, prompt: Prompt, tally: _Tally) -> tuple[ChatReply, dict[str, Any]]:
+    async def _attempt(
+        self,
+        prompt: Prompt,
+        tally: _Tally,
+        send: Callable[[dict[str, Any]], Awaitable[T]],
+        *,
+        streamed: bool = False,
+    ) -> tuple[T, dict[str, Any]]:
         """One attempt, repeated at once where the server only wants the request worded
         otherwise: each repetition gives up something for good, so there are few."""
         while True:
             form = self._format
-            body = self._body(prompt, form)
+            body = self._body(prompt, form) | (self._streaming() if streamed else {})
             tally.requests += 1
             try:
-                return ChatReply.read(await self._wire.post("chat", body), body), body
+                return await send(body), body
             except Setback as setback:
                 if setback.sent:
                     tally.lost_in += estimate(body)
@@ -142,10 +176,17 @@ class OpenAIModel:
             body["response_format"] = {"type": "json_object"}
         return body
 
+    def _streaming(self) -> dict[str, Any]:
+        wish = {"stream_options": {"include_usage": True}} if self._usage_in_stream else {}
+        return {"stream": True, **wish}
+
     def _gives_way(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
         """Whether there is something to change after this refusal; changes it for all calls."""
         if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.body):
             return False
+        if "stream_options" in body and declined.names("stream_options", "include_usage"):
+            self._usage_in_stream = False
+            return True
         if form != "text" and declined.names(*_FORMAT_WORDS):
             if self._format == form:  # another call may have loosened it meanwhile
                 self._format = _LOOSER[form]
@@ -169,6 +210,43 @@ class OpenAIModel:
             seconds=time.perf_counter() - started,
             **counts | known,
         )
+
+    def _paid(
+        self,
+        prompt: Prompt,
+        tally: _Tally,
+        started: float,
+        reply: ChatReply,
+        body: Mapping[str, Any],
+        **known: Any,
+    ) -> Call:
+        tokens_out = reply.tokens_out
+        return self._call(
+            prompt,
+            tally,
+            started,
+            tokens_in=(reply.tokens_in or estimate(body)) + tally.lost_in,
+            tokens_out=tokens.count(reply.text) if tokens_out is None else tokens_out,
+            cached=reply.cached,
+            estimated=reply.tokens_in is None or tokens_out is None or tally.lost_in > 0,
+            **known,
+        )
+
+    def _broken_off(
+        self,
+        setback: Setback,
+        prompt: Prompt,
+        tally: _Tally,
+        started: float,
+        gathered: Gathered,
+        body: Mapping[str, Any],
+    ) -> ModelUnavailable:
+        message = (
+            f"{self._wire.server} broke off in the middle of its reply ({setback}). Ask again."
+        )
+        reply = ChatReply.read(gathered.whole, body)
+        call = self._paid(prompt, tally, started, reply, body, error=message)
+        return ModelUnavailable(message, call)
 
     def _completion(self, reply: ChatReply, call: Call) -> Completion:
         if reply.bare:

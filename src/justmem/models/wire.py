@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
@@ -78,13 +81,40 @@ class Wire:
 
     async def post(self, what: Literal["chat", "embeddings"], body: dict[str, Any]) -> Any:
         """The reply's JSON. Raises Setback, Declined or ModelNonsense."""
-        import openai
-
         client = self._clients.get()
         resource: Any = client.chat.completions if what == "chat" else client.embeddings
-        try:
+        with self._in_our_words():
             async with asyncio.timeout(self._timeout):
                 reply = await resource.with_raw_response.create(**body)
+        return self._json(reply.content)
+
+    async def stream(self, body: dict[str, Any]) -> AsyncGenerator[Any]:
+        """The chunks of a chat reply. A server that does not stream sends the whole reply as the
+        only one. Raises as `post` does."""
+        ends = time.perf_counter() + self._timeout
+        completions: Any = self._clients.get().chat.completions
+        with self._in_our_words():
+            async with asyncio.timeout(self._timeout):
+                chunks = await completions.create(**body)
+            async with chunks:
+                if "json" in chunks.response.headers.get("content-type", ""):
+                    yield self._json(await chunks.response.aread())
+                    return
+                while True:
+                    # Not one timeout around it all: the reader may pause between two chunks.
+                    chunk = await asyncio.wait_for(
+                        anext(chunks, None), max(0.0, ends - time.perf_counter())
+                    )
+                    if chunk is None:
+                        return
+                    yield chunk.to_dict()
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        import openai
+
+        try:
+            yield
         except TimeoutError:
             raise self._timed_out() from None
         except openai.APITimeoutError as error:
@@ -93,12 +123,19 @@ class Wire:
             raise _broken(error) from None
         except openai.APIStatusError as error:
             raise self._declined(error) from None
-        try:
-            return json.loads(reply.content)
+        except openai.APIError as error:  # told of in the middle of a stream
+            raise Setback(self.server.clean(error.message), sent=True) from None
         except ValueError:
+            raise ModelNonsense(f"{self.server} sent a stream that cannot be read.") from None
+
+    def _json(self, data: bytes) -> Any:
+        try:
+            return json.loads(data)
+        except ValueError:
+            shown = self.server.clean(data[:120].decode(errors="replace"))
             raise ModelNonsense(
                 f"{self.server} sent something that is not JSON "
-                f"({self.server.clean(reply.text[:120])!r}). Check that the URL is an "
+                f"({shown!r}). Check that the URL is an "
                 "OpenAI-compatible server's base (most end in /v1)."
             ) from None
 

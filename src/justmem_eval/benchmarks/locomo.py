@@ -35,9 +35,7 @@ def load(data: Path) -> Benchmark:
         histories[name] = History(name, sessions_of(item["conversation"], f"{path}: {name}"))
         cases += _cases(name, item["qa"], histories[name], notes)
     digest = files.digest(path)
-    return Benchmark(
-        "locomo", digest, cases, histories.__getitem__, notes, {path.name: digest}
-    )
+    return Benchmark("locomo", digest, cases, histories.__getitem__, notes, {path.name: digest})
 
 
 def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import justmem
 from justmem import AsyncMemory, config, specs
@@ -18,7 +18,7 @@ from justmem.domain import Session, SessionState
 from justmem.errors import InvalidFile
 from justmem.extraction.rules import RulesExtractor
 from justmem.planning.rules import RulesPlanner
-from justmem.ports import Embedder, Extractor, Planner, Reranker
+from justmem.ports import Extractor, Planner
 from justmem.stores.sqlite import open_store
 from justmem_eval.benchmarks import Benchmark, History
 from justmem_eval.benchmarks.recorded import Recorded
@@ -26,6 +26,7 @@ from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
 from justmem_eval.switches import Switches
 from justmem_eval.systems.deferred import Deferred
 from justmem_eval.systems.stages import ForcedPlanner, RecordedExtractor, RecordedPlanner
+from justmem_eval.timing import MeteredEmbedder, MeteredReranker
 
 Origin = Literal["recorded", "rules"]
 _SPACE = "memory"
@@ -42,6 +43,17 @@ _DETERMINES = (
 class Models:
     embedder: CachedEmbedder
     reranker: CachedReranker | None
+
+    def metered(self) -> Metered:
+        """The same models, worked anew at every call and timed."""
+        reranker = MeteredReranker(self.reranker.inner) if self.reranker else None
+        return Metered(MeteredEmbedder(self.embedder.inner), reranker)
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    embedder: MeteredEmbedder
+    reranker: MeteredReranker | None
 
 
 def models(switches: Switches, cache: Path) -> Models:
@@ -70,14 +82,15 @@ class LocalJustMem:
         self.models = models(switches, cache)
         self._benchmark = benchmark
         self._recorded = recorded
-        self._cards = cards
+        self.cards = cards
+        self.plans = plans
         self.planner = self._planner(plans)
         self._folder = cache / "memories" / f"{benchmark.name}-{cards}-{self._fingerprint()}"
 
     # ------------------------------------------------------------ stages
 
     def extractor(self, history: History) -> Extractor:
-        if self._cards == "rules":
+        if self.cards == "rules":
             return RulesExtractor()
         known = {history.id, history.base}
         rows = {s: r for (h, s), r in self._recorded.cards.items() if h in known}
@@ -86,10 +99,10 @@ class LocalJustMem:
     def _planner(self, plans: Origin) -> Planner:
         planner: Planner = RulesPlanner()
         if plans == "recorded":
-            texts = {case.question.id: case.question.text for case in self._benchmark.cases}
-            found = self._recorded.plans.items()
-            by_text = {texts[id]: plan for id, plan in found if id in texts}
-            planner = RecordedPlanner(by_text, planner)
+            asked = [case.question for case in self._benchmark.cases]
+            plans_of = self._recorded.plans
+            known = {(q.text, q.at): plans_of[q.id] for q in asked if q.id in plans_of}
+            planner = RecordedPlanner(known, planner)
         forced = self.switches.access
         if forced == "adaptive" and self.switches.reading == "compact":
             return ForcedPlanner(planner, "compact")
@@ -99,19 +112,18 @@ class LocalJustMem:
 
     @asynccontextmanager
     async def memory(
-        self, history: History, *, plain: bool = False
+        self, history: History, *, metered: Metered | None = None
     ) -> AsyncIterator[AsyncMemory]:
-        """The memory of a history, built if it is not there yet. `plain` works the models anew
-        at every call, for timing."""
+        """The memory of a history, built if it is not there yet."""
         folder = await self._built(history)
         if history.base:
             with TemporaryDirectory(prefix="justmem-eval-") as scratch:
                 shutil.copytree(folder, scratch, dirs_exist_ok=True)
-                async with self._opened(Path(scratch), history, plain) as memory:
+                async with self._opened(Path(scratch), history, metered) as memory:
                     await self._remember(memory, history.added)
                     yield memory
         else:
-            async with self._opened(folder, history, plain) as memory:
+            async with self._opened(folder, history, metered) as memory:
                 yield memory
 
     async def _built(self, history: History) -> Path:
@@ -120,7 +132,7 @@ class LocalJustMem:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             whole = self._benchmark.history(history.base) if history.base else history
-            async with self._opened(folder, whole, False) as memory:
+            async with self._opened(folder, whole, None) as memory:
                 await self._remember(memory, whole.sessions)
             (folder / "done").touch()
             self._prune()
@@ -128,19 +140,18 @@ class LocalJustMem:
 
     @asynccontextmanager
     async def _opened(
-        self, folder: Path, history: History, plain: bool
+        self, folder: Path, history: History, metered: Metered | None
     ) -> AsyncIterator[AsyncMemory]:
-        extractor, reranker = self.extractor(history), self.models.reranker
+        extractor = self.extractor(history)
         store = await open_store(folder, _SPACE)
         deferred: Any = Deferred(store, self.models.embedder, extractor, folder / "deferred")
-        embedder = self.models.embedder.inner if plain else cast(Embedder, deferred)
         memory = AsyncMemory(
             deferred,
-            embedder,
+            metered.embedder if metered else deferred,
             extractor=deferred,
             planner=self.planner,
             answerer=RulesAnswerer(),
-            reranker=cast(Reranker, reranker.inner) if reranker and plain else reranker,
+            reranker=metered.reranker if metered else self.models.reranker,
             budget=self.switches.budget,
             profile=self.switches.profile,
             concurrency=1,
@@ -160,18 +171,18 @@ class LocalJustMem:
     def _fingerprint(self) -> str:
         parts = [
             self._benchmark.digest,
-            self._cards,
+            self.cards,
             self.models.embedder.name,
             code_fingerprint(_DETERMINES),
         ]
-        if self._cards == "recorded":
+        if self.cards == "recorded":
             parts.append(repr(sorted(self._recorded.cards.items())))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def _prune(self) -> None:
         """Memories of older code would pile up: the latest few stay."""
         alike = sorted(
-            self._folder.parent.glob(f"{self._benchmark.name}-{self._cards}-*"),
+            self._folder.parent.glob(f"{self._benchmark.name}-{self.cards}-*"),
             key=lambda path: path.stat().st_mtime,
         )
         for old in alike[:-_KEPT]:

@@ -24,20 +24,20 @@ class RecordedExtractor:
         drafts = [draft for row in rows if (draft := read_draft(row))]
         checked = check(drafts, session)
         missing = [] if session.id in self._cards else ["no cards were recorded for this session"]
-        return Extraction(
-            checked.cards, checked.quarantined, notes=[*checked.notes, *missing]
-        )
+        return Extraction(checked.cards, checked.quarantined, notes=[*checked.notes, *missing])
 
 
 class RecordedPlanner:
-    """Plans by the text of the question; what was not recorded is planned by `otherwise`."""
+    """Plans by question and time; what was not recorded is planned by `otherwise`."""
 
-    def __init__(self, plans: Mapping[str, Mapping[str, Any]], otherwise: Planner) -> None:
+    def __init__(
+        self, plans: Mapping[tuple[str, datetime], Mapping[str, Any]], otherwise: Planner
+    ) -> None:
         self._plans = plans
         self._otherwise = otherwise
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        plan = read_plan(self._plans.get(question), at)
+        plan = read_plan(self._plans.get((question, at)), at)
         if plan is None:
             planned = await self._otherwise.plan(question, at, limit=limit)
             return Planned(planned.plan, planned.calls, ["no plan was recorded"])

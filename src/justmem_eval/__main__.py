@@ -1,0 +1,3 @@
+from justmem_eval.cli import main
+
+main()

@@ -1,0 +1,53 @@
+"""Scoring an answer without a judge: exact, token-F1, contained in the evidence. Pure."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+
+from justmem.domain import Value
+from justmem_eval.metrics import Figure, Pairs, mean, percent
+
+_ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
+_PUNCTUATION = str.maketrans(string.punctuation, " " * len(string.punctuation))
+
+
+class Scores(Value):
+    exact: Figure
+    f1: Figure
+    contained: Figure  # every word of the gold answer stands in the evidence
+    refused: Figure  # of the answerable: said "not in memory"
+    refused_rightly: Figure  # of the unanswerable
+
+
+def scores(pairs: Pairs) -> Scores:
+    told = [(c, r) for c, r in pairs if c.gold.answer and not c.gold.abstain]
+    return Scores(
+        exact=percent(words(r.answer) == words(c.gold.answer) for c, r in told),
+        f1=mean((f1(r.answer, c.gold.answer) for c, r in told), 100.0),
+        contained=percent(contained(c.gold.answer, r.evidence) for c, r in told),
+        refused=percent(not r.sufficient for _, r in told),
+        refused_rightly=percent(not r.sufficient for c, r in pairs if c.gold.abstain),
+    )
+
+
+def words(text: str) -> list[str]:
+    """Lower case, without punctuation and articles, as LoCoMo and SQuAD compare."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def f1(given: str, gold: str) -> float:
+    ours, theirs = words(given), words(gold)
+    if not ours or not theirs:
+        return float(ours == theirs)
+    common = sum((Counter(ours) & Counter(theirs)).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(ours), common / len(theirs)
+    return 2 * precision * recall / (precision + recall)
+
+
+def contained(gold: str, evidence: str) -> bool:
+    wanted = set(words(gold))
+    return bool(wanted) and wanted <= set(words(evidence))

@@ -1,0 +1,89 @@
+"""What came of one question: one line of evidence.jsonl. No gold in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from justmem import tokens
+from justmem.answering.reading import card_line, evidence_text
+from justmem.domain import Answer, Candidate, Evidence, Plan, Value, dump
+from justmem_eval.benchmarks import Question
+
+Place = tuple[str, tuple[int, ...]]  # a session and turns of it
+
+
+class Slot(Value):
+    """One chosen piece of evidence: its place, and those of near-duplicates that share it."""
+
+    place: Place
+    also: tuple[Place, ...] = ()
+    tokens: int = 0
+    text: str = ""
+
+
+class Row(Value):
+    id: str
+    history: str
+    plan: Plan | None = None
+    access: str = ""
+    slots: tuple[Slot, ...] = ()
+    sources: tuple[Place, ...] = ()
+    evidence_tokens: int = 0  # what the answerer would read
+    source_tokens: int = 0
+    pool: tuple[Place, ...] = ()  # all candidates, for the ceiling
+    views: int = 0
+    pairs: int = 0  # read by the reranker
+    seconds: Mapping[str, float] = {}
+    answer: str = ""
+    sufficient: bool = True
+    evidence: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def row_of(question: Question, history: str, answer: Answer) -> Row:
+    return evidence_row(question, history, answer.evidence).model_copy(
+        update={
+            "answer": answer.text,
+            "sufficient": answer.sufficient,
+            "seconds": dict(answer.receipt.seconds),
+            "notes": answer.receipt.notes,
+        }
+    )
+
+
+def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
+    receipt = evidence.receipt
+    text = evidence_text(evidence)
+    return Row(
+        id=question.id,
+        history=history,
+        plan=evidence.plan,
+        access=evidence.access.value,
+        slots=tuple(_slot(n, c) for n, c in enumerate(evidence.chosen, 1)),
+        sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
+        evidence_tokens=tokens.count(text),
+        source_tokens=sum(source.tokens for source in evidence.sources),
+        pool=tuple(
+            (card.session_id, card.turns) for c in evidence.candidates for card in (c.card, *c.also)
+        ),
+        views=sum(usage.items for usage in receipt.embedding),
+        pairs=sum(usage.items for usage in receipt.reranking),
+        seconds=dict(receipt.seconds),
+        evidence=text,
+        notes=receipt.notes,
+    )
+
+
+def _slot(number: int, candidate: Candidate) -> Slot:
+    card = candidate.card
+    return Slot(
+        place=(card.session_id, card.turns),
+        also=tuple((other.session_id, other.turns) for other in candidate.also),
+        tokens=tokens.count(card_line(number, card)),
+        text=card.text,
+    )
+
+
+def line(row: Row) -> dict[str, Any]:
+    return dump(row)
