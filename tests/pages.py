@@ -127,7 +127,9 @@ class Page:
     def _console(self, block: Block) -> Iterator[Shown]:
         for match in re.finditer(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", block.body, re.MULTILINE):
             start = block.span[0] + match.start(2)
-            actual = self._command(match[1])
+            # `make demo` is run where its output is shown.
+            wanted = not match[1].startswith("make ") or bool(match[2].strip())
+            actual = self._command(match[1]) if wanted else _target(match[1])
             if match[2].strip() or actual:
                 yield Shown(block, (start, start + len(match[2])), match[2], actual or "")
 
@@ -147,9 +149,8 @@ class Page:
             return None
         if line == "echo $?":
             return f"{self.code}\n"
-        if words[0] == "make":
-            assert words[1] in _TARGET.findall((ROOT / "Makefile").read_text()), line
-            return self._justmem(["demo"], {}, None) if words[1] == "demo" else None
+        if words == ["make", "demo"]:
+            return self._justmem(["demo"], {}, None)
         if words[0] == "python":
             assert (ROOT / words[1]).is_file(), line
             return None
@@ -163,6 +164,10 @@ class Page:
         self.code = result.exit_code
         shown = result.output.replace(str(self.home), HOME)
         return shown.replace(str(MODELS), f"{HOME}/.cache/justmem/models")
+
+
+def _target(line: str) -> None:
+    assert line.split()[1] in _TARGET.findall((ROOT / "Makefile").read_text()), line
 
 
 def _check_data(block: Block) -> None:

@@ -18,7 +18,8 @@ LAYERS: list[set[str]] = [
     {"recovery", "retrieval", "remembering"},
     {"memory"},
     {"sync"},
-    {"specs", "config"},
+    {"serving", "specs", "config"},
+    {"server"},
     {"cli", "demo"},
 ]
 HEAVY = ("openai", "onnxruntime", "tokenizers", "bpe_openai", "httpx", "rich", "typer")

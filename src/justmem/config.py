@@ -21,6 +21,7 @@ from justmem import specs
 from justmem.domain import Budget, Profile
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
+from justmem.serving import Serving
 from justmem.sync import Memory
 
 FILE = "justmem.toml"
@@ -72,6 +73,8 @@ class Settings(BaseModel):
     rerank_key_env: str = "JUSTMEM_RERANK_KEY"
     api_key: SecretStr | None = None
     rerank_key: SecretStr | None = None
+    server: Serving = Serving()
+    upstream_key: SecretStr | None = None
     file: Path | None = None  # the justmem.toml these come from
 
     def stage(self, name: str) -> Any:
@@ -124,12 +127,15 @@ def _settings(
         for name, variable in (
             ("api_key", settings.api_key_env),
             ("rerank_key", settings.rerank_key_env),
+            ("upstream_key", settings.server.upstream_key_env),
         )
         if getattr(settings, name) is None and os.environ.get(variable)
     }
     return settings.model_copy(update=keys)
 
 
+_TABLES: Mapping[str, type[BaseModel]] = {"budget": Budget, "server": Serving}
+_OUTWARD = ("host", "origins", "upstream", "upstream_key_env")  # of the server
 _SPECS: Mapping[str, specs.Part] = {
     "model": "model",
     "extractor": "model",
@@ -191,7 +197,14 @@ async def parts(
     """What a Memory is made of. With `create` off, the space has to be there already."""
     from justmem.stores.sqlite import open_store
 
-    made: dict[str, Any] = {
+    made = shared_parts(settings, report=report)
+    # The store last: a setting that cannot be used leaves no file behind.
+    return {"store": await open_store(settings.folder, settings.space, create=create), **made}
+
+
+def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
+    """The same without the store: what the memories of many spaces can share."""
+    return {
         "embedder": specs.build_embedder(settings.embedder, settings, report),
         "reranker": specs.build_reranker(settings.reranker, settings, report),
         **_stages(settings),
@@ -199,8 +212,6 @@ async def parts(
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
     }
-    # The store last: a setting that cannot be used leaves no file behind.
-    return {"store": await open_store(settings.folder, settings.space, create=create), **made}
 
 
 def _stages(settings: Settings) -> dict[str, Any]:
@@ -248,9 +259,11 @@ def _file(path: str | Path | None) -> Path | None:
 def _refuse_elsewhere(table: Mapping[str, Any]) -> None:
     """A file that merely lies in the current folder may be somebody else's: it cannot choose
     where words and keys are sent."""
-    for key, value in table.items():
+    server = table.get("server")
+    inner = [f"server.{key}" for key in _OUTWARD if isinstance(server, Mapping) and key in server]
+    for key, value in [*table.items(), *((name, None) for name in inner)]:
         url = specs.url_in(value) if key in _SPECS and isinstance(value, str) else None
-        if key.endswith("_env") or (url and not specs.is_local(url)):
+        if key.endswith("_env") or key in inner or (url and not specs.is_local(url)):
             raise InvalidSetting(
                 f"./{FILE} was found in the current folder, and its {key} decides where your "
                 f"words or keys are sent. If the file is yours, say so: --config {FILE} or "
@@ -265,7 +278,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{file} is not valid TOML: {error}.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
-    for key in ("api_key", "rerank_key"):
+    for key in ("api_key", "rerank_key", "upstream_key"):
         if key in table:
             raise InvalidSetting(
                 f"{file}: {key} does not belong in a file; put the key into an environment "
@@ -298,8 +311,8 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
             raise InvalidSetting(f"Unknown setting {key!r} in {where}: {hint}")
-        if key == "budget" and isinstance(value, Mapping):
-            _refuse_unknown(value, Budget, f"the budget of {where}")
+        if key in _TABLES and isinstance(value, Mapping):
+            _refuse_unknown(value, _TABLES[key], f"the {key} of {where}")
 
 
 def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:

@@ -13,12 +13,19 @@
     │   ├── ModelRefused        it will not take the request (key, name, size)
     │   ├── ModelNonsense       it answered, and the answer cannot be used
     │   └── WeightsUnavailable  local model files are missing or are not the pinned ones
-    └── StoreError            the store's: nothing was half written
-        ├── StoreBusy           another process holds it
-        ├── StoreDamaged        the file is not a readable store
-        ├── StoreFull           no room left on the disk
-        ├── StoreTooNew         written by a newer JustMem
-        └── EmbedderMismatch    its vectors come from another embedder
+    ├── StoreError            the store's: nothing was half written
+    │   ├── StoreBusy           another process holds it
+    │   ├── StoreDamaged        the file is not a readable store
+    │   ├── StoreFull           no room left on the disk
+    │   ├── StoreTooNew         written by a newer JustMem
+    │   └── EmbedderMismatch    its vectors come from another embedder
+    └── Refused               the server's: it does not let the request in
+        ├── KeyNeeded           no key, or one that is not known any more
+        ├── KeyTooWeak          the key may not do this
+        ├── TooLarge            more than one request may carry
+        ├── TooMany             more than one key may do at a time
+        ├── TooSlow             longer than a request may take
+        └── NoRoom              the server has its hands full
 
 Each message is a sentence that says what happened and what to do.
 """
@@ -112,4 +119,32 @@ class StoreTooNew(StoreError):
 
 
 class EmbedderMismatch(StoreError):
+    pass
+
+
+class Refused(JustMemError):
+    after: float | None = None  # seconds after which it is worth coming back
+
+
+class KeyNeeded(Refused):
+    pass
+
+
+class KeyTooWeak(Refused):
+    pass
+
+
+class TooLarge(Refused):
+    pass
+
+
+class TooMany(Refused):
+    pass
+
+
+class TooSlow(Refused):
+    pass
+
+
+class NoRoom(Refused):
     pass

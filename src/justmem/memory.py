@@ -337,6 +337,10 @@ class AsyncMemory:
     async def sessions(self) -> list[SessionRecord]:
         return list(await self._store.sessions())
 
+    async def waiting(self) -> list[Session]:
+        """The sessions that `retry` would take up, each with its newest text."""
+        return list(await self._store.waiting())
+
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""
         return list(await self._store.quarantined(session_id))

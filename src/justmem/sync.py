@@ -91,6 +91,7 @@ class Memory:
     source = _face(AsyncMemory.source)
     session = _face(AsyncMemory.session)
     sessions = _face(AsyncMemory.sessions)
+    waiting = _face(AsyncMemory.waiting)
     quarantined = _face(AsyncMemory.quarantined)
     stats = _face(AsyncMemory.stats)
     reembed = _face(AsyncMemory.reembed)

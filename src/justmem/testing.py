@@ -114,14 +114,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Respond:
-    """One reply of the server. `body` is sent as JSON, bytes as they are. `cut` closes the
-    connection before anything is sent, or in the middle of the body."""
+    """One reply of the server. `body` is sent as JSON, bytes as they are, a tuple of bytes as a
+    stream with a pause of `pace` seconds before each. `cut` closes the connection before anything
+    is sent, or in the middle of the body."""
 
     body: Any = field(default_factory=dict)
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     cut: Literal["", "before", "inside"] = ""
+    pace: float = 0.0
 
 
 Script = Callable[[Request], Respond | Mapping[str, Any]] | Sequence[Respond | Mapping[str, Any]]
@@ -137,7 +139,7 @@ class Served:
 
 @contextmanager
 def serve_openai(script: Script) -> Iterator[Served]:
-    """Serves POST under /v1 from a function of the request, or from a list, in order."""
+    """Serves GET and POST under /v1 from a function of the request, or from a list, in order."""
     requests: list[Request] = []
     closing = threading.Event()
     lock = threading.Lock()
@@ -159,12 +161,19 @@ def serve_openai(script: Script) -> Iterator[Served]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             self._send(reply(Request(self.path, headers, json.loads(raw))))
 
+        def do_GET(self) -> None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._send(reply(Request(self.path, headers, None)))
+
         def _send(self, respond: Respond) -> None:
             closing.wait(respond.delay)
             if closing.is_set() or respond.cut == "before":
                 self.close_connection = True
                 return
             body = respond.body
+            if isinstance(body, tuple):
+                self._stream(respond, body)
+                return
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             usual = {"date": self.date_time_string(), "content-type": "application/json"}
             self.send_response_only(respond.status)
@@ -174,6 +183,20 @@ def serve_openai(script: Script) -> Iterator[Served]:
             self.end_headers()
             self.wfile.write(data[: len(data) // 2] if respond.cut else data)
             self.close_connection = bool(respond.cut)
+
+        def _stream(self, respond: Respond, pieces: tuple[bytes, ...]) -> None:
+            self.send_response_only(respond.status)
+            usual = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+            for name, value in (usual | dict(respond.headers)).items():
+                self.send_header(name, value)
+            self.end_headers()
+            for piece in pieces[: len(pieces) // 2] if respond.cut else pieces:
+                if closing.wait(respond.pace):
+                    break
+                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            self.close_connection = bool(respond.cut) or closing.is_set()
+            if not self.close_connection:
+                self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -206,6 +229,24 @@ def chat_body(
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     return {"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage}
+
+
+def chat_stream(
+    content: Any, *, usage: tuple[int, int] | None = (100, 20), size: int = 8
+) -> tuple[bytes, ...]:
+    """The same as a stream: a chunk for each `size` characters, the usage in one of its own."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": text[i : i + size]} for i in range(0, len(text), size)]
+    choices: list[list[dict[str, Any]]] = [[{"index": 0, "delta": delta}] for delta in deltas]
+    choices.append([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+    chunks: list[dict[str, Any]] = [
+        {"id": "x", "object": "chat.completion.chunk", "choices": each} for each in choices
+    ]
+    if usage:
+        counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+        chunks.append(chunks[0] | {"choices": [], "usage": counts})
+    return (*(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks), b"data: [DONE]\n\n")
 
 
 def embeddings_body(vectors: Sequence[Any], *, usage: Any = 10) -> dict[str, Any]:

@@ -27,8 +27,8 @@ STOP = frozenset(_FUNCTION_WORDS.split())
 
 _WORD = re.compile(r"[^\W_]+(?:['’.&+/-][^\W_]+)*", re.UNICODE)
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|e\.g|i\.e|no|approx|dept|inc|ltd|co|jan|feb|mar"
-    r"|apr|jun|jul|aug|sept?|oct|nov|dec|fig|vol|a\.m|p\.m|u\.s)|\b[A-Z])\.$",
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|etc|e\.g|i\.e|approx|dept|inc|ltd|co|jan|feb|mar"
+    r"|apr|jun|jul|aug|sept?|oct|nov|dec|fig|vol|a\.m|p\.m|u\.s)|(?-i:(?<![\w'’])[A-HJ-Z]))\.$",
     re.IGNORECASE,
 )
 _BREAK = re.compile(r"([.!?…]+)([\"'”’)\]*]*)(\s+|$)|\n+|(?<=[。!?])")

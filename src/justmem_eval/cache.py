@@ -90,7 +90,7 @@ class CachedEmbedder:
             part = names[start : start + _BATCH]
             made = await self.inner.embed([missing[k] for k in part], query=query)
             spent += made.tokens
-            rows = [(k, row.astype(np.float32).tobytes()) for k, row in zip(part, made.vectors)]
+            rows = [(k, v.tobytes()) for k, v in zip(part, made.vectors, strict=True)]
             self._blobs.put(rows)
             found.update(rows)
         vectors: Vectors = np.stack([np.frombuffer(found[k], np.float32) for k in keys])
@@ -111,7 +111,7 @@ class CachedReranker:
         if missing:
             made = await self.inner.rerank(query, list(missing.values()))
             spent = made.tokens
-            rows = [(k, np.float32(s).tobytes()) for k, s in zip(missing, made.scores)]
+            rows = [(k, s.tobytes()) for k, s in zip(missing, made.scores, strict=True)]
             self._blobs.put(rows)
             found.update(rows)
         scores = np.array([np.frombuffer(found[k], np.float32)[0] for k in keys], np.float32)

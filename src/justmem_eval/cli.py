@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from justmem.errors import JustMemError
-from justmem_eval import benchmarks, cache, keyless
+from justmem_eval import benchmarks, cache, goals, keyless, timing
 from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.keyless import Summary
 from justmem_eval.rows import Row
 from justmem_eval.switches import parse
-from justmem_eval.systems.local import LocalJustMem, Origin
+from justmem_eval.systems.local import LocalJustMem
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -43,7 +43,7 @@ def recall(
     plans: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
     limit: Annotated[int | None, typer.Option(help="About so many questions.")] = None,
     set: Annotated[list[str] | None, typer.Option(help="A switch: name=value.")] = None,
-    timing: Annotated[int, typer.Option(help="Recalls to time, nothing cached.")] = 0,
+    timed: Annotated[int, typer.Option("--timing", help="Recalls to time, nothing cached.")] = 0,
     category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures.")] = None,
     rows_file: Annotated[Path | None, typer.Option("--rows", help="Write each question.")] = None,
@@ -51,13 +51,52 @@ def recall(
 ) -> None:
     """Recall, routing, source, token and answer figures without a language model."""
     summary, rows = measure(
-        data, benchmark, cards, plans, set or [], limit, timing, category, cache_folder
+        data, benchmark, cards, plans, set or [], limit, timed, category, cache_folder
     )
-    Console().print(shown(summary), highlight=False)
+    typer.echo(shown(summary))
     if json_file:
         json_file.write_text(json.dumps(summary.model_dump(mode="json"), indent=1) + "\n")
     if rows_file:
         rows_file.write_text("".join(row.model_dump_json() + "\n" for row in rows))
+
+
+@app.command("all")
+def everything(
+    data: Data,
+    only: Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")] = None,
+    limit: Annotated[int | None, typer.Option(help="About so many questions a row.")] = None,
+    set: Annotated[list[str] | None, typer.Option(help="A switch: name=value.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures.")] = None,
+    cache_folder: Annotated[Path | None, typer.Option("--cache")] = None,
+) -> None:
+    """Every keyless figure, with the figure to reach beside it."""
+    wanted = [goal for goal in goals.goals() if not only or goal.name in only]
+    summaries: dict[str, Summary] = {}
+
+    def one(goal: goals.Goal) -> Summary:
+        summary, _ = measure(
+            data,
+            goal.benchmark,
+            goal.cards,
+            goal.plans,
+            set or [],
+            limit,
+            goal.timing,
+            None,
+            cache_folder,
+        )
+        summaries[goal.name] = summary
+        return summary
+
+    found = goals.results(wanted, one)
+    Console().print(goals.table(found))
+    for goal in wanted:
+        typer.echo(f"{goal.name:20} {goal.command}")
+    if json_file:
+        dumped = {name: s.model_dump(mode="json") for name, s in summaries.items()}
+        rows = [result.model_dump(mode="json") for result in found]
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps({"goals": rows, "runs": dumped}, indent=1) + "\n")
 
 
 def measure(
@@ -89,7 +128,7 @@ def measure(
             rows = await keyless.run(
                 system, bench, lambda done, _: bar.update(task, completed=done)
             )
-        cpu = await keyless.timing(system, bench, timed)
+        cpu = await timing.measure(system, bench, timed)
         spent = time.perf_counter() - start
         return keyless.summarise(system, bench, known, rows, cpu, spent), rows
 
@@ -138,11 +177,12 @@ def shown(s: Summary) -> str:
         f"evidence/question {c.evidence_tokens}",
         f"  estimated with a model: construction/history {c.construction}   infer/question "
         f"{c.infer}",
-        f"  slots {c.slots}   pairs reranked {c.pairs}   CPU ms {c.cpu_ms} ({c.timed})",
+        f"  slots {c.slots}   pairs reranked {c.pairs}   CPU ms {dict(c.cpu_ms)}",
+        f"  CPU of a recall in percent of 60 pairs through the L-12: {c.cpu_share}",
         f"  {s.seconds} s",
     ]
-    for name, group in s.answers_by_category.items():
-        lines.append(f"  {name}: F1 {group.f1}  contained {group.contained}")
+    for name, score in s.answers_by_category.items():
+        lines.append(f"  {name}: F1 {score.f1}  contained {score.contained}")
     return "\n".join([*lines, *(f"  note: {note}" for note in s.notes[:12])])
 
 

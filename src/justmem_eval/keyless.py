@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from justmem import tokens
@@ -20,7 +18,8 @@ from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Pairs, Recall, Routing, SourceHits, mean
 from justmem_eval.rows import Row, row_of
-from justmem_eval.systems.local import LocalJustMem, Metered
+from justmem_eval.systems.local import LocalJustMem
+from justmem_eval.timing import CpuTime
 
 Progress = Callable[[int, int], None]  # questions done, of
 _REPLY_SHAPE = 30  # tokens of {"answer": ..., "used": [...], "sufficient": true}
@@ -43,8 +42,8 @@ class Costs(Value):
     pairs: Figure
     construction: Figure  # tokens a model would take for one history, estimated
     infer: Figure  # tokens of planning and answering one question with a model, estimated
-    cpu_ms: dict[str, float] = {}  # of one recall, models worked anew, by part
-    timed: int = 0
+    cpu_ms: Mapping[str, float]  # of one recall, models worked anew, by part
+    cpu_share: Figure  # of what 60 pairs through the L-12 cross-encoder take, in percent
 
 
 class Summary(Value):
@@ -71,45 +70,13 @@ class Summary(Value):
 
 async def run(system: LocalJustMem, benchmark: Benchmark, progress: Progress) -> list[Row]:
     rows: list[Row] = []
-    for history_id, cases in _by_history(benchmark.cases):
+    for history_id, cases in benchmark.by_history():
         async with system.memory(benchmark.history(history_id)) as memory:
             for case in cases:
                 answer = await memory.ask(case.question.text, at=case.question.at)
                 rows.append(row_of(case.question, history_id, answer))
                 progress(len(rows), len(benchmark.cases))
     return rows
-
-
-def _by_history(cases: Sequence[Case]) -> Iterator[tuple[str, list[Case]]]:
-    for history, group in groupby(cases, key=lambda case: case.history):
-        yield history, list(group)
-
-
-async def timing(
-    system: LocalJustMem, benchmark: Benchmark, count: int
-) -> tuple[dict[str, float], int]:
-    """CPU milliseconds of one recall, by part, models worked anew."""
-    models = system.models.metered()
-    spent = {"embed": 0.0, "rerank": 0.0, "rest": 0.0}
-    timed = 0
-    for history_id, cases in _by_history(benchmark.limited(count).cases if count else []):
-        async with system.memory(benchmark.history(history_id), metered=models) as memory:
-            # The first recall of a memory loads its matrices: not what a recall costs.
-            await memory.recall(cases[0].question.text, at=cases[0].question.at)
-            for case in cases:
-                _add(spent, models, -1)
-                spent["rest"] -= time.process_time()
-                await memory.recall(case.question.text, at=case.question.at)
-                spent["rest"] += time.process_time()
-                _add(spent, models, 1)
-                timed += 1
-    spent["rest"] -= spent["embed"] + spent["rerank"]
-    return ({k: 1000 * v / timed for k, v in spent.items()} if timed else {}), timed
-
-
-def _add(spent: dict[str, float], models: Metered, sign: int) -> None:
-    spent["embed"] += sign * models.embedder.meter.cpu
-    spent["rerank"] += sign * (models.reranker.meter.cpu if models.reranker else 0.0)
 
 
 # ---------------------------------------------------------------- figures
@@ -120,7 +87,7 @@ def summarise(
     benchmark: Benchmark,
     recorded: Recorded,
     rows: Sequence[Row],
-    cpu: tuple[dict[str, float], int],
+    cpu: CpuTime,
     seconds: float,
 ) -> Summary:
     pairs = list(zip(benchmark.cases, rows, strict=True))
@@ -172,7 +139,7 @@ def _costs(
     benchmark: Benchmark,
     recorded: Recorded,
     pairs: Pairs,
-    cpu: tuple[dict[str, float], int],
+    cpu: CpuTime,
 ) -> Costs:
     cards = [row for rows in recorded.cards.values() for row in rows]
     used = {case.history for case in benchmark.cases}
@@ -185,8 +152,8 @@ def _costs(
         pairs=mean(row.pairs for _, row in pairs),
         construction=mean(_construction(benchmark, recorded, id) for id in bases),
         infer=mean(_infer(case, row, recorded) for case, row in pairs),
-        cpu_ms={name: round(value, 2) for name, value in cpu[0].items()},
-        timed=cpu[1],
+        cpu_ms=cpu.parts,
+        cpu_share=cpu.share,
     )
 
 

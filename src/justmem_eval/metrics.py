@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from justmem.domain import Value
 from justmem_eval.benchmarks import Case, Gold, TurnKey
@@ -11,6 +11,7 @@ from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.rows import Place, Row
 
 K = 10
+T = TypeVar("T")
 Pairs = Sequence[tuple[Case, Row]]
 # What of a slot counts: its own card, with the near-duplicates it stands for, with the
 # recovered source turns too, or the whole pool (what selection could have had).
@@ -70,7 +71,7 @@ def session_recall(pairs: Pairs, counting: Counting = "slot", k: int = K) -> Rec
 
 
 def _recall(
-    pairs: Pairs, wanted: Callable[[Gold], frozenset[object]], found: Callable[[Row], set[object]]
+    pairs: Pairs, wanted: Callable[[Gold], frozenset[T]], found: Callable[[Row], set[T]]
 ) -> Recall:
     shares = []
     for case, row in pairs:

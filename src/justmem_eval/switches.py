@@ -14,7 +14,6 @@ from justmem.config import PAPER
 from justmem.domain import Budget, Profile, Value
 from justmem.errors import InvalidSetting
 
-
 T = TypeVar("T", bound=Value)
 
 

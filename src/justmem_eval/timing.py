@@ -1,55 +1,63 @@
-"""CPU of a recall, by part, with nothing cached."""
+"""CPU of a recall, by part, with nothing cached, beside a fixed yardstick of the same run."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from justmem.ports import Embedded, Embedder, Reranked, Reranker
+from justmem import AsyncMemory, config, specs
+from justmem.domain import Value
+from justmem.ports import Reranker
+from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.metrics import Figure
+from justmem_eval.systems.local import LocalJustMem, Metered
 
-
-@dataclass(slots=True)
-class Meter:
-    """Processor time of the whole process while at least one call runs: threads count, a busy
-    machine does not, and calls side by side count once."""
-
-    cpu: float = 0.0
-    _running: int = 0
-    _since: float = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        if not self._running:
-            self._since = time.process_time()
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self.cpu += time.process_time() - self._since
+YARDSTICK = "onnx:ms-marco-MiniLM-L-12-v2"
+PAIRS = 60
 
 
-class MeteredEmbedder:
-    def __init__(self, inner: Embedder) -> None:
-        self.name = inner.name
-        self.dim = inner.dim
-        self.meter = Meter()
-        self._inner = inner
-
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
-        with self.meter.running():
-            return await self._inner.embed(texts, query=query)
+class CpuTime(Value):
+    parts: Mapping[str, float] = {}  # milliseconds of one recall
+    share: Figure = Figure(value=None, n=0)
 
 
-class MeteredReranker:
-    def __init__(self, inner: Reranker) -> None:
-        self.name = inner.name
-        self.meter = Meter()
-        self._inner = inner
+async def measure(system: LocalJustMem, benchmark: Benchmark, count: int) -> CpuTime:
+    """Processor time of the whole process, so that a busy machine shows less."""
+    if not count:
+        return CpuTime()
+    models = system.models.metered()
+    yardstick = _yardstick()
+    spent = dict.fromkeys(("embed", "rerank", "rest", "yardstick"), 0.0)
+    timed = 0
+    for history_id, cases in benchmark.limited(count).by_history():
+        async with system.memory(benchmark.history(history_id), metered=models) as memory:
+            texts = [card.text for card in await memory.cards(limit=PAIRS)]
+            # The first recall of a memory loads its matrices: not what a recall costs.
+            await memory.recall(cases[0].question.text, at=cases[0].question.at)
+            await yardstick.rerank("warm up", texts[:1])
+            for case in cases:
+                await _one(memory, case, models, spent)
+                start = time.process_time()
+                await yardstick.rerank(case.question.text, texts)
+                spent["yardstick"] += time.process_time() - start
+                timed += 1
+    spent["rest"] -= spent["embed"] + spent["rerank"]
+    parts = {name: round(1000 * value / timed, 2) for name, value in spent.items()}
+    ours = parts["embed"] + parts["rerank"] + parts["rest"]
+    return CpuTime(parts=parts, share=Figure(value=100 * ours / parts["yardstick"], n=timed))
 
-    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
-        with self.meter.running():
-            return await self._inner.rerank(query, texts)
+
+async def _one(memory: AsyncMemory, case: Case, models: Metered, spent: dict[str, float]) -> None:
+    before = models.cpu()
+    start = time.process_time()
+    await memory.recall(case.question.text, at=case.question.at)
+    spent["rest"] += time.process_time() - start
+    for name, value in models.cpu().items():
+        spent[name] += value - before[name]
+
+
+def _yardstick() -> Reranker:
+    settings = config.load(reranker=YARDSTICK)
+    made = specs.build_reranker(settings.reranker, settings, None)
+    assert made is not None
+    return made

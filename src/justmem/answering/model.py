@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
+
+from pydantic_core import from_json
 
 from justmem import tokens
 from justmem.answering.citing import cite, quote
 from justmem.answering.reading import arranged, evidence_text
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
-from justmem.salvage import parse
-from justmem.ports import LanguageModel, Prompt, Reply
+from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load
+from justmem.salvage import parse
 from justmem.words import content, overlap
 
 SCHEMA: Mapping[str, Any] = {
@@ -40,9 +43,38 @@ class ModelAnswerer:
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        evidence, notes = fitted(evidence, limit)
-        prompt = tokens.fit(answering_prompt(evidence), limit, least=_LEAST_REPLY)
+        evidence, prompt, notes = _prepared(evidence, limit)
         completion = await self.model.complete(prompt)
+        return self._reply(completion, evidence, sessions, notes)
+
+    async def stream(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> AsyncGenerator[str | Reply]:
+        """What is passed on of an answer while it is written is not checked yet: `sufficient`
+        comes last, and the citations are found in the whole."""
+        if not isinstance(self.model, StreamingModel):
+            yield await self.answer(evidence, sessions, limit=limit)
+            return
+        evidence, prompt, notes = _prepared(evidence, limit)
+        written = said = ""
+        async with aclosing(self.model.stream(prompt)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completion):
+                    yield self._reply(piece, evidence, sessions, notes)
+                    return
+                written += piece
+                answer = _answer_so_far(written)
+                if len(answer) > len(said) and answer.startswith(said):
+                    yield answer[len(said) :]
+                    said = answer
+
+    def _reply(
+        self,
+        completion: Completion,
+        evidence: Evidence,
+        sessions: Mapping[str, Session],
+        notes: list[str],
+    ) -> Reply:
         text, used, sufficient = _read(completion.text)
         if completion.truncated:
             notes.append("the answer was cut off by its token limit")
@@ -55,6 +87,24 @@ class ModelAnswerer:
         citations = [c for card in cards for c in cite(card.card, sessions[card.card.session_id])]
         citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
         return Reply(text, True, _distinct(citations), [completion.call], notes)
+
+
+def _prepared(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
+    evidence, notes = fitted(evidence, limit)
+    return evidence, tokens.fit(answering_prompt(evidence), limit, least=_LEAST_REPLY), notes
+
+
+def _answer_so_far(written: str) -> str:
+    """The `answer` field of JSON that is still being written. Nothing of a reply that begins
+    otherwise, with thoughts or in prose: that is read when it is complete."""
+    if not written.lstrip().startswith("{"):
+        return ""
+    try:
+        value = from_json(written, allow_partial="trailing-strings")
+    except ValueError:
+        return ""
+    answer = value.get("answer") if isinstance(value, dict) else None
+    return answer.lstrip() if isinstance(answer, str) else ""
 
 
 def answering_prompt(evidence: Evidence) -> Prompt:

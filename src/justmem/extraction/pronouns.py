@@ -34,6 +34,7 @@ _EXPANSIONS = (
         r"\1 had \2",
     ),
     (re.compile(r"\b(I|we|you)'d\b", re.IGNORECASE), r"\1 would"),
+    (re.compile(r"\b(where|what|how|why|when|who)'d (you|they|he|she)\b", re.I), r"\1 did \2"),
     (re.compile(r"\bgonna\b", re.IGNORECASE), "going to"),
     (re.compile(r"\bwanna\b", re.IGNORECASE), "want to"),
     (re.compile(r"\b(I|we) gotta\b", re.IGNORECASE), r"\1 have to"),
@@ -57,24 +58,31 @@ _MENTION = re.compile(
     r"|\b(?P<alone>I|[Ww]e)\b|\b(?P<own>[Mm]y|[Oo]ur)\b|\b(?P<owned>mine|ours)\b"
     r"|\b(?P<self>myself|ourselves)\b|\b(?P<object>me|us)\b"
 )
+# "My mate and I are": who does it beside the speaker, so the verb stays as it is.
+_PARTNER = re.compile(
+    r"(?:(?:my|the|our|a) [\w'-]+(?: [\w'-]+)?|[A-Z][\w-]+|my [\w'-]+, [\w'-]+,?) ", re.IGNORECASE
+)
 _PLURAL = {"am": "are", "was": "were", "wasn't": "weren't", "isn't": "aren't", "'m": "are"}
 
 
-def by_name(text: str, name: str) -> str:
+def by_name(text: str, name: str, *, subject: bool = True) -> str:
     """Every mention of the speaker in the third person: the first by name, for a card must be
-    clear (and found) on its own; the rest as "they", for nobody's gender is guessed."""
+    clear (and found) on its own; the rest as "they", for nobody's gender is guessed. Where the
+    speaker is the `subject`, "and I went" is "and went"."""
     named = False
 
     def mention(match: re.Match[str]) -> str:
         nonlocal named
         verb = match["verb"]
-        if match["joined"] and match.start() > 0:
+        if match["joined"] and subject and match.start() > 0:
             return f"{match['joined']}{match['adverbs']} {agree(verb)}"
         if match["self"]:
             return "themselves"
         first, named = not named, True
         if verb:
             lead = f"{match['joined']} " if match["joined"] else ""
+            if match["joined"] == "and" and _PARTNER.fullmatch(text[: match.start()]):
+                return f"{lead}{name}{match['adverbs']} {verb}"
             if first:
                 return f"{lead}{name}{match['adverbs']} {agree(verb)}"
             return f"{lead}they{match['adverbs']} {_PLURAL.get(verb, verb)}"
@@ -154,10 +162,13 @@ def _capital_as(model: str, word: str) -> str:
 # ---------------------------------------------------------------- subjects
 
 _LEAD = re.compile(
-    r"^(?P<lead>(?:(?:last|this|next|on|in|at|during|after|before|since|over|yesterday|today"
-    r"|tonight|recently|lately|sometimes|usually|currently|these days|right now|for|as an?|when"
-    r"|the other day|one day|once|earlier)\b[^,;.!?]{0,60}?),?\s+)?"
-    r"(?P<who>I|we)\s+(?P<rest>\S.*)$",
+    r"^(?P<lead>(?:"
+    r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
+    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|one|back in|every|two|three|a)"
+    r" [^,;.!?]{2,40}?,?"
+    r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
+    r"|yesterday (?:morning|evening|afternoon)),?"
+    r") )?(?P<who>I|[Ww]e)\s+(?P<rest>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _POSSESSED = re.compile(
@@ -179,7 +190,7 @@ _NOT_PARTICIPLES = frozenset(
 def tell(statement: str, voices: Voices) -> Told:
     """The statement in the third person, with its subject apart. Where the speaker is not the
     subject, the fact is what the speaker said."""
-    text = _second_person(expand(statement), voices.other)
+    text = _second_person(_together(expand(statement), voices), voices.other)
     name = voices.speaker
     opening = _LEAD.match(text)
     if opening:
@@ -187,11 +198,22 @@ def tell(statement: str, voices: Voices) -> Told:
     owned = _POSSESSED.match(text)
     if owned:
         rest = by_name(f"{owned['verb']}{owned['rest']}", name)
-        return Told(f"{name}'s {owned['noun'].strip()}", rest)
+        noun = owned["noun"].split()
+        if not is_adverb(noun[-1].lower()):
+            return Told(f"{name}'s {' '.join(noun)}", rest)
     dropped = _dropped(text)
     if dropped is not None:
         return Told(name, by_name(dropped, name))
-    return Told(name, "said " + by_name(_uncapital(text), name))
+    return Told(name, "said " + by_name(uncapital(text), name, subject=False))
+
+
+def _together(text: str, voices: Voices) -> str:
+    """ "We both": the two who talk."""
+    if not voices.other:
+        return text
+    pair = f"{voices.speaker} and {voices.other}"
+    text = re.sub(r"\b(?:we|us) both\b", f"{pair} both", text, flags=re.IGNORECASE)
+    return re.sub(r"\b(?:you and I|you and me|me and you)\b", pair, text, flags=re.IGNORECASE)
 
 
 def _first_person(opening: re.Match[str], name: str) -> str:
@@ -199,11 +221,19 @@ def _first_person(opening: re.Match[str], name: str) -> str:
     lead = (opening["lead"] or "").strip(" ,")
     if not lead:
         return fact
-    lead = by_name(_uncapital(lead), name)
-    # "Yesterday I went hiking" -> "went hiking yesterday", unless the end is already crowded.
-    if len(lead.split()) <= 5 and not re.search(r"[.!?;]", fact):
-        return f"{fact} {lead}"
-    return f"{fact} ({lead})"
+    lead = by_name(lead[0].lower() + lead[1:], name)
+    # "Last week I joined a group, and it's fun" -> "joined a group last week, and it's fun".
+    if len(lead.split()) > 5:
+        return f"{fact} ({lead})"
+    first = _CLAUSE.search(fact)
+    cut_at = first.start() if first else len(fact)
+    return f"{fact[:cut_at]} {lead}{fact[cut_at:]}"
+
+
+_CLAUSE = re.compile(
+    r"[,;:.!?(]| [-–—] |—| (?:but|so|which|because)\b"
+    r"| and (?:it|they|he|she|was|is|got|had|felt|saw|met|it's|that)\b"
+)
 
 
 def _dropped(text: str) -> str | None:
@@ -219,6 +249,8 @@ def _dropped(text: str) -> str | None:
         if rest.startswith((",", "'")) or _OWN_VERB.match(rest):
             return None
         return f"is {adverbs}{verb}{rest}"
+    if verb in _DROPS and rest.strip():
+        return f"{adverbs}{agree(verb)}{rest}"
     if verb in ("could", "would", "should", "might", "did", "was", "were", "used"):
         return None
     if (is_past(verb) and rest.strip() and not is_adverb(verb)) or verb in ("can't", "don't"):
@@ -226,13 +258,15 @@ def _dropped(text: str) -> str | None:
     return None
 
 
+_DROPS = frozenset(("wish", "need", "want", "think", "feel", "guess", "miss", "hate", "enjoy"))
+_DROPS |= {"prefer", "love", "hope", "plan", "believe", "haven't", "am", "have"}
 _OWN_VERB = re.compile(
     r"[^.!?;]*?\b(?:is|are|was|were|has|have|can|will|makes?|gives?|helps?|brings?|means?|feels?"
     r"|takes?|keeps?|fills?|gets?|warms?|reminds?|'s)\b"
 )
 
 
-def _uncapital(text: str) -> str:
+def uncapital(text: str) -> str:
     """A sentence's capital goes, a name's stays."""
     first = re.match(r"[A-Z][a-z']*\b(?!\s+[A-Z])", text)
     if first is None:

@@ -8,12 +8,14 @@ from collections.abc import Collection
 from justmem.words import content
 
 _INTERJECTION = re.compile(
-    r"^(?:(?:wow|oh|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
+    r"^(?:(?:no (?:worries|problem|doubt|way)|oh yeah|however|besides that|either way|wow|oh|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
     r"|hey|hi|hello|thanks|thank you|thx|cool|nice|great|awesome|amazing|exactly|absolutely|totally"
     r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw|by the way|anyway"
     r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
-    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily"
-    r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like)"
+    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily|speaking of [^,.!?]{2,30}"
+    r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like|same|same here"
+    r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi|glad to hear"
+    r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
     r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
     re.IGNORECASE,
@@ -27,7 +29,7 @@ _PLEASANTRY = re.compile(
     r"|(?:sounds|looks) (?:\w+ly |so |like )*(?:an? )?(?:\w+ ){0,2}(?:great|awesome|amazing|cool|nice|fun|good|interesting|delicious|incredible|fantastic|plan|blast|lovely|wonderful|time|yummy|tasty|gorgeous|perfect|exciting)"
     r"|(?:i'm|i am|so|really|just|very|super|i was)? ?(?:so |really |very |super )?(?:glad|happy|thrilled|excited|proud|sorry|stoked|pumped) (?:for you|to (?:hear|help|see)|you|that you|about that|it|of you|i could)\b.*"
     r"|(?:i )?(?:really |truly |totally |so )?appreciate (?:it|that|you|your)\b.*"
-    r"|(?:keep|way to|good luck|best of luck|take care|have (?:a|fun)|enjoy|stay|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know|hope (?:you|to|it|all|everything)|wishing|sending|don't (?:worry|give up|hesitate)|you(?:'ve)? got this|hang in|anytime|my pleasure|you're welcome|welcome|no problem|no worries|can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing)|i'm here|here for you|count me in|sure thing|of course|same here|me too|you too|likewise|congrats|congratulations|happy to|love (?:it|that|this|to hear)|i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)|i bet|i can (?:imagine|see|tell)|thanks?|thank you|what a|so (?:cool|awesome|great|true|sweet|proud|nice)|go for it|i believe in you|bring it on|means a lot|it means a lot|your (?:support|words|kind))\b.*"
+    r"|(?:keep|way to|good luck|best of luck|take care|have (?:a|fun)|enjoy|stay|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know|hope (?:you|to|it|all|everything)|wishing|sending|don't (?:worry|give up|hesitate)|you(?:'ve)? got this|hang in|anytime|my pleasure|you're welcome|welcome|no problem|no worries|can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing)|i'm here|here for you|count me in|sure thing|of course|same here|me too|you too|likewise|congrats|congratulations|happy to|(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)|(?:i )?(?:definitely |totally |really |sure )?(?:will|won't)(?: do| forget)?(?: that| it| so)?$|let's (?:keep|do it|go|catch|make|stay|chat|talk)|love (?:it|that|this|to hear)|i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)|i bet|i can (?:imagine|see|tell)|thanks?|thank you|what a|so (?:cool|awesome|great|true|sweet|proud|nice)|go for it|i believe in you|bring it on|means a lot|it means a lot|your (?:support|words|kind))\b.*"
     r"|how(?:'s| is| are| have| has)? (?:it|you|things|everything|life|ya|u|about you)\b.*"
     r"|what(?:'s| is) (?:up|new|going on|happening)\b.*|(?:what|how) about (?:you|yours)\b.*"
     r"|you(?:'re| are) (?:\w+ly |so |such an? |a |an |an? )*(?:amazing|awesome|great|welcome|right|doing|making|inspiring|incredible|killing|the best|sweet|strong|rockin\w*|on|spot|gonna|one|wonderful|truly|rocking|talented|not alone)\b.*"
@@ -46,22 +48,61 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
         text = _INTERJECTION.sub("", text)
         if called:
             text = re.sub(rf"^(?:{called})\s*[,!.:-]+\s*", "", text)
+        text = _THANKS.sub("", _CONJUNCTION.sub("", text))
+        text = _without_kind_words(text)
+        if called:
             text = re.sub(rf",\s*(?:{called})\s*([.!?]*)$", r"\1", text)
         if text == before:
             return text
 
 
-def is_pleasantry(sentence: str) -> bool:
-    """Whether the sentence, stripped, tells nothing worth keeping."""
+_THANKS = re.compile(r"^(?:thanks|thank you|thx|appreciate)\b[^,.!?]{0,60}[,!]\s*", re.IGNORECASE)
+_CONJUNCTION = re.compile(
+    r"^(?:so|and|but|plus|also|well|then|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay|anyway|anyways)\s+"
+    r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a|an)\b)",
+    re.IGNORECASE,
+)
+
+
+def _without_kind_words(text: str) -> str:
+    """ "It's great to see progress, I was at the gym" -> "I was at the gym"."""
+    clause = re.match(r"([^,;!?—-]{4,80}?)(?:[,;!]| [-–—]|—)\s+(?=\S+ \S+ \S+)", text)
+    if clause and _PLEASANTRY.match(clause[1].replace("’", "'")) and len(content(clause[1])) <= 4:
+        return text[clause.end() :]
+    return text
+
+
+_GREETING = re.compile(
+    r"^(?:hey|hi|hello|so|and|well)?[, ]*(?:how(?:'s|'ve|'re| is| are| have| has)? (?:it|you|ya|u"
+    r"|things|everything|life|your day|your week)\b.{0,25}|what(?:'s| is| has|'ve)? (?:\w+ )?(?:up|new|good"
+    r"|going on|happening|been up|been happening)\b.{0,25}|(?:what|how) about (?:you|u|yours)"
+    r"|(?:and )?you|anything (?:new|else)\b.{0,20}|really|right|isn't it|don't you think|know what i mean"
+    r"|guess what|long time no (?:see|talk))\W*$",
+    re.IGNORECASE,
+)
+
+
+def is_greeting(question: str) -> bool:
+    """A question that asks for nothing in particular."""
+    return len(question) < 4 or bool(_GREETING.match(question.replace("’", "'")))
+
+
+def is_pleasantry(sentence: str, *, alone: bool = True) -> bool:
+    """Whether the sentence, stripped, tells nothing worth keeping. One that is not `alone`, but
+    follows a statement it may belong to, is kept sooner."""
     text = sentence.strip().rstrip(".!…:)( ").replace("’", "'")
     stems = content(text)
-    if not stems or not re.search(r"\w", text):
+    if not any(len(one) > 2 and not one.isdigit() for one in stems):
         return True
     if _PLEASANTRY.match(text) and len(stems) <= _TELLING:
         return True
-    return len(stems) < _THIN and not _TELLS.search(text)
+    if _TELLS.search(text):
+        return False
+    return len(stems) < (_THIN_LEANING if alone and _LEANS.match(text) else _THIN)
 
 
 _TELLING = 6  # a pleasantry with more content words than this says something beside
-_THIN = 5  # a sentence with fewer must name a person, a thing or a number to be kept
-_TELLS = re.compile(r"\b(?:I|I'\w+|my|me|we|we're|we've|our|us|mine)\b|\d|(?<=\s)[A-Z][a-z]|[\"“]")
+_THIN = 2  # a sentence with fewer must name a person, a thing or a number to be kept
+_THIN_LEANING = 4  # and more where it is about something said before
+_LEANS = re.compile(r"(?:it|that|this|they|those|these|you|your|what|so|such)\b", re.IGNORECASE)
+_TELLS = re.compile(r"\b(?:I|I'\w+|my|me|we|we're|we've|our|us|mine)\b|\d|(?<=\s)[A-Z][a-z]|[\"“]|^(?:My|We|Our|Me)\b")

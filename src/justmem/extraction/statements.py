@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from justmem.extraction.smalltalk import is_pleasantry, strip_interjections
+from justmem.extraction.pronouns import uncapital
+from justmem.extraction.smalltalk import is_greeting, is_pleasantry, strip_interjections
 from justmem.words import sentences
 
 _CAPTION = re.compile(r"\[([^\[\]\n]{3,400})\]")
@@ -31,8 +32,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A turn in parts. `asks` is the last question in it, `lead` what was stripped before an
-    answer ("Yes, "), `captions` the photos it shows."""
+    """A turn in parts: what it states, asks and shows, and all it says."""
 
     statements: tuple[Statement, ...]
     questions: tuple[str, ...]
@@ -41,7 +41,28 @@ class Cut:
 
     @property
     def asks(self) -> str:
-        return self.questions[-1] if self.questions else ""
+        """The last question, with what it points at: "Those flowers look great! What kind are
+        they?"."""
+        if not self.questions:
+            return ""
+        question = self.questions[-1]
+        if not points_back(question):
+            return question
+        said = [sentence.text for sentence in sentences(self.raw)]
+        place = next((i for i, text in enumerate(said) if text.endswith(question)), 0)
+        before = said[place - 1] if place else ""
+        return f"{before} {question}" if 2 < len(before.split()) <= _CONTEXT else question
+
+
+_CONTEXT = 20  # words of what a question points at
+_POINTS = re.compile(
+    r"\b(?:it|that|this|they|them|those|these|he|she|him|her|there|one)\b(?! (?:was|is) (?:like )?to)",
+    re.IGNORECASE,
+)
+
+
+def points_back(text: str) -> bool:
+    return bool(_POINTS.search(text))
 
 
 def cut(text: str, people: Collection[str]) -> Cut:
@@ -52,10 +73,10 @@ def cut(text: str, people: Collection[str]) -> Cut:
     for sentence in sentences(spoken):
         stripped = strip_interjections(sentence.text, people)
         if stripped.rstrip(" \"')").endswith("?"):
-            if len(stripped) > 3:
+            if not is_greeting(stripped):
                 questions.append(stripped)
             continue
-        if is_pleasantry(stripped):
+        if is_pleasantry(stripped, alone=not statements):
             continue
         _place(statements, stripped.rstrip(" .!…"))
     return Cut(tuple(statements), tuple(questions), captions, spoken.strip())
@@ -67,6 +88,6 @@ def _place(statements: list[Statement], text: str) -> None:
     if statements and leans:
         last = statements[-1]
         if len(last.text.split()) + len(text.split()) <= LONGEST:
-            statements[-1] = Statement(f"{last.text}; {text}", last.leans)
+            statements[-1] = Statement(f"{last.text}; {uncapital(text)}", last.leans)
             return
     statements.append(Statement(text, leans and not statements))

@@ -96,6 +96,14 @@ def _agree_second(match: re.Match[str]) -> str:
     return f"{match[1]}{match[2]}{agree(match[3])}"
 
 
-_SAFE_SECOND = frozenset(
-    ("love", "enjoy", "hate", "prefer", "want", "hope", "think", "believe", "feel", "know", "go")
-) | {"get", "make", "take", "give", "find", "keep", "try", "have", "do", "am", "are", "appreciate"}
+_SAFE_SECOND = frozenset(("enjoy", "prefer", "want", "think", "believe", "feel", "know", "go")) | {
+    "get",
+    "make",
+    "take",
+    "give",
+    "find",
+    "have",
+    "do",
+    "am",
+    "are",
+}

@@ -33,7 +33,6 @@ def connect(path: Path, patience: float) -> sqlite3.Connection:
     db.execute("PRAGMA synchronous = FULL")
     # Always on, not just while forgetting: a page freed earlier would keep its words.
     db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA temp_store = MEMORY")
     db.create_function("fold", 1, str.casefold, deterministic=True)
     return db
 

@@ -26,23 +26,26 @@ def forget(db: sqlite3.Connection, cards: Sequence[str], sessions: Sequence[str]
             # Deleting only marks words as deleted; merging all segments drops them.
             db.execute("INSERT INTO card_words (card_words) VALUES ('optimize')")
             db.execute(
-                "UPDATE space SET generation = generation + 1, removals = removals + 1, "
+                "UPDATE space SET unswept = 1, generation = generation + 1, "
+                "removals = removals + 1, "
                 "(cards, tokens) = (SELECT total(cards), total(tokens) FROM sessions)"
             )
         if sessions:
             db.execute("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
-    empty_log(db)
     return gone
 
 
-def empty_log(db: sqlite3.Connection) -> None:
-    """The log holds earlier pages, deleted words included, until it is copied back and cut."""
-    (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
-        raise StoreBusy(
-            "What was to be forgotten is gone from memory, but its bytes stay in the file's log "
-            "while another process reads: close that process and they go too."
-        )
+def sweep(db: sqlite3.Connection) -> None:
+    """Rewrites the file without what was forgotten. `secure_delete` blanks deleted rows, but when
+    SQLite moves rows between pages it leaves copies in the gaps, which only VACUUM drops; the
+    log holds earlier pages until it is copied back and cut."""
+    (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
+    if unswept:
+        db.execute("VACUUM")
+        (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreBusy("Another process has been reading for long: try again in a moment.")
+        db.execute("UPDATE space SET unswept = 0")
 
 
 def _sum(one: Forgotten, other: Forgotten) -> Forgotten:

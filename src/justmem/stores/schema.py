@@ -27,10 +27,11 @@ def migrations() -> tuple[str, ...]:
 def prepare(db: sqlite3.Connection, path: Path, space: str) -> None:
     """Brings the file up to date, whoever opens it first; the others wait."""
     version = _version(db, path)
-    if version < len(migrations()):
-        if version == 0:
-            db.execute(f"PRAGMA page_size = {PAGE}")
+    if version == 0:
+        db.execute(f"PRAGMA page_size = {PAGE}")
+    if version <= len(migrations()):
         _use_log(db)
+    if version < len(migrations()):
         with writing(db):
             _migrate(db, _version(db, path), space)
     elif version > len(migrations()):

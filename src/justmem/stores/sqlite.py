@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from justmem.domain import (
     SessionRecord,
     Stats,
 )
-from justmem.errors import NotInMemory
+from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
 from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Vectors, View
 from justmem.stores import derived, files, forgetting, reads, schema, writes
 from justmem.stores.connections import Connections, connect, translated
@@ -50,10 +51,17 @@ def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStor
         db = connect(path, patience)
         try:
             schema.prepare(db, path, space)
+            _finish_forgetting(db, path)
             return SqliteStore(space, path, Connections(path, patience, db))
         except BaseException:
             db.close()
             raise
+
+
+def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
+    """What an interrupted `forget` left to do; not worth failing for, the next opening will."""
+    with suppress(StoreBusy, StoreFull), translated(path):
+        forgetting.sweep(db)
 
 
 def spaces(folder: Path) -> list[str]:
@@ -169,10 +177,16 @@ class SqliteStore:
     # ------------------------------------------------------------ forgetting
 
     async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+        gone = await self._db.write(partial(forgetting.forget, cards=cards, sessions=sessions))
+        self._fresh_caches()  # the vectors in this process go too
         try:
-            return await self._db.write(partial(forgetting.forget, cards=cards, sessions=sessions))
-        finally:
-            self._fresh_caches()  # the vectors in this process go too
+            await self._db.write(forgetting.sweep)
+        except StoreError as error:
+            raise type(error)(
+                "What was to be forgotten is gone from memory, but not from the file yet: it goes "
+                f"when the space is opened next. {error}"
+            ) from error
+        return gone
 
     async def erase(self) -> Forgotten:
         gone = await self._db.write(forgetting.last_count)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 
 from justmem.domain import Session, Value
 
@@ -73,3 +74,8 @@ class Benchmark:
 
     def only(self, keep: Callable[[Case], bool]) -> Benchmark:
         return replace(self, cases=[case for case in self.cases if keep(case)])
+
+    def by_history(self) -> Iterator[tuple[str, list[Case]]]:
+        """Cases that follow each other over the same history."""
+        for history, group in groupby(self.cases, key=lambda case: case.history):
+            yield history, list(group)

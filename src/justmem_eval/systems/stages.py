@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -47,13 +47,14 @@ class RecordedPlanner:
 class ForcedPlanner:
     """The same plan under another access; all else that it says is kept."""
 
-    def __init__(self, inner: Planner, access: str) -> None:
+    def __init__(self, inner: Planner, access: Callable[[tuple[str, datetime]], str]) -> None:
         self._inner = inner
         self._access = access
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         planned = await self._inner.plan(question, at, limit=limit)
-        return Planned(forced(planned.plan, self._access), planned.calls, planned.notes)
+        plan = forced(planned.plan, self._access((question, at)))
+        return Planned(plan, planned.calls, planned.notes)
 
 
 def forced(plan: Plan, access: str) -> Plan:

@@ -14,7 +14,9 @@ CREATE TABLE space (
     next_passage INTEGER NOT NULL DEFAULT 1,
     -- Sums over all sessions, kept here because every question asks for them.
     cards INTEGER NOT NULL DEFAULT 0,
-    tokens INTEGER NOT NULL DEFAULT 0
+    tokens INTEGER NOT NULL DEFAULT 0,
+    -- Something was forgotten and its bytes may still be in the file.
+    unswept INTEGER NOT NULL DEFAULT 0
 );
 
 -- `at` is the time as it was given, `instant` the same to sort by, `day` its wall-clock day.

@@ -1,12 +1,12 @@
-"""JustMem without a key: recorded or rules stages, local models, memories kept on disk."""
+"""The memories of JustMem under test: stages by recording, rules or model, kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -14,29 +14,40 @@ from typing import Any, Literal
 import justmem
 from justmem import AsyncMemory, config, specs
 from justmem.answering.rules import RulesAnswerer
-from justmem.domain import Session, SessionState
-from justmem.errors import InvalidFile
+from justmem.domain import Session
+from justmem.errors import InvalidSetting
+from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
+from justmem.planning.model import ModelPlanner
 from justmem.planning.rules import RulesPlanner
-from justmem.ports import Extractor, Planner
+from justmem.ports import Extractor, LanguageModel, Planner
 from justmem.stores.sqlite import open_store
-from justmem_eval.benchmarks import Benchmark, History
+from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
+from justmem_eval.meters import MeteredEmbedder, MeteredReranker
 from justmem_eval.switches import Switches
 from justmem_eval.systems.deferred import Deferred
 from justmem_eval.systems.stages import ForcedPlanner, RecordedExtractor, RecordedPlanner
-from justmem_eval.timing import MeteredEmbedder, MeteredReranker
 
-Origin = Literal["recorded", "rules"]
+Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
 _KEPT = 3  # builds of one benchmark that stay on disk
 
 # What a stored memory follows from: a change anywhere else leaves it valid.
 _DETERMINES = (
-    "domain.py sessions.py words.py dates.py calendars.py phrases.py passages.py remembering.py "
-    "models/onnx.py extraction stores"
-).split()
+    "domain.py",
+    "sessions.py",
+    "words.py",
+    "dates.py",
+    "calendars.py",
+    "phrases.py",
+    "passages.py",
+    "remembering.py",
+    "models/onnx.py",
+    "extraction",
+    "stores",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,13 @@ class Metered:
     embedder: MeteredEmbedder
     reranker: MeteredReranker | None
 
+    def cpu(self) -> dict[str, float]:
+        reranker = self.reranker
+        return {
+            "embed": self.embedder.meter.cpu,
+            "rerank": reranker.meter.cpu if reranker else 0.0,
+        }
+
 
 def models(switches: Switches, cache: Path) -> Models:
     settings = config.load(embedder=switches.embedder, reranker=switches.reranker)
@@ -67,46 +85,67 @@ def models(switches: Switches, cache: Path) -> Models:
     )
 
 
-class LocalJustMem:
-    def __init__(
-        self,
-        benchmark: Benchmark,
-        recorded: Recorded,
-        *,
-        cards: Origin,
-        plans: Origin,
-        switches: Switches,
-        cache: Path,
-    ) -> None:
-        self.switches = switches
-        self.models = models(switches, cache)
-        self._benchmark = benchmark
-        self._recorded = recorded
-        self.cards = cards
-        self.plans = plans
-        self.planner = self._planner(plans)
-        self._folder = cache / "memories" / f"{benchmark.name}-{cards}-{self._fingerprint()}"
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Where cards and plans come from. `oracle`: access by question id, told by the benchmark's
+    own categories (privileged: only for the oracle row)."""
 
-    # ------------------------------------------------------------ stages
+    cards: Origin = "rules"
+    plans: Origin = "rules"
+    recorded: Recorded = field(default_factory=Recorded)
+    model: LanguageModel | None = None
+    oracle: Mapping[str, str] = field(default_factory=dict)
 
     def extractor(self, history: History) -> Extractor:
         if self.cards == "rules":
             return RulesExtractor()
+        if self.cards == "model":
+            return ModelExtractor(self._model())
         known = {history.id, history.base}
-        rows = {s: r for (h, s), r in self._recorded.cards.items() if h in known}
-        return RecordedExtractor(rows)
+        return RecordedExtractor({s: r for (h, s), r in self.recorded.cards.items() if h in known})
 
-    def _planner(self, plans: Origin) -> Planner:
+    def planner(self, switches: Switches, asked: Sequence[Question]) -> Planner:
         planner: Planner = RulesPlanner()
-        if plans == "recorded":
-            asked = [case.question for case in self._benchmark.cases]
-            plans_of = self._recorded.plans
-            known = {(q.text, q.at): plans_of[q.id] for q in asked if q.id in plans_of}
+        if self.plans == "model":
+            planner = ModelPlanner(self._model())
+        elif self.plans == "recorded":
+            plans = self.recorded.plans
+            known = {(q.text, q.at): plans[q.id] for q in asked if q.id in plans}
             planner = RecordedPlanner(known, planner)
-        forced = self.switches.access
-        if forced == "adaptive" and self.switches.reading == "compact":
-            return ForcedPlanner(planner, "compact")
-        return planner if forced == "adaptive" else ForcedPlanner(planner, forced)
+        if switches.access == "oracle":
+            told = {(q.text, q.at): self.oracle[q.id] for q in asked}
+            return ForcedPlanner(planner, told.__getitem__)
+        if switches.reading != "adaptive":
+            planner = ForcedPlanner(planner, lambda _: "compact")
+        if switches.access == "adaptive":
+            return planner
+        return ForcedPlanner(planner, lambda _: switches.access)
+
+    def _model(self) -> LanguageModel:
+        if self.model is None:
+            raise InvalidSetting("Cards or plans by a model need one: name it with --model.")
+        return self.model
+
+    def fingerprint(self) -> list[str]:
+        parts = [self.cards]
+        if self.cards == "recorded":
+            parts.append(repr(sorted(self.recorded.cards.items())))
+        if self.cards == "model":
+            parts += [self._model().name, code_fingerprint(["prompts/extract.md"])]
+        return parts
+
+
+class Memories:
+    def __init__(
+        self, benchmark: Benchmark, stages: Stages, switches: Switches, cache: Path
+    ) -> None:
+        self.stages = stages
+        self.switches = switches
+        self.models = models(switches, cache)
+        self._benchmark = benchmark
+        self._planner = stages.planner(switches, [case.question for case in benchmark.cases])
+        name = f"{benchmark.name}-{stages.cards}-{self._fingerprint()}"
+        self._folder = cache / "memories" / name
 
     # ------------------------------------------------------------ memories
 
@@ -115,7 +154,7 @@ class LocalJustMem:
         self, history: History, *, metered: Metered | None = None
     ) -> AsyncIterator[AsyncMemory]:
         """The memory of a history, built if it is not there yet."""
-        folder = await self._built(history)
+        folder = await self.build(history)
         if history.base:
             with TemporaryDirectory(prefix="justmem-eval-") as scratch:
                 shutil.copytree(folder, scratch, dirs_exist_ok=True)
@@ -126,7 +165,7 @@ class LocalJustMem:
             async with self._opened(folder, history, metered) as memory:
                 yield memory
 
-    async def _built(self, history: History) -> Path:
+    async def build(self, history: History) -> Path:
         folder = self._folder / (history.base or history.id).replace("/", "-")
         if not (folder / "done").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -142,14 +181,14 @@ class LocalJustMem:
     async def _opened(
         self, folder: Path, history: History, metered: Metered | None
     ) -> AsyncIterator[AsyncMemory]:
-        extractor = self.extractor(history)
+        extractor = self.stages.extractor(history)
         store = await open_store(folder, _SPACE)
         deferred: Any = Deferred(store, self.models.embedder, extractor, folder / "deferred")
         memory = AsyncMemory(
             deferred,
             metered.embedder if metered else deferred,
             extractor=deferred,
-            planner=self.planner,
+            planner=self._planner,
             answerer=RulesAnswerer(),
             reranker=metered.reranker if metered else self.models.reranker,
             budget=self.switches.budget,
@@ -159,30 +198,25 @@ class LocalJustMem:
         async with memory:
             yield memory
 
-    async def _remember(self, memory: AsyncMemory, sessions: Any) -> None:
-        session: Session
-        for session in sessions:
-            done = await memory.remember(session)
-            if done.state is SessionState.FAILED:
-                raise InvalidFile(f"{session.id} could not be remembered: {done.reason}")
+    async def _remember(self, memory: AsyncMemory, sessions: Sequence[Session]) -> None:
+        for session in sessions:  # one at a time: `Deferred` counts on it
+            await memory.remember(session)
 
     # ------------------------------------------------------------ what determines a memory
 
     def _fingerprint(self) -> str:
         parts = [
             self._benchmark.digest,
-            self.cards,
             self.models.embedder.name,
             code_fingerprint(_DETERMINES),
+            *self.stages.fingerprint(),
         ]
-        if self.cards == "recorded":
-            parts.append(repr(sorted(self._recorded.cards.items())))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def _prune(self) -> None:
         """Memories of older code would pile up: the latest few stay."""
         alike = sorted(
-            self._folder.parent.glob(f"{self._benchmark.name}-{self.cards}-*"),
+            self._folder.parent.glob(f"{self._benchmark.name}-{self.stages.cards}-*"),
             key=lambda path: path.stat().st_mtime,
         )
         for old in alike[:-_KEPT]:

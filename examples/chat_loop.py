@@ -1,0 +1,36 @@
+"""A chat that remembers. Type a few lines, then an empty one to stop.
+
+Here memory itself replies. In your assistant, put what `recall` finds into its prompt instead.
+"""
+
+from datetime import datetime
+from tempfile import TemporaryDirectory
+
+import justmem
+
+
+def chat(memory: justmem.Memory) -> None:
+    started = datetime.now()  # the caller's clock: JustMem itself never looks at one
+    turns: list[dict[str, str]] = []
+    while said := _line("you: "):
+        answer = memory.ask(said, at=datetime.now())
+        reply = answer.text if answer.sufficient else "I did not know that. I do now."
+        print("memory:", reply)
+        turns += [{"role": "user", "content": said}, {"role": "assistant", "content": reply}]
+        # The same id each time: the session grows, and its cards are made anew.
+        memory.remember(turns, at=started, id=f"chat-{started:%Y%m%d-%H%M%S}")
+    print(f"\nRemembered {len(memory.cards())} cards:")
+    for card in memory.cards():
+        print("-", card.text)
+
+
+def _line(prompt: str) -> str:
+    try:
+        return input(prompt).strip()
+    except EOFError:
+        return ""
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder, justmem.open("me", folder=folder) as memory:
+        chat(memory)

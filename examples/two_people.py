@@ -1,0 +1,23 @@
+"""Two people talk, and both are remembered: give each turn a speaker and a text."""
+
+from tempfile import TemporaryDirectory
+
+import justmem
+
+TEA = {
+    "id": "tea",
+    "at": "2025-02-02T16:00",
+    "turns": [
+        {"speaker": "Noor", "text": "I sold my old motorbike on Friday, to a man from Leuven."},
+        {"speaker": "Pavel", "text": "I joined a choir last week. We rehearse on Wednesdays."},
+        {"speaker": "Noor", "text": "Which voice do you sing?"},
+        {"speaker": "Pavel", "text": "Bass. Our first concert is on June 14."},
+    ],
+}
+
+with TemporaryDirectory() as folder, justmem.open("friends", folder=folder) as memory:
+    for card in memory.remember(TEA).cards:
+        print(f"{card.event_date!s:>22}  {card.text}")
+    print()
+    for question in ("When did Noor sell the motorbike?", "Which voice does Pavel sing?"):
+        print(question, "->", memory.ask(question))

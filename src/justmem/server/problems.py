@@ -1,0 +1,135 @@
+"""The one error tree -> problem+json (RFC 9457), here and nowhere else."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from justmem import errors
+from justmem.errors import JustMemError
+
+MEDIA_TYPE = "application/problem+json"
+log = logging.getLogger("justmem.server")
+
+# The most particular class that is listed decides.
+STATUS: Mapping[type[JustMemError], int] = {
+    errors.InputError: 422,
+    errors.NotInMemory: 404,
+    errors.BudgetExceeded: 402,
+    errors.ModelError: 502,
+    errors.ModelUnavailable: 503,
+    errors.WeightsUnavailable: 503,
+    errors.StoreError: 500,
+    errors.StoreBusy: 503,
+    errors.StoreFull: 507,
+    errors.EmbedderMismatch: 409,
+    errors.Refused: 403,
+    errors.KeyNeeded: 401,
+    errors.KeyTooWeak: 403,
+    errors.TooLarge: 413,
+    errors.TooMany: 429,
+    errors.TooSlow: 504,
+    errors.NoRoom: 503,
+}
+_TITLES = {404: "Not found", 405: "Method not allowed", 422: "Not understood"}
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do. `error` says the same in the way chat clients expect."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    error: dict[str, Any] | None = None
+
+
+def status_of(error: JustMemError) -> int:
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def problem_of(error: JustMemError, instance: str) -> Problem:
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    title = name.replace("-", " ").capitalize()
+    return _problem(name, title, status_of(error), _public(error), instance)
+
+
+def _problem(name: str, title: str, status: int, detail: str, instance: str) -> Problem:
+    # Clients of the chat protocol look for an `error` object.
+    chat = instance.startswith(("/v1/chat", "/v1/models"))
+    error = {"message": detail, "type": name, "code": name} if chat else None
+    return Problem(
+        type=f"urn:justmem:problem:{name}",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=instance,
+        error=error,
+    )
+
+
+def _public(error: JustMemError) -> str:
+    """A store's message names files of this machine: those stay in its log."""
+    if isinstance(error, errors.StoreError) and not isinstance(error, errors.EmbedderMismatch):
+        log.error("%s: %s", type(error).__name__, error)
+        what = {
+            errors.StoreBusy: "The store of this space is busy: try again in a moment.",
+            errors.StoreFull: "There is no room left on the server's disk.",
+        }
+        return what.get(type(error), "The store of this space cannot be used: see the log.")
+    return str(error)
+
+
+def response(problem: Problem, after: float | None = None) -> JSONResponse:
+    headers: dict[str, str] = {}
+    if problem.status == 401:
+        headers["www-authenticate"] = 'Bearer realm="justmem"'
+    if after is not None:
+        headers["retry-after"] = str(max(1, math.ceil(after)))
+    body = problem.model_dump(exclude_none=True)
+    return JSONResponse(body, problem.status, headers, media_type=MEDIA_TYPE)
+
+
+def respond(error: JustMemError, instance: str) -> JSONResponse:
+    after = error.after if isinstance(error, errors.Refused) else None
+    if isinstance(error, errors.StoreBusy | errors.ModelUnavailable):
+        after = 1.0
+    return response(problem_of(error, instance), after)
+
+
+def install(app: FastAPI) -> None:
+    @app.exception_handler(JustMemError)
+    async def ours(request: Request, error: JustMemError) -> JSONResponse:
+        return respond(error, request.url.path)
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        detail = f"{place}: {first['msg']}." if place else f"{first['msg']}."
+        return response(_problem("input-error", "Input error", 422, detail, request.url.path))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
+        title = _TITLES.get(error.status_code, "Refused")
+        name = title.lower().replace(" ", "-")
+        found = _problem(name, title, error.status_code, str(error.detail), request.url.path)
+        answer = response(found)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+        log.error("unforeseen %s in %s", type(error).__name__, request.method, exc_info=error)
+        detail = "Something went wrong in the server: see its log."
+        return response(_problem("internal", "Internal error", 500, detail, request.url.path))

@@ -1,0 +1,93 @@
+"""Language models as a run uses them: recorded, within a cap, sampled anew for each run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from justmem import config, specs, tokens
+from justmem.domain import Call
+from justmem.errors import BudgetExceeded, InvalidSetting, JustMemError
+from justmem.models.recorded import RecordedModel
+from justmem.ports import Completion, LanguageModel, Prompt
+
+
+@dataclass(slots=True)
+class Cap:
+    """Tokens that a run may spend in all. A call that could pass it is not made."""
+
+    limit: int | None
+    spent: int = 0
+    reserved: int = 0
+
+    def reserve(self, most: int) -> None:
+        if self.limit is not None and self.spent + self.reserved + most > self.limit:
+            raise CapReached(
+                f"The next call could take {most:,} tokens and {self.left:,} of the cap of "
+                f"{self.limit:,} are left. What is done is kept: raise --cap and run again."
+            )
+        self.reserved += most
+
+    def settle(self, most: int, spent: int) -> None:
+        self.reserved -= most
+        self.spent += spent
+
+    @property
+    def left(self) -> int:
+        return max(0, (self.limit or 0) - self.spent - self.reserved)
+
+
+class CapReached(BudgetExceeded):
+    """Stops the run: it is no failure of one question."""
+
+
+class CappedModel:
+    def __init__(self, inner: LanguageModel, cap: Cap, attempts: int = 4) -> None:
+        self.name = inner.name
+        self.context = inner.context
+        self._inner = inner
+        self._cap = cap
+        self._attempts = attempts
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        # Each retry may be billed for its input again.
+        most = self._attempts * tokens.prompt_tokens(prompt) + prompt.max_tokens
+        self._cap.reserve(most)
+        spent = 0
+        try:
+            completion = await self._inner.complete(prompt, sample=sample)
+            spent = _of(completion.call)
+            return completion
+        except JustMemError as error:
+            spent = sum(map(_of, error.calls))
+            raise
+        finally:
+            self._cap.settle(most, spent)
+
+
+def _of(call: Call) -> int:
+    return call.tokens_in + call.tokens_out
+
+
+class SampledModel:
+    """The same model in its `sample`th run: stages that know of no samples ask it anew."""
+
+    def __init__(self, inner: LanguageModel, sample: int) -> None:
+        self.name = inner.name
+        self.context = inner.context
+        self._inner = inner
+        self._sample = sample
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        return await self._inner.complete(prompt, sample=self._sample)
+
+
+def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> LanguageModel:
+    """What `spec` names, each reply kept in `replies`: a call is made once, whatever is killed.
+    `base_url` sends it through the meter."""
+    name, _, _ = spec.partition("@")
+    settings = config.load()
+    inner = specs.build_model(f"{name}@{base_url}" if base_url else spec, settings)
+    if inner is None:
+        raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
+    return RecordedModel(replies, CappedModel(inner, cap))
