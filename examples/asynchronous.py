@@ -5,17 +5,16 @@ from tempfile import TemporaryDirectory
 
 import justmem
 
+SAID = {
+    "2025-03-12": "I visited the Design Museum yesterday.",
+    "2025-04-14": "I visited the Museum of Fine Arts on Sunday with Ada.",
+    "2025-05-09": "I started at the harbour library on Monday.",
+}
 SESSIONS = [
-    {
-        "at": f"2025-0{month}-12T20:00",
-        "turns": [
-            {"role": "user", "name": "Mira", "content": f"I visited the {museum} yesterday."},
-            {"role": "assistant", "content": "What did you see?"},
-        ],
-    }
-    for month, museum in enumerate(("Design Museum", "Museum of Fine Arts", "Print Museum"), 3)
+    {"id": f"chat-{day}", "at": f"{day}T20:00", "turns": [{"speaker": "Mira", "text": said}]}
+    for day, said in SAID.items()
 ]
-QUESTIONS = ("Which museums have I visited?", "When did I visit the Print Museum?")
+QUESTIONS = ("Which museums has Mira visited?", "When did Mira start at the library?")
 
 
 async def main(folder: str) -> None:

@@ -7,7 +7,7 @@ import justmem
 CHAT = [
     {"role": "user", "content": "I moved to Ghent last Saturday. I am allergic to walnuts."},
     {"role": "assistant", "content": "Noted! Any plans for the new kitchen?"},
-    {"role": "user", "content": "I will bake rye bread for my neighbour Ilse on Sunday."},
+    {"role": "user", "content": "I will bake rye bread for Ilse on Sunday."},
 ]
 
 # Leave the folder out, and the memory lasts.

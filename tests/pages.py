@@ -23,21 +23,25 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from json import loads
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import platformdirs
 from typer.testing import CliRunner
 
 from justmem import config
 from justmem.cli import app
-from justmem.models import weights
+from justmem.models import onnx, weights
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODELS = Path(platformdirs.user_cache_dir("justmem")) / "models"  # before a page moves HOME
 HOME = "/home/mira"  # how the pages show the home folder
+# Real models, loaded once: each command would load them anew.
+_LOADED = {name: cache(getattr(onnx, name)) for name in ("OnnxEmbedder", "OnnxReranker")}
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _DURATION = re.compile(r"\d[\d.,]* (?:ms|s)\b")
 _TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
@@ -70,10 +74,11 @@ class Shown:
 
     @property
     def same(self) -> bool:
-        return _matches(_bare(self.expected), _bare(self.actual))
+        return _matches(bare(self.expected), bare(self.actual))
 
 
-def _bare(text: str) -> list[str]:
+def bare(text: str) -> list[str]:
+    """What is compared: the lines, without blank ends and without durations."""
     lines = [_DURATION.sub("N s", line).rstrip() for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()
@@ -83,8 +88,25 @@ def _bare(text: str) -> list[str]:
 
 
 def _matches(expected: list[str], actual: list[str]) -> bool:
-    parts = [".*" if line == "..." else re.escape(line) for line in expected]
-    return re.fullmatch("\n".join(parts), "\n".join(actual), re.DOTALL) is not None
+    parts = [r"(?:.*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in expected]
+    return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in actual)) is not None
+
+
+def _cut(expected: list[str], actual: list[str]) -> list[str]:
+    """The true lines, left out again where the page had left some out."""
+    for place, line in enumerate(expected):
+        if line == "...":
+            first = _find(expected[:place][-1:], actual, 0) + 1
+            last = _find(expected[place + 1 :][:1], actual, len(actual))
+            if 0 <= first <= last:
+                actual = [*actual[:first], "...", *actual[last:]]
+    return actual
+
+
+def _find(wanted: list[str], lines: list[str], otherwise: int) -> int:
+    if not wanted:
+        return otherwise - (otherwise == 0)
+    return next((n for n, line in enumerate(lines) if bare(line) == bare(wanted[0])), -2)
 
 
 class Page:
@@ -195,7 +217,8 @@ def opened(path: Path) -> Iterator[Page]:
         sys.path.insert(0, str(folder / "work"))
         os.chdir(folder / "work")
         try:
-            yield Page(path, folder)
+            with patch.multiple(onnx, **_LOADED):
+                yield Page(path, folder)
         finally:
             os.chdir(folder_before)
             sys.path[:] = path_before
@@ -210,6 +233,7 @@ def rewrite(path: Path) -> int:
         text = page.text
     for shown in reversed(changed):
         lines = [line.rstrip() for line in shown.actual.strip("\n").splitlines()]
+        lines = _cut(shown.expected.splitlines(), lines)
         start, end = shown.span
         text = text[:start] + "".join(f"{line}\n" for line in lines) + text[end:]
     if changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from enum import Enum
 from pathlib import Path
 from typing import get_args
@@ -17,7 +18,7 @@ from justmem import config, domain, errors, ports, testing
 from justmem.cli import app
 from justmem.cli.run import Exit
 from justmem.models import weights
-from pages import PAGES, ROOT, blocks, opened
+from pages import PAGES, ROOT, bare, blocks, opened
 
 EVERY = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -59,7 +60,9 @@ def test_the_blocks_of_a_page_run_and_show_what_they_print(path: Path) -> None:
         wrong = [shown for shown in opened_page.run() if not shown.same]
     for shown in wrong:
         place = f"{named(path)}, the block at line {shown.block.line}"
-        assert shown.actual == shown.expected, f"{place}: python tests/pages.py writes it anew"
+        assert bare(shown.actual) == bare(shown.expected), (
+            f"{place}: python tests/pages.py writes it anew"
+        )
 
 
 @pytest.mark.parametrize("path", EVERY, ids=named)
@@ -195,6 +198,12 @@ def test_the_models_page_has_every_local_model_with_its_licence() -> None:
     for model in weights.manifest().values():
         if model.use != "chat":
             assert all(part in table[model.name] for part in (model.copy_of, model.licence))
+
+
+def test_there_are_ten_direct_dependencies_and_no_torch_as_the_readme_says() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    assert len(needed) == 10
+    assert not [name for name in needed if "torch" in name]
 
 
 def test_the_map_in_the_readme_leads_to_what_is_there() -> None:

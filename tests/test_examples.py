@@ -18,7 +18,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # What is typed into them, and what must be among what they say.
 TYPED = {"chat_loop.py": "I adopted a cat called Pepper yesterday.\nWhat is my cat called?\n\n"}
 SAID = {
-    "asynchronous.py": ["stored", "3 cards", "[COMPOSE]", "11 May 2025"],
+    "asynchronous.py": ["stored", "3 cards", "[COMPOSE]", "Design Museum", "5 May 2025"],
     "chat_loop.py": ["memory: I did not know that.", "memory: User adopted a cat called Pepper"],
     "local_server.py": ["In Ghent | I moved to Ghent last Saturday.", "answer  my-model: 100 in"],
     "own_embedder.py": ["Mira plays the accordion", "trigrams-512"],

@@ -23,6 +23,7 @@
         ├── KeyNeeded           no key, or one that is not known any more
         ├── KeyTooWeak          the key may not do this
         ├── TooLarge            more than one request may carry
+        ├── Unfinished          its body did not arrive in time
         ├── TooMany             more than one key may do at a time
         ├── TooSlow             longer than a request may take
         └── NoRoom              the server has its hands full
@@ -135,6 +136,10 @@ class KeyTooWeak(Refused):
 
 
 class TooLarge(Refused):
+    pass
+
+
+class Unfinished(Refused):
     pass
 
 

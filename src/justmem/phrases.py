@@ -71,8 +71,21 @@ _SIDE = (
 # ---------------------------------------------------------------- numbers and sides
 
 
+# Most sentences hold no date: one look for any word that every rule needs one of.
+_ANY = re.compile(
+    r"\d|\b(?:ago|back|earlier|last|past|previous|this|next|coming|upcoming|now|today|tonight"
+    r"|yesterday|tomorrow|recently|the other|in an?|in (?:one|two|three|four|five|six|seven|eight"
+    r"|nine|ten|few|several)|before|after|\w+day|mon|tues?|wed|thurs?|fri|spring|summer|autumn|fall"
+    r"|winter|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|christmas|new year|halloween|easter"
+    r"|thanksgiving|valentine|memorial|labor|mother's|father's|independence)",
+    re.IGNORECASE,
+)
+
+
 def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
     """Every phrase of every rule, overlapping or not."""
+    if not _ANY.search(text):
+        return
     for pattern, resolver in RULES:
         for match in pattern.finditer(text):
             try:

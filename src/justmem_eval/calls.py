@@ -7,7 +7,7 @@ from pathlib import Path
 
 from justmem import config, specs, tokens
 from justmem.domain import Call
-from justmem.errors import BudgetExceeded, InvalidSetting, JustMemError
+from justmem.errors import InvalidSetting, JustMemError
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Completion, LanguageModel, Prompt
 
@@ -37,8 +37,9 @@ class Cap:
         return max(0, (self.limit or 0) - self.spent - self.reserved)
 
 
-class CapReached(BudgetExceeded):
-    """Stops the run: it is no failure of one question."""
+class CapReached(JustMemError):
+    """Stops the run: it is no failure of one session or question, and no stage may take it for
+    one (so it is no BudgetExceeded)."""
 
 
 class CappedModel:

@@ -14,11 +14,11 @@ from justmem.planning.model import planning_prompt
 from justmem.prompts import load
 from justmem_eval import answers, metrics
 from justmem_eval.answers import Scores
-from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.benchmarks import TITLES, Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Pairs, Recall, Routing, SourceHits, mean
-from justmem_eval.rows import Row, row_of
-from justmem_eval.systems.local import LocalJustMem
+from justmem_eval.rows import Row
+from justmem_eval.systems.justmem import JustMem
 from justmem_eval.timing import CpuTime
 
 Progress = Callable[[int, int], None]  # questions done, of
@@ -68,13 +68,16 @@ class Summary(Value):
     seconds: float
 
 
-async def run(system: LocalJustMem, benchmark: Benchmark, progress: Progress) -> list[Row]:
+async def run(system: JustMem, benchmark: Benchmark, progress: Progress) -> list[Row]:
     rows: list[Row] = []
     for history_id, cases in benchmark.by_history():
-        async with system.memory(benchmark.history(history_id)) as memory:
+        history = benchmark.history(history_id)
+        async with system.opened(history) as opened:
             for case in cases:
-                answer = await memory.ask(case.question.text, at=case.question.at)
-                rows.append(row_of(case.question, history_id, answer))
+                found = await opened.retrieve(case.question)
+                told = await system.answer(history, case.question, found, 0)
+                answer = {"answer": told.answer, "sufficient": told.sufficient}
+                rows.append(found.row.model_copy(update=answer))
                 progress(len(rows), len(benchmark.cases))
     return rows
 
@@ -83,7 +86,7 @@ async def run(system: LocalJustMem, benchmark: Benchmark, progress: Progress) ->
 
 
 def summarise(
-    system: LocalJustMem,
+    system: JustMem,
     benchmark: Benchmark,
     recorded: Recorded,
     rows: Sequence[Row],
@@ -95,9 +98,9 @@ def summarise(
     groups = metrics.by_category(pairs)
     return Summary(
         benchmark=benchmark.name,
-        cards=system.cards,
-        plans=system.plans,
-        switches=system.switches.model_dump(mode="json"),
+        cards=system.memories.stages.cards,
+        plans=system.memories.stages.plans,
+        switches=system.memories.switches.model_dump(mode="json"),
         questions=len(pairs),
         turn=_level(pairs, metrics.turn_recall),
         session=_level(pairs, metrics.session_recall),
@@ -135,7 +138,7 @@ def _counted(rows: Sequence[Row]) -> list[str]:
 
 
 def _costs(
-    system: LocalJustMem,
+    system: JustMem,
     benchmark: Benchmark,
     recorded: Recorded,
     pairs: Pairs,
@@ -182,3 +185,47 @@ def _infer(case: Case, row: Row, recorded: Recorded) -> int:
     texts = [prompt.system, prompt.user, json.dumps(planned, default=str)]
     texts += [load("answer"), load("operations/lookup"), case.question.text, case.gold.answer]
     return sum(map(tokens.count, texts)) + row.evidence_tokens + _REPLY_SHAPE
+
+
+# ---------------------------------------------------------------- as text
+
+
+def shown(s: Summary) -> str:
+    def three(name: str, r: Recall) -> str:
+        return f"  {name:34} any {r.any}   all {r.all}   fraction {r.fraction}"
+
+    lines = [
+        f"{TITLES[s.benchmark]}: {s.questions} questions, {s.cards} cards, {s.plans} plans",
+        three("turn recall@10", s.turn.slot),
+        three("  head cards only", s.turn.head),
+        three("  with recovered sources", s.turn.source),
+        three("  of the whole pool", s.turn.pool),
+        three("session recall@10", s.session.slot),
+        three("  head cards only", s.session.head),
+        three("  with recovered sources", s.session.source),
+        three("  of the whole pool", s.session.pool),
+        three("session recall@5", s.session_at_5),
+        three("spanning sessions: turn recall@10", s.spanning_turn),
+        three("  session recall@10", s.spanning_session),
+        three("  turns of the whole pool", s.spanning_pool),
+    ]
+    for name, group in s.by_category.items():
+        lines.append(three(f"{name}: turn", group["turn"]))
+        lines.append(three(f"{name}: session", group["session"]))
+    r, h, a, c = s.routing, s.sources, s.answers, s.costs
+    lines += [
+        f"  needs_source precision {r.precision}   recall {r.recall}   access {dict(r.access)}",
+        f"  source hit@1 {h.session_at_1}   turn in first {h.turn_at_1}   in any {h.turn_any}",
+        f"  answers: exact {a.exact}   F1 {a.f1}   gold in evidence {a.contained}",
+        f"  refused: answerable {a.refused}   unanswerable {a.refused_rightly}",
+        *(
+            f"  {name}: F1 {score.f1}   gold in evidence {score.contained}"
+            for name, score in s.answers_by_category.items()
+        ),
+        f"  tokens: card {c.card_tokens}   evidence {c.evidence_tokens}",
+        f"  cards: per session {c.cards_per_session}   slots {c.slots}   pairs read {c.pairs}",
+        f"  with a model, estimated: construction {c.construction}   infer {c.infer}",
+        f"  CPU ms of a recall {dict(c.cpu_ms)}   percent of 60 pairs (L-12) {c.cpu_share}",
+        f"  {s.seconds} s",
+    ]
+    return "\n".join([*lines, *(f"  note: {note}" for note in s.notes[:12])])

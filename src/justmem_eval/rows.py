@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from justmem import tokens
 from justmem.answering.reading import card_line, evidence_text
-from justmem.domain import Answer, Candidate, Evidence, Plan, Value, dump
+from justmem.domain import Candidate, Evidence, Plan, Value
 from justmem_eval.benchmarks import Question
 
 Place = tuple[str, tuple[int, ...]]  # a session and turns of it
@@ -41,17 +40,6 @@ class Row(Value):
     notes: tuple[str, ...] = ()
 
 
-def row_of(question: Question, history: str, answer: Answer) -> Row:
-    return evidence_row(question, history, answer.evidence).model_copy(
-        update={
-            "answer": answer.text,
-            "sufficient": answer.sufficient,
-            "seconds": dict(answer.receipt.seconds),
-            "notes": answer.receipt.notes,
-        }
-    )
-
-
 def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
     receipt = evidence.receipt
     text = evidence_text(evidence)
@@ -83,7 +71,3 @@ def _slot(number: int, candidate: Candidate) -> Slot:
         tokens=tokens.count(card_line(number, card)),
         text=card.text,
     )
-
-
-def line(row: Row) -> dict[str, Any]:
-    return dump(row)

@@ -35,7 +35,7 @@ def mcnemar(gained: int, lost: int) -> float:
     flips = gained + lost
     fewer = min(gained, lost)
     tail = sum(comb(flips, k) for k in range(fewer + 1))
-    return min(1.0, 2 * tail / 2**flips)
+    return min(1.0, float(2 * tail / 2**flips))
 
 
 class Flips(Value):

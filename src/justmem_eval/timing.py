@@ -10,7 +10,7 @@ from justmem.domain import Value
 from justmem.ports import Reranker
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.metrics import Figure
-from justmem_eval.systems.local import LocalJustMem, Metered
+from justmem_eval.systems.memories import Memories, Metered
 
 YARDSTICK = "onnx:ms-marco-MiniLM-L-12-v2"
 PAIRS = 60
@@ -21,16 +21,16 @@ class CpuTime(Value):
     share: Figure = Figure(value=None, n=0)
 
 
-async def measure(system: LocalJustMem, benchmark: Benchmark, count: int) -> CpuTime:
+async def measure(memories: Memories, benchmark: Benchmark, count: int) -> CpuTime:
     """Processor time of the whole process, so that a busy machine shows less."""
     if not count:
         return CpuTime()
-    models = system.models.metered()
+    models = memories.models.metered()
     yardstick = _yardstick()
     spent = dict.fromkeys(("embed", "rerank", "rest", "yardstick"), 0.0)
     timed = 0
     for history_id, cases in benchmark.limited(count).by_history():
-        async with system.memory(benchmark.history(history_id), metered=models) as memory:
+        async with memories.memory(benchmark.history(history_id), metered=models) as memory:
             texts = [card.text for card in await memory.cards(limit=PAIRS)]
             # The first recall of a memory loads its matrices: not what a recall costs.
             await memory.recall(cases[0].question.text, at=cases[0].question.at)

@@ -21,7 +21,7 @@ from justmem.answering.spans import (
     two_events,
     unit_asked,
 )
-from justmem.answering.support import ENOUGH, Supported, negated, relevant, supported
+from justmem.answering.support import Supported, negated, relevant, suffices, supported
 from justmem.dates import say
 from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
 from justmem.planning.rules import asks_for_latest
@@ -30,6 +30,7 @@ from justmem.words import content
 
 NOT_IN_MEMORY = "That is not in memory."
 _MOST_LISTED = 8
+_QUOTABLE = 0.4  # the share of the asked words that a quoted turn must have, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Repl
         if quoted is not None:
             return quoted
     found = supported(evidence)
-    if not found or found[0].support < ENOUGH:
+    if not suffices(evidence, found):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
 
@@ -92,7 +93,7 @@ def _best(evidence: Evidence, found: Sequence[Supported]) -> _Said:
 def _date(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     near = relevant(found)
     dated = next((one for one in near if one.card.event_date.start is not None), None)
-    if dated is not None and dated.support >= 0.75 * near[0].support:
+    if dated is not None and dated.support >= near[0].support - 2.5:
         card = dated.card
         return _Said(f"{_capital(say(card.event_date))}: {_sentence(card, dated=False)}", [card])
     card = near[0].card
@@ -228,7 +229,7 @@ def _quotation(evidence: Evidence) -> Reply | None:
             score -= 0.1 * place
             if best is None or score > best[0]:
                 best = score, cited
-    if best is None or best[0] < ENOUGH:
+    if best is None or best[0] < _QUOTABLE:
         return None
     cited = best[1]
     day = f"{cited.said_at.day} {cited.said_at:%B %Y}"
@@ -240,12 +241,12 @@ def _quotation(evidence: Evidence) -> Reply | None:
 
 
 def _plain(card: Card) -> str:
-    return re.sub(r"\s*\(asked \".*?\"\)", "", card.text).rstrip(" .")
+    return re.sub(r"\s*\((?:asked|about) \".*?\"\)", "", card.text).rstrip(" .")
 
 
 def _sentence(card: Card, *, dated: bool = True) -> str:
     text = _capital(_plain(card))
-    if dated and card.event_date.start is not None:
+    if dated and card.event_date.start is not None and say(card.event_date) not in text:
         text += f" ({say(card.event_date)})"
     return text + ("" if text.endswith(("!", "?")) else ".")
 

@@ -79,7 +79,7 @@ def best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> 
     """The card that speaks of one of the two things."""
     wanted = asked_words(part)
     rated = [
-        (shares(one.card.text, wanted) + 0.3 * one.support, -index, one)
+        (shares(one.card.text, wanted) + 0.02 * one.support, -index, one)
         for index, one in enumerate(found)
         if but is None or one.card.id != but.id
     ]

@@ -1,4 +1,9 @@
-"""How well each chosen card supports an answer, and whether that is enough to give one."""
+"""How well each chosen card supports an answer, and whether that is enough to give one.
+
+Support is counted in the units of the cross-encoder's logits, since that is the best single
+judge; shared words and whom the card is about move it. The limits were set where nearly all
+questions that memory answers pass and most that it only seems to answer do not.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from justmem.domain import Candidate, Card, Evidence
-from justmem.words import content, is_stop, names, stem, words
+from justmem.words import content, names, stem, words
 
+ENOUGH = 3.5  # support that one card must have to be an answer
+ENOUGH_SPREAD = 1.5  # where many cards answer together, each may have less
+_NEAR = 4.0  # cards this close to the best one speak of the same thing
+_WORDS = 3.0  # what sharing all asked words is worth
+_OTHER = 5.0  # what it costs to be about someone else
+_NAMED = 2.0  # what it costs to have none of the names asked about ("Is Oscar her pet?")
+_SHADOW = 0.35  # how much a better card about someone else takes away
+
+_ASKING = """remind previous conversation chat mention recommend suggest tell wonder confirm look
+back follow remember day days week weeks month months year years many much long often first last
+happened event passed current currently recent recently kind type name total number amount order
+earliest latest different did likely consider describe"""
 # Words of the asking, not of what is asked.
-_ASKING = frozenset(
-    map(
-        stem,
-        """remind previous conversation chat mention recommend suggest tell wonder confirm look back
-        follow remember day days week weeks month months year years many much long often first last
-        happened event passed current currently recent recently kind type name total number amount
-        order earliest latest different did likely consider describe""".split(),  # noqa: SIM905
-    )
-)
-ENOUGH = 0.34  # support below this is no support
-_CLOSE = 0.55  # the share of the best support that still counts as being about the same thing
+_ASKING_STEMS = frozenset(map(stem, _ASKING.split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +43,51 @@ class Supported:
 def asked_words(question: str) -> set[str]:
     """Stems of what is asked about, without names and the words of asking."""
     people = {stem(word) for name in names(question) for word in words(name)}
-    return {one for one in content(question) if one not in _ASKING} - people
+    return {one for one in content(question) if one not in _ASKING_STEMS} - people
 
 
 def supported(evidence: Evidence) -> list[Supported]:
     """The chosen cards with their support, best first."""
     wanted = asked_words(evidence.question)
     people = _people(evidence)
-    found = [
-        Supported(candidate, _support(candidate, wanted, people)) for candidate in evidence.chosen
-    ]
+    named = {stem(word) for name in names(evidence.question) for word in words(name)}
+    named -= set(map(stem, people)) | _ASKING_STEMS
+    own: list[Supported] = []
+    others: list[Supported] = []
+    for candidate in evidence.chosen:
+        worth = _closeness(candidate) + _WORDS * shares(candidate.card.text, wanted)
+        if named and not named & set(content(candidate.card.text)):
+            worth -= _NAMED
+        if not people or _is_about(candidate.card, people):
+            own.append(Supported(candidate, worth))
+        else:
+            others.append(Supported(candidate, worth))
+    # Asked of one person, told of another: the commonest way to be wrong. A card about the other
+    # that fits better says that the question has the wrong person.
+    best_own = max((one.support for one in own), default=0.0)
+    shadow = max((one.support - best_own for one in others), default=0.0)
+    taken = _SHADOW * max(0.0, shadow) if own else 0.0
+    found = [Supported(one.candidate, one.support - taken) for one in own]
+    found += [Supported(one.candidate, one.support - _OTHER) for one in others]
     return sorted(found, key=lambda one: -one.support)
+
+
+def suffices(evidence: Evidence, found: Sequence[Supported]) -> bool:
+    limit = ENOUGH_SPREAD if evidence.plan.spans_sessions else ENOUGH
+    return bool(found) and found[0].support >= limit
 
 
 def relevant(found: Sequence[Supported]) -> list[Supported]:
     """Those nearly as good as the best."""
     if not found:
         return []
-    floor = max(ENOUGH, found[0].support * _CLOSE)
+    floor = min(found[0].support, max(ENOUGH_SPREAD, found[0].support - _NEAR))
     return [one for one in found if one.support >= floor]
+
+
+def shares(text: str, wanted: set[str]) -> float:
+    """The share of the wanted stems that a text has."""
+    return len(wanted & set(content(text))) / len(wanted) if wanted else 0.0
 
 
 def _people(evidence: Evidence) -> set[str]:
@@ -65,37 +98,27 @@ def _people(evidence: Evidence) -> set[str]:
         for word in words(candidate.card.subject.split("'")[0])
     }
     asked = {word for name in names(evidence.question) for word in words(name)}
-    return {
-        one
-        for one in asked
-        if any(one == s or (len(one) >= 3 and s.startswith(one)) for s in subjects)
-    }
+    return {one for one in asked if any(_same_name(one, subject) for subject in subjects)}
 
 
-def _support(candidate: Candidate, wanted: set[str], people: set[str]) -> float:
-    card = candidate.card
-    given = set(content(card.text))
-    lexical = len(wanted & given) / len(wanted) if wanted else 0.3
-    score = 0.45 * lexical + 0.55 * _closeness(candidate)
-    if people and not _about(card, people):
-        # Asked of one person, told of another: the commonest way to be wrong.
-        score *= 0.5
-    return score
+def _is_about(card: Card, people: set[str]) -> bool:
+    subject = words(card.subject)
+    return any(_same_name(one, word) for one in people for word in subject)
 
 
-def _about(card: Card, people: set[str]) -> bool:
-    told = set(words(card.text))
-    return any(one in told or any(word.startswith(one) for word in told) for one in people)
+def _same_name(asked: str, known: str) -> bool:
+    """Mel is Melanie."""
+    return asked == known or (len(asked) >= 3 and known.startswith(asked))
 
 
 def _closeness(candidate: Candidate) -> float:
-    """What the ranking models say, on a scale from 0 to 1."""
+    """What the ranking models say, as a logit; a cosine is put on the same scale."""
     scores = candidate.scores
     if "rerank" in scores:
-        return min(1.0, max(0.0, (scores["rerank"] + 8.0) / 14.0))
+        return scores["rerank"]
     if "dense" in scores:
-        return min(1.0, max(0.0, (scores["dense"] - 0.45) / 0.4))
-    return min(1.0, max(0.0, candidate.score))
+        return min(10.0, max(-10.0, (scores["dense"] - 0.68) * 80.0))
+    return 2.0
 
 
 _NEGATION = re.compile(
@@ -106,11 +129,3 @@ _NEGATION = re.compile(
 
 def negated(text: str) -> bool:
     return bool(_NEGATION.search(text))
-
-
-def shares(text: str, wanted: set[str]) -> float:
-    """The share of the wanted stems that a text has."""
-    return len(wanted & set(content(text))) / len(wanted) if wanted else 0.0
-
-
-__all__ = ["ENOUGH", "Supported", "asked_words", "is_stop", "negated", "relevant", "supported"]

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from justmem.cli import weights
+from justmem.cli import serving, weights
 from justmem.cli.asking import ask, recall
 from justmem.cli.demo import demo
 from justmem.cli.doctor import doctor
@@ -115,9 +115,12 @@ for command in (
     retry,
     reembed,
     doctor,
+    serving.serve,
+    serving.mcp,
 ):
     app.command()(command)
 app.add_typer(weights.app, name="models")
+app.add_typer(serving.keys, name="keys")
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ def expand(text: str) -> str:
 
 _MENTION = re.compile(
     r"\b(?:(?P<joined>and|but),? )?(?P<who>I|[Ww]e)\b(?P<adverbs>(?: (?:\w+ly|just|also|still|even"
-    r"|never|always))*) (?P<verb>[a-z']+)"
+    r"|never|always|last|first|all|both))*) (?P<verb>[a-z']+)"
     r"|\b(?P<turned>am|was|have|do|did|can|will|could|should|would) (?:I|we)\b"
     r"|\b(?P<alone>I|[Ww]e)\b|\b(?P<own>[Mm]y|[Oo]ur)\b|\b(?P<owned>mine|ours)\b"
     r"|\b(?P<self>myself|ourselves)\b|\b(?P<object>me|us)\b"
@@ -117,7 +117,7 @@ def _second_person(text: str, other: str) -> str:
     text = re.sub(r"\byour\b", f"{other}'s", text, flags=re.IGNORECASE)
     text = re.sub(r"\byours\b", f"{other}'s", text, flags=re.IGNORECASE)
     text = re.sub(
-        r"\b(are|were|have|do|did|will|would|can|could|should) you\b",
+        r"(?<!to )(?<!not )\b(are|were|did|will|would|can|could|should) you\b",
         lambda m: f"{agree(m[1])} {other}",
         text,
         flags=re.IGNORECASE,
@@ -164,9 +164,8 @@ def _capital_as(model: str, word: str) -> str:
 _LEAD = re.compile(
     r"^(?P<lead>(?:"
     r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
-    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|one|back in|every|two|three|a)"
-    r" [^,;.!?]{2,40}?,?"
-    r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
+    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every) [^,;.!?]{2,40}?,?"
+    r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once|one day"
     r"|yesterday (?:morning|evening|afternoon)),?"
     r") )?(?P<who>I|[Ww]e)\s+(?P<rest>\S.*)$",
     re.IGNORECASE | re.DOTALL,
@@ -199,6 +198,8 @@ def tell(statement: str, voices: Voices) -> Told:
     if owned:
         rest = by_name(f"{owned['verb']}{owned['rest']}", name)
         noun = owned["noun"].split()
+        if noun[-1] in ("I", "me"):  # "My partner and I told": both did
+            noun[-1] = name
         if not is_adverb(noun[-1].lower()):
             return Told(f"{name}'s {' '.join(noun)}", rest)
     dropped = _dropped(text)
@@ -231,7 +232,7 @@ def _first_person(opening: re.Match[str], name: str) -> str:
 
 
 _CLAUSE = re.compile(
-    r"[,;:.!?(]| [-–—] |—| (?:but|so|which|because)\b"
+    r"[;:.!?(]|, (?:and|but|so|which|because|it|it's)\b| [-–—] |—| (?:but|so|which|because)\b"
     r"| and (?:it|they|he|she|was|is|got|had|felt|saw|met|it's|that)\b"
 )
 
@@ -249,11 +250,14 @@ def _dropped(text: str) -> str | None:
         if rest.startswith((",", "'")) or _OWN_VERB.match(rest):
             return None
         return f"is {adverbs}{verb}{rest}"
+    if verb == "don't":
+        negated = re.match(r" (?:know|want|have|think|like|get|see|feel|need|even|really)\b", rest)
+        return f"{adverbs}doesn't{rest}" if negated else None
     if verb in _DROPS and rest.strip():
         return f"{adverbs}{agree(verb)}{rest}"
     if verb in ("could", "would", "should", "might", "did", "was", "were", "used"):
         return None
-    if (is_past(verb) and rest.strip() and not is_adverb(verb)) or verb in ("can't", "don't"):
+    if (is_past(verb) and rest.strip() and not is_adverb(verb)) or verb == "can't":
         return f"{adverbs}{agree(verb)}{rest}"
     return None
 

@@ -71,26 +71,40 @@ def _short(text: str) -> str:
 
 # ---------------------------------------------------------------- pastes
 
-_LONG = 1500  # characters: people do not type this much about themselves in one go
+_LONG = 1000  # characters: people do not type this much about themselves in one go
 _CODE = re.compile(
-    r"```|^\s*(?:def |class |import |#include|function |SELECT |<\w+[ >]|[{}];?\s*$)", re.MULTILINE
+    r"```|^\s*(?:def |class |import |from \w+ import|#include|function |const |SELECT |</?\w+[ >]"
+    r"|[{}]\)?;?\s*$)|[;{]\s*$",
+    re.MULTILINE,
 )
-_TABLE = re.compile(
-    r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE
-)
+_TABLE = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE)
+_OWN_WORDS = re.compile(r"\b(?:I|I'm|I've|my|me|we|our)\b")
 
 
 def pasted(text: str) -> tuple[str, str]:
     """The user's own words, and a name for what was pasted behind them (or nothing)."""
-    code = _CODE.search(text)
-    table = _TABLE.search(text)
-    if not (len(text) > _LONG or (code and text.count("\n") > 3) or table):
+    head = text[:_LOOKED_AT]
+    code, table = _CODE.search(head), _TABLE.search(head)
+    is_code = code is not None and (code.group() == "```" or len(_CODE.findall(head)) > 2)
+    if not (is_code or table or _is_long(text)):
         return text, ""
-    kind = "code" if code else "a table" if table else "a text"
-    cut_at = min([m.start() for m in (code, table) if m] + [_first_break(text)])
-    own, rest = text[:cut_at], text[cut_at:]
+    kind = "code" if is_code else "a table" if table else "a text"
+    found = [match.start() for match in (code if is_code else None, table) if match]
+    cut_at = min([*found, _first_break(head)])
+    own, rest = text[:cut_at], head[cut_at:]
     first = next((line.strip(" `#|*") for line in rest.splitlines() if line.strip(" `#|*")), "")
     return own, f'{kind} that begins "{_short(first)}"' if first else ""
+
+
+_LOOKED_AT = 20_000  # characters: enough to name what was pasted
+
+
+def _is_long(text: str) -> bool:
+    """Long, and hardly about oneself: one in sixty words at most is "I" or "my"."""
+    if len(text) <= _LONG:
+        return False
+    head = text[:_LOOKED_AT]
+    return len(text) > 6 * _LONG or len(_OWN_WORDS.findall(head)) * 60 < len(head.split())
 
 
 def _first_break(text: str) -> int:

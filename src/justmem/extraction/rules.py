@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from justmem import dates
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn, card_id
+from justmem.extraction.dating import absolute
 from justmem.extraction.kinds import kind_of, status_of
 from justmem.extraction.pronouns import Voices, question_about, tell
 from justmem.extraction.requests import Request, pasted, requests
-from justmem.extraction.statements import LONGEST, Cut, Statement, cut
+from justmem.extraction.statements import Cut, Statement, cut
 from justmem.ports import Extraction
 from justmem.words import content
 
 MOST_PER_TURN = 12
+LONGEST = 30  # words: short statements of one turn are joined up to this length
 
 
 class RulesExtractor:
@@ -82,8 +83,11 @@ def _from_people(session: Session) -> Iterator[_Draft]:
         asked = ""
         if before and before[1].speaker != turn.speaker and before[2].asks:
             asked = question_about(before[2].asks, turn.speaker)
+        context = ""
+        if before and not asked and parts.statements and parts.statements[0].leans:
+            context = _said_before(before[2])
         yield from _turn_cards(
-            number, turn, parts, voices, session.at, asked, before[0] if before else 0
+            number, turn, parts, voices, session.at, asked, context, before[0] if before else 0
         )
         before = (number, turn, parts)
 
@@ -95,6 +99,7 @@ def _turn_cards(
     voices: Voices,
     session_at: datetime,
     asked: str,
+    context: str,
     before: int,
 ) -> Iterator[_Draft]:
     at = turn.at or session_at
@@ -105,11 +110,14 @@ def _turn_cards(
     drafts: list[_Draft] = []
     for statement in statements:
         told = tell(statement.text, voices)
-        _join(drafts, _dated(told.subject, told.fact, (number,), at, statement.text))
+        _join(drafts, _dated(told.subject, told.fact, (number,), at))
     if drafts and asked:
         first = drafts[0]
         fact = f'{first.fact} (asked "{asked}")'
         drafts[0] = replace(first, fact=fact, turns=(before, number))
+    elif drafts and context:
+        fact = f'{drafts[0].fact} (about "{context}")'
+        drafts[0] = replace(drafts[0], fact=fact, turns=(before, number))
     if drafts and photo:
         drafts[-1] = replace(drafts[-1], fact=f"{drafts[-1].fact} (photo: {photo})")
     elif photo:
@@ -134,6 +142,17 @@ def _join(drafts: list[_Draft], new: _Draft) -> None:
     drafts[-1] = replace(last, fact=f"{last.fact}; {addition}", when=when)
 
 
+_ABOUT = 25  # words of the turn before, where a statement leans on it
+
+
+def _said_before(parts: Cut) -> str:
+    """What "it" may be: the last thing the other said, or the photo they showed."""
+    if parts.statements:
+        last = parts.statements[-1].text
+        return last if len(last.split()) <= _ABOUT else ""
+    return _photo(parts.captions)
+
+
 def _photo(captions: Sequence[str]) -> str:
     """ "shared a photo: a photo of a dog" -> "a dog"."""
     shown = []
@@ -151,13 +170,12 @@ def _photo(captions: Sequence[str]) -> str:
     return "; ".join(shown)
 
 
-def _dated(subject: str, fact: str, turns: tuple[int, ...], at: datetime, words: str) -> _Draft:
+def _dated(subject: str, fact: str, turns: tuple[int, ...], at: datetime) -> _Draft:
     """An event without a date of its own stays undated: when it was said is on the card, and
     saying it happened that day would be a guess."""
     status = status_of(fact)
-    future = {"completed": False, "planned": True}.get(status)
-    found = dates.find(words, at, future=future)
-    return _Draft(subject, fact, turns, at, found[0].date if found else UNKNOWN_DATE, status)
+    text, when = absolute(fact, at, {"completed": False, "planned": True}.get(status))
+    return _Draft(subject, text, turns, at, when, status)
 
 
 # ---------------------------------------------------------------- a user and an assistant
@@ -174,7 +192,7 @@ def _from_user(session: Session) -> Iterator[_Draft]:
         asked, kept = requests(parts)
         for statement in kept[:MOST_PER_TURN]:
             told = tell(statement.text, Voices(speaker))
-            yield _dated(told.subject, told.fact, (number,), at, statement.text)
+            yield _dated(told.subject, told.fact, (number,), at)
         for request in asked:
             yield _Draft(speaker, request.fact, turns, at, status="completed")
         if paste:

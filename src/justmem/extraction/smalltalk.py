@@ -12,7 +12,7 @@ _INTERJECTION = re.compile(
     r"|hey|hi|hello|thanks|thank you|thx|cool|nice|great|awesome|amazing|exactly|absolutely|totally"
     r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw|by the way|anyway"
     r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
-    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily|speaking of [^,.!?]{2,30}"
+    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily|(?:speaking|talking) of [^,.!?]{2,30}"
     r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like|same|same here"
     r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi|glad to hear"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
@@ -58,7 +58,7 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
 
 _THANKS = re.compile(r"^(?:thanks|thank you|thx|appreciate)\b[^,.!?]{0,60}[,!]\s*", re.IGNORECASE)
 _CONJUNCTION = re.compile(
-    r"^(?:so|and|but|plus|also|well|then|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay|anyway|anyways)\s+"
+    r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay|anyway|anyways)\s+"
     r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a|an)\b)",
     re.IGNORECASE,
 )

@@ -19,7 +19,7 @@ _LEANS = re.compile(
 _LEANS_WITHIN = re.compile(
     r"^(?:\w+ ){0,6}?(?:it|them|that|those|him|her|there)\b[^,]{0,12}$", re.IGNORECASE
 )
-LONGEST = 40  # words: statements are joined up to this length
+LONGEST = 40  # words: statements that lean on each other are joined up to this length
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ _AUXILIARIES = {
 }
 _ADVERBS = """just also always never still usually often sometimes already ever finally even only
 kinda now then once both all too almost mostly lately soon definitely truly sorta actually simply
-seldom maybe perhaps constantly somehow somewhat quite generally first forever rather so not"""
+seldom maybe perhaps constantly somehow somewhat quite generally first last forever rather so not"""
 ADVERBS = frozenset(_ADVERBS.split())
 _NOT_ADVERBS = frozenset(("apply", "fly", "rely", "reply", "family", "supply", "multiply", "imply"))
 

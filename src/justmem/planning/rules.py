@@ -79,15 +79,27 @@ _TAG = re.compile(
 )
 
 
+_EXCLAIMS = re.compile(r"(?:can|could|would) you (?:believe|imagine)\b", re.IGNORECASE)
+# "When the alarm rang I ran out.": a story may begin like a question.
+_TELLS = re.compile(
+    r"(?:when|whenever|where|how|what|which|who)\b(?! (?:did|do|does|is|are|was|were|has|have|had|can"
+    r"|could|will|would|should|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b",
+    re.IGNORECASE,
+)
+
+
 def is_question(text: str) -> bool:
     """A remark told to someone is none, even where it ends by asking what they think of it."""
+    if _EXCLAIMS.match(text) or ("?" not in text and _TELLS.match(text)):
+        return False
     if _ASKS.match(text) or _ASKS_WITHIN.search(text):
         return True
     if not text.endswith("?") or _TAG.search(text):
         return False
     last = re.split(r"(?<=[.!?])\s+", text)[-1]
-    # "Where did I go on Friday?" at the end of a story asks; "—am I old-fashioned?" does not.
-    return bool(_ASKS.match(last)) or len(text.split()) <= 12
+    # "According to Sam, what matters?" asks; "... praising her—am I old-fashioned?" does not.
+    clauses = re.split(r", | - ", last)
+    return any(_ASKS.match(part) for part in clauses) or len(text.split()) <= 12
 
 
 # ---------------------------------------------------------------- source fidelity
@@ -170,7 +182,7 @@ _FIRST = re.compile(
     re.IGNORECASE,
 )
 _ADVICE = re.compile(
-    r"\b(?:recommend|suggest)(?:ion|ions|ed)?\b|\bany (?:\w+ )?(?:tips|ideas|advice|suggestions"
+    r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b|\bany (?:\w+ )?(?:tips|ideas|advice|suggestions"
     r"|recommendations)\b|\bwhat should i\b|\bwhat (?:can|could|do you think) i\b|\bhelp me (?:plan"
     r"|choose|decide|find|pick)\b|\bshould i\b|\bi(?:'m| am) (?:looking for|in need of)\b"
     r"|\bdo you have any\b|\bwhat would you\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b"
@@ -248,7 +260,7 @@ _BOTH = re.compile(
     re.IGNORECASE,
 )
 _INFER = re.compile(
-    r"^(?:would|might|could) [A-Z]|\blikely\b|\bwould (?:\w+ )?(?:be considered|be|want|enjoy|prefer)\b"
+    r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bwould (?:\w+ )?(?:be considered|be|want|enjoy|prefer)\b"
     r"|\bmight\b|\bpersonality\b|\battributes?\b|\btraits?\b|\bwhat (?:would|could|might)\b",
 )
 _AGGREGATE = re.compile(

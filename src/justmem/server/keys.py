@@ -79,7 +79,7 @@ class Keys:
         same = hmac.compare_digest(_hash(secret, salt), stored)
         return key if same and prefix == "jm" else None
 
-    def list(self) -> list[Key]:
+    def all(self) -> list[Key]:
         self._refresh()
         return [key for key, _, _ in self._known.values()]
 
@@ -116,7 +116,7 @@ class Keys:
         return f"jm_{id}_{secret}"
 
     def revoke(self, id: str) -> None:
-        if all(key.id != id for key in self.list()):
+        if all(key.id != id for key in self.all()):
             raise NotInMemory(f"There is no key {id!r}: `justmem keys list` shows them.")
         self._change(lambda rows: [row for row in rows if row["id"] != id])
 

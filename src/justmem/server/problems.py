@@ -36,6 +36,7 @@ STATUS: Mapping[type[JustMemError], int] = {
     errors.KeyNeeded: 401,
     errors.KeyTooWeak: 403,
     errors.TooLarge: 413,
+    errors.Unfinished: 408,
     errors.TooMany: 429,
     errors.TooSlow: 504,
     errors.NoRoom: 503,
@@ -79,7 +80,10 @@ def _problem(name: str, title: str, status: int, detail: str, instance: str) -> 
 
 
 def _public(error: JustMemError) -> str:
-    """A store's message names files of this machine: those stay in its log."""
+    """Messages about stores and weights name files of this machine: those stay in its log."""
+    if isinstance(error, errors.WeightsUnavailable):
+        log.error("%s", error)
+        return "A local model of the server is not available: see its log."
     if isinstance(error, errors.StoreError) and not isinstance(error, errors.EmbedderMismatch):
         log.error("%s: %s", type(error).__name__, error)
         what = {

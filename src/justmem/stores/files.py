@@ -40,7 +40,7 @@ def create_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise StoreError(
-            f"The store {path} cannot be created ({error.strerror}): "
+            f"The store {path} cannot be opened ({error.strerror}): "
             "choose a folder that you may write to, or correct its permissions."
         ) from None
 

@@ -23,6 +23,7 @@ from justmem.domain import (
     SessionState,
     Turn,
 )
+from justmem.errors import StoreDamaged
 
 Row = Sequence[Any]
 
@@ -59,7 +60,13 @@ def session_of(id: str, at: str, turns: str) -> Session:
 
 
 def turns_of(text: str) -> tuple[Turn, ...]:
-    return tuple(_turn(*turn) for turn in json.loads(text))
+    try:
+        return tuple(_turn(*turn) for turn in json.loads(text))
+    except (ValueError, TypeError):
+        raise StoreDamaged(
+            "The turns of a session cannot be read any more: restore the store from a copy, "
+            "or forget that session and remember it again."
+        ) from None
 
 
 def _turn(speaker: str, role: Role, text: str, at: str | None = None) -> Turn:

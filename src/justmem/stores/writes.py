@@ -16,10 +16,10 @@ PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 
 
 def bind(db: sqlite3.Connection, embedder: str, dim: int) -> None:
+    if _bound(db) == (embedder, dim):  # the usual case, and one that waits for no writer
+        return
     with writing(db):
-        (stored, size) = db.execute("SELECT embedder, dim FROM space").fetchone()
-        if (stored, size) == (embedder, dim):
-            return
+        stored, size = _bound(db)
         if (stored or size != dim) and _has_vectors(db):
             raise EmbedderMismatch(
                 f"The vectors of this space come from {stored or 'another embedder'} ({size} "
@@ -27,6 +27,11 @@ def bind(db: sqlite3.Connection, embedder: str, dim: int) -> None:
                 "or run `justmem reembed` to embed everything again with the new one."
             )
         db.execute("UPDATE space SET embedder = ?, dim = ?", (embedder, dim))
+
+
+def _bound(db: sqlite3.Connection) -> tuple[str, int]:
+    embedder, dim = db.execute("SELECT embedder, dim FROM space").fetchone()
+    return embedder, dim
 
 
 def _has_vectors(db: sqlite3.Connection) -> bool:

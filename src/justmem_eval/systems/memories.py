@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import justmem
-from justmem import AsyncMemory, config, specs
+from justmem import AsyncMemory, config, specs, tokens
 from justmem.answering.rules import RulesAnswerer
 from justmem.domain import Session
 from justmem.errors import InvalidSetting
@@ -29,6 +30,7 @@ from justmem_eval.meters import MeteredEmbedder, MeteredReranker
 from justmem_eval.switches import Switches
 from justmem_eval.systems.deferred import Deferred
 from justmem_eval.systems.stages import ForcedPlanner, RecordedExtractor, RecordedPlanner
+from justmem_eval.systems.types import Built
 
 Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
@@ -127,7 +129,7 @@ class Stages:
         return self.model
 
     def fingerprint(self) -> list[str]:
-        parts = [self.cards]
+        parts: list[str] = [self.cards]
         if self.cards == "recorded":
             parts.append(repr(sorted(self.recorded.cards.items())))
         if self.cards == "model":
@@ -146,6 +148,8 @@ class Memories:
         self._planner = stages.planner(switches, [case.question for case in benchmark.cases])
         name = f"{benchmark.name}-{stages.cards}-{self._fingerprint()}"
         self._folder = cache / "memories" / name
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._seen: set[str] = set()  # built or found by this process
 
     # ------------------------------------------------------------ memories
 
@@ -154,28 +158,42 @@ class Memories:
         self, history: History, *, metered: Metered | None = None
     ) -> AsyncIterator[AsyncMemory]:
         """The memory of a history, built if it is not there yet."""
-        folder = await self.build(history)
+        await self.build(history)
+        folder = self._place(self._benchmark.history(history.base) if history.base else history)
         if history.base:
             with TemporaryDirectory(prefix="justmem-eval-") as scratch:
                 shutil.copytree(folder, scratch, dirs_exist_ok=True)
                 async with self._opened(Path(scratch), history, metered) as memory:
-                    await self._remember(memory, history.added)
+                    await self._remember(memory, history.id, history.added)
                     yield memory
         else:
             async with self._opened(folder, history, metered) as memory:
                 yield memory
 
-    async def build(self, history: History) -> Path:
-        folder = self._folder / (history.base or history.id).replace("/", "-")
-        if not (folder / "done").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            whole = self._benchmark.history(history.base) if history.base else history
-            async with self._opened(folder, whole, None) as memory:
-                await self._remember(memory, whole.sessions)
-            (folder / "done").touch()
-            self._prune()
-        return folder
+    async def build(self, history: History) -> Built:
+        """Once, and once more in a later run if sessions failed. A history that extends another
+        counts the calls of both."""
+        base = self._benchmark.history(history.base) if history.base else history
+        folder = self._place(base)
+        async with self._locks.setdefault(base.id, asyncio.Lock()):
+            done = folder / "built.json"
+            if base.id not in self._seen and not _complete(done):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                async with self._opened(folder, base, None) as memory:
+                    built = await self._remember(memory, base.id, base.sessions)
+                done.write_text(built.model_dump_json())
+                self._prune()
+            self._seen.add(base.id)
+            built = Built.model_validate_json(done.read_bytes())
+        if not history.base:
+            return built
+        more = [await self.stages.extractor(history).extract(s, limit=None) for s in history.added]
+        calls = (*built.calls, *(call for each in more for call in each.calls))
+        return built.model_copy(update={"id": history.id, "calls": calls})
+
+    def _place(self, history: History) -> Path:
+        return self._folder / history.id.replace("/", "-")
 
     @asynccontextmanager
     async def _opened(
@@ -198,9 +216,19 @@ class Memories:
         async with memory:
             yield memory
 
-    async def _remember(self, memory: AsyncMemory, sessions: Sequence[Session]) -> None:
-        for session in sessions:  # one at a time: `Deferred` counts on it
-            await memory.remember(session)
+    async def _remember(self, memory: AsyncMemory, id: str, sessions: Sequence[Session]) -> Built:
+        # One at a time: `Deferred` counts on it. Histories are built side by side instead.
+        done = [await memory.remember(session) for session in sessions]
+        failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
+        return Built(
+            id=id,
+            error=f"{len(failed)} of {len(done)} sessions failed" if failed else "",
+            calls=tuple(call for each in done for call in each.receipt.calls),
+            sessions=len(done),
+            cards=sum(len(each.cards) for each in done),
+            card_tokens=sum(tokens.count(card.text) for each in done for card in each.cards),
+            failed=failed,
+        )
 
     # ------------------------------------------------------------ what determines a memory
 
@@ -221,6 +249,10 @@ class Memories:
         )
         for old in alike[:-_KEPT]:
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _complete(done: Path) -> bool:
+    return done.exists() and not Built.model_validate_json(done.read_bytes()).error
 
 
 def code_fingerprint(names: Any = (".",)) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -69,5 +68,3 @@ class System(Protocol):
     ) -> Predicted: ...
 
     async def close(self) -> None: ...
-
-

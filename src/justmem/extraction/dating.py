@@ -1,0 +1,42 @@
+"""Relative dates in a fact made absolute: outside its conversation "yesterday" means nothing."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from justmem import dates
+from justmem.domain import UNKNOWN_DATE, EventDate
+
+_PREPOSITION = re.compile(
+    r"\b(?:in|on|since|by|until|till|during|before|after|over|around|from|at|for|of|to|than)$", re.I
+)
+_OWN = re.compile(r"(in|on|since|by|until|till|during|before|after|over|around|from|at)\s", re.I)
+_VAGUE = re.compile(r"recently|the other|few|several|some|couple|past", re.IGNORECASE)
+
+
+def absolute(fact: str, at: datetime, future: bool | None) -> tuple[str, EventDate]:
+    """The fact with its dates written out, and the first of them."""
+    found = dates.find(fact, at, future=future)
+    text = fact
+    for one in reversed(found):
+        if re.search(r"\d{4}", one.text) or text[one.end : one.end + 2] in ("'s", "’s"):
+            continue  # already absolute, or "tomorrow's opening"
+        if one.text.lower() != "recently":
+            text = f"{text[: one.start]}{_written(one, text)}{text[one.end :]}"
+    return text, found[0].date if found else UNKNOWN_DATE
+
+
+def _written(one: dates.Found, text: str) -> str:
+    plain = dates.say(one.date)
+    if _VAGUE.search(one.text) or (one.date.precision == "range" and not plain.startswith("the ")):
+        return f"{one.text} ({plain})"
+    own = _OWN.match(one.text)
+    if own:
+        return f"{own[1].lower()} {plain}"
+    before, after = text[: one.start].rstrip(), text[one.end :]
+    is_subject = re.match(r"\s+(?:was|is|were|will|has|had)\b", after)
+    if _PREPOSITION.search(before) or is_subject:
+        return plain
+    on = one.date.precision == "day" or plain.startswith("the weekend")
+    return f"{'on' if on else 'in'} {plain}"

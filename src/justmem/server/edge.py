@@ -1,0 +1,185 @@
+"""The door: what every request passes before the application sees it, and the line in the log
+after. The log holds no words, no names of spaces and no keys."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
+from justmem.server.keys import Key
+from justmem.server.problems import respond
+from justmem.server.state import Server
+
+KEY = "justmem.key"
+_GUARDED = ("/v1/", "/mcp", "/metrics")
+_PAGES = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "content-security-policy": _PAGES,
+    "cache-control": "no-store",
+}
+log = logging.getLogger("justmem.access")
+
+
+class Edge:
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self._app = app
+        self._server = server
+        self._serving = server.serving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # The path as it was sent: a %2F inside a name is no boundary, %2e%2e leads nowhere.
+        scope["path"] = scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]
+        passage = _Passage(self._server, scope, send)
+        try:
+            headers = Headers(scope=scope)
+            self._check_origin(headers)
+            inner = scope["path"].removeprefix(scope.get("root_path", ""))
+            if inner.startswith(_GUARDED):
+                scope[KEY] = self._identify(headers)
+            receive = await self._body(headers, receive)
+            await self._app(scope, receive, passage.send)
+        except JustMemError as error:
+            if passage.status:  # too late for another answer: the connection ends
+                raise
+            await respond(error, scope["path"])(scope, receive, passage.send)
+        finally:
+            passage.note()
+
+    # ------------------------------------------------------------ checks
+
+    def _check_origin(self, headers: Headers) -> None:
+        """A web page elsewhere can make a browser send requests here, and without keys nothing
+        else would stop them; by rebinding its name it can even pass for this server."""
+        host = headers.get("host", "")
+        if self._server.keys is None and not is_loopback(host_of(host)):
+            raise Refused("Without keys, only requests to this machine's own address are let in.")
+        origin = headers.get("origin")
+        if origin is None or origin in self._serving.origins:
+            return
+        if urlsplit(origin).netloc.lower() != host.lower():
+            raise Refused("Pages of other origins are not let in: see `origins` in [server].")
+
+    def _identify(self, headers: Headers) -> Key:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        key = self._server.identify(token.strip() if scheme.lower() == "bearer" else None)
+        if key is None:
+            raise KeyNeeded(
+                "This needs a key: send `Authorization: Bearer jm_...`. The server's owner makes "
+                "one with `justmem keys add`."
+            )
+        self._server.limits.admit(key.id)
+        return key
+
+    async def _body(self, headers: Headers, receive: Receive) -> Receive:
+        """All of it, before anything is done with it: a slow or endless sender costs no more than
+        `body_bytes` and `body_seconds`."""
+        limit = self._serving.body_bytes
+        too_large = TooLarge(f"The request is larger than {limit:,} bytes: send less at a time.")
+        declared = headers.get("content-length", "0")
+        if not declared.isdigit() or int(declared) > limit:
+            raise too_large
+        if declared == "0" and "transfer-encoding" not in headers:
+            return receive
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._serving.body_seconds):
+                while True:
+                    message = await receive()
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        raise too_large
+                    if message["type"] == "http.disconnect" or not message.get("more_body"):
+                        break
+        except TimeoutError:
+            raise Unfinished("The request's body did not arrive in time: send it again.") from None
+        return _replayed(bytes(body), message, receive)
+
+
+def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
+    whole: Message = {"type": "http.request", "body": body, "more_body": False}
+    left = [last if last["type"] == "http.disconnect" else whole]
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay
+
+
+class _Passage:
+    """One request on its way: its answer's headers, and its line in the log."""
+
+    def __init__(self, server: Server, scope: Scope, send: Send) -> None:
+        self._server = server
+        self._scope = scope
+        self._send = send
+        self._started = time.perf_counter()
+        self.status = 0
+        self._bytes = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        self._bytes += len(message.get("body", b""))
+        # A client that stops reading would hold on to its answer for ever.
+        async with asyncio.timeout(self._server.serving.write_seconds):
+            await self._send(message)
+
+    def note(self) -> None:
+        seconds = time.perf_counter() - self._started
+        route = getattr(self._scope.get("route"), "path", None) or self._kind()
+        method, status = self._scope["method"], str(self.status or 499)
+        key: Key | None = self._scope.get(KEY)
+        metrics = self._server.metrics
+        metrics.requests.add(method=method, route=route, status=status)
+        metrics.request_seconds.observe(seconds, route=route)
+        log.info(
+            "%s %s %s %d bytes %.0f ms key=%s",
+            method,
+            route,
+            status,
+            self._bytes,
+            seconds * 1000,
+            key.id if key else "-",
+        )
+
+    def _kind(self) -> str:
+        """Paths that are no route are not named: anybody can make up any number of them."""
+        return "/mcp" if self._scope["path"] == "/mcp" else "other"
+
+
+def host_of(host: str) -> str:
+    """Without the port and the brackets."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,110 @@
+"""The application: routes, lifespan, OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from justmem.server import problems, proxy
+from justmem.server.edge import Edge
+from justmem.server.problems import MEDIA_TYPE, Problem
+from justmem.server.routes import asking, health, looking, sessions
+from justmem.server.state import Server
+
+PAGES = Path(__file__).parent / "inspector"
+ABOUT = """Just enough long-term memory: cited answers, and a receipt for each.
+
+Send your key as `Authorization: Bearer jm_...`. Names of spaces are any text, percent-encoded.
+Errors are `application/problem+json`.
+"""
+
+
+def application(server: Server) -> ASGIApp:
+    tools = _tools(server)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(server.running())
+            await stack.enter_async_context(proxy.connected(app))
+            if tools is not None:
+                await stack.enter_async_context(tools.running())
+            yield
+
+    app = FastAPI(
+        title="JustMem",
+        version=version("justmem"),
+        description=ABOUT,
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        responses={"default": _PROBLEM},
+        # Without this a page elsewhere could send JSON as text/plain, which browsers let pass.
+        strict_content_type=True,
+        redirect_slashes=False,
+    )
+    app.state.server = server
+    problems.install(app)
+    for router in (looking.router, sessions.router, asking.router, health.router, proxy.router):
+        app.include_router(router)
+    if tools is not None:
+        app.add_route("/mcp", tools.endpoint, include_in_schema=False)
+    app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
+    app.openapi = _described(app)  # type: ignore[method-assign]
+    return _cross_origin(Edge(app, server), server)
+
+
+def _tools(server: Server) -> Any:
+    if find_spec("mcp") is None:
+        return None
+    from justmem.server.mcp import HttpTools
+
+    return HttpTools(server)
+
+
+def _cross_origin(app: ASGIApp, server: Server) -> ASGIApp:
+    if not server.serving.origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=server.serving.origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=["authorization", "content-type", "x-justmem-space", "x-justmem-session"],
+        expose_headers=["location", "retry-after", "x-justmem-receipt", "x-justmem-error"],
+    )
+
+
+_PROBLEM: dict[str, Any] = {
+    "description": "What went wrong, and what to do.",
+    "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = made()
+            parts = schema.setdefault("components", {})
+            parts["schemas"]["Problem"] = Problem.model_json_schema()
+            parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"key": []}]
+            for path, operations in schema["paths"].items():
+                for operation in operations.values():
+                    # Ours are told as problems, and by `default`.
+                    operation["responses"].pop("422", None)
+                    if path.startswith("/health"):
+                        operation["security"] = []
+        return app.openapi_schema or {}
+
+    return openapi

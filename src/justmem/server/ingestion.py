@@ -1,0 +1,329 @@
+"""Sessions on their way to becoming cards.
+
+`accept` keeps the words, and only then says yes: from there on a session survives a kill. Its
+cards are made in turn, a space after the other, so that one with a thousand sessions does not
+hold up the rest. Work on one session never overlaps: a newer text takes the place of an older
+one that still waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+from justmem.domain import Forgotten, Remembered, Session, SessionRecord, SessionState
+from justmem.errors import JustMemError, NoRoom, NotInMemory
+from justmem.server.metrics import Metrics
+from justmem.server.spaces import Spaces
+from justmem.serving import Serving
+
+log = logging.getLogger("justmem.server")
+
+Name = tuple[str, str]  # a space and a session
+_SETTLED = (SessionState.STORED, SessionState.EMPTY)
+_MOST_RESULTS = 2_000
+
+
+def _size(session: Session) -> int:
+    return 200 + sum(len(turn.text) + len(turn.speaker) for turn in session.turns)
+
+
+@dataclass
+class Job:
+    """A session whose words are kept. `done` brings what became of it."""
+
+    space: str
+    session: Session
+    done: asyncio.Future[Remembered] = field(repr=False)
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def name(self) -> Name:
+        return self.space, self.session.id
+
+
+class Ingestion:
+    def __init__(self, spaces: Spaces, serving: Serving, at_once: int, metrics: Metrics) -> None:
+        self._spaces = spaces
+        self._serving = serving
+        self._at_once = at_once
+        self._metrics = metrics
+        self._jobs: dict[Name, Job] = {}  # waiting: paused or in turn
+        self._turns: OrderedDict[str, deque[str]] = OrderedDict()  # space -> session ids
+        self._working: dict[asyncio.Task[Remembered], Job] = {}
+        self._bytes = 0
+        self._results: OrderedDict[Name, Remembered] = OrderedDict()
+        self._locks: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
+        self._watchers: list[set[Name]] = []
+        self._freed = asyncio.Event()
+        self._stopped = False
+
+    # ------------------------------------------------------------ letting in
+
+    async def accept(self, space: str, session: Session) -> Job:
+        """Returns when the words are safe. NoRoom, and nothing kept, if too many wait already."""
+        async with self.alone(space, session.id):
+            return await self.put(space, session)
+
+    @asynccontextmanager
+    async def alone(self, space: str, session_id: str) -> AsyncIterator[None]:
+        """Nothing else happens to the session meanwhile."""
+        async with self._locks.setdefault((space, session_id), asyncio.Lock()):
+            yield
+
+    async def put(self, space: str, session: Session, *, pause: float = 0.0) -> Job:
+        """`accept` for who is `alone` with the session already. `pause`: seconds in which a
+        newer text may still take its place."""
+        self._check_room(_size(session))
+        async with self._spaces.use(space, create=True) as memory:
+            record = await memory.keep(session)
+        self._changed(space, session.id)
+        if record.state in _SETTLED:
+            return self._known(space, session, record)
+        return self._enqueue(space, session, pause)
+
+    async def newest(self, space: str, session_id: str) -> Session | None:
+        """The text that would be remembered: one that waits, or else the current one."""
+        if (job := self._jobs.get((space, session_id))) is not None:
+            return job.session
+        try:
+            async with self._spaces.use(space) as memory:
+                return await memory.session(session_id)
+        except NotInMemory:
+            return None
+
+    async def retry(self, space: str, session_id: str | None = None) -> int:
+        """Puts what is pending or failed in turn again. The number of sessions."""
+        with self._watching() as changed:
+            async with self._spaces.use(space) as memory:
+                waiting = await memory.waiting()
+            chosen = [each for each in waiting if session_id in (None, each.id)]
+            for session in chosen:
+                await self._again(space, session, changed)
+        return len(chosen)
+
+    async def take_up(self) -> None:
+        """What an earlier run of the server left pending."""
+        for space in await self._spaces.names():
+            with self._watching() as changed:
+                await self._take_up(space, changed)
+
+    async def _take_up(self, space: str, changed: set[Name]) -> None:
+        try:
+            async with self._spaces.use(space) as memory:
+                pending = {
+                    record.id
+                    for record in await memory.sessions()
+                    if record.state is SessionState.PENDING
+                }
+                waiting = await memory.waiting() if pending else []
+        except JustMemError as error:
+            log.warning("a space cannot be looked at for pending sessions: %s", error)
+            return
+        for session in waiting:
+            if session.id in pending:
+                await self._again(space, session, changed)
+
+    async def _again(self, space: str, session: Session, changed: set[Name]) -> None:
+        """Puts in turn a text that was read from the store, unless it is out of date by now."""
+        while len(self._jobs) >= self._serving.queue and not self._stopped:
+            self._freed.clear()
+            await self._freed.wait()
+        name = (space, session.id)
+        if name in changed or (space, "") in changed or self.is_waiting(*name):
+            return
+        self._enqueue(space, session, 0.0)
+
+    @contextmanager
+    def _watching(self) -> Iterator[set[Name]]:
+        """The sessions (or, with no id, spaces) that are put or forgotten meanwhile."""
+        changed: set[Name] = set()
+        self._watchers.append(changed)
+        try:
+            yield changed
+        finally:
+            self._watchers = [each for each in self._watchers if each is not changed]
+
+    def _changed(self, space: str, session_id: str) -> None:
+        for changed in self._watchers:
+            changed.add((space, session_id))
+
+    # ------------------------------------------------------------ forgetting
+
+    async def forget_session(self, space: str, session_id: str) -> Forgotten:
+        async with self.alone(space, session_id):
+            self._changed(space, session_id)
+            self._forgotten((space, session_id))
+            async with self._spaces.use(space) as memory:
+                return await memory.forget(session=session_id)
+
+    async def erase(self, space: str) -> Forgotten:
+        self._changed(space, "")
+        for name in [name for name in {**self._jobs, **self._results} if name[0] == space]:
+            self._forgotten(name)
+        return await self._spaces.erase(space)
+
+    def _forgotten(self, name: Name) -> None:
+        self._results.pop(name, None)
+        if (job := self._drop(name)) is not None and not job.done.done():
+            job.done.set_exception(NotInMemory("The session was forgotten meanwhile."))
+            job.done.exception()  # looked at: nobody has to be waiting
+
+    # ------------------------------------------------------------ looking
+
+    def result(self, space: str, session_id: str) -> Remembered | None:
+        """What became of a session lately, with its receipt."""
+        return self._results.get((space, session_id))
+
+    def is_waiting(self, space: str, session_id: str) -> bool:
+        return (space, session_id) in self._jobs or self._is_working(space, session_id)
+
+    def _is_working(self, space: str, session_id: str) -> bool:
+        return any(job.name == (space, session_id) for job in self._working.values())
+
+    def counts(self) -> dict[str, int]:
+        in_turn = sum(map(len, self._turns.values()))
+        paused = len(self._jobs) - in_turn
+        return {"queued": in_turn, "paused": max(0, paused), "working": len(self._working)}
+
+    # ------------------------------------------------------------ waiting in turn
+
+    def _check_room(self, more: int) -> None:
+        full = len(self._jobs) >= self._serving.queue
+        if self._stopped or full or self._bytes + more > self._serving.queue_bytes:
+            error = NoRoom(
+                "Too many sessions wait to be remembered: send this one again in a little while. "
+                "Nothing of it was kept."
+            )
+            error.after = 5.0
+            raise error
+
+    def _known(self, space: str, session: Session, record: SessionRecord) -> Job:
+        """Said again as it stands: what waited in its place is taken back."""
+        name = (space, session.id)
+        fresh = Job(space, session, asyncio.get_running_loop().create_future())
+        job = self._drop(name) or fresh
+        if not job.done.done():
+            unchanged = Remembered(
+                session_id=session.id, state=record.state, reason=record.reason, unchanged=True
+            )
+            job.done.set_result(unchanged)
+        return job
+
+    def _enqueue(self, space: str, session: Session, pause: float) -> Job:
+        loop = asyncio.get_running_loop()
+        name = (space, session.id)
+        job = self._jobs.get(name)
+        if job is None:
+            job = self._jobs[name] = Job(space, session, loop.create_future())
+            fresh = True
+        else:
+            self._bytes -= _size(job.session)
+            job.session = session
+            fresh = job.timer is not None
+        self._bytes += _size(session)
+        self._results.pop(name, None)
+        if job.timer is not None:
+            job.timer.cancel()
+            job.timer = None
+        if fresh and pause:
+            job.timer = loop.call_later(pause, self._release, job)
+        elif fresh:
+            self._release(job)
+        return job
+
+    def _release(self, job: Job) -> None:
+        job.timer = None
+        self._turns.setdefault(job.space, deque()).append(job.session.id)
+        self._pump()
+
+    def _drop(self, name: Name) -> Job | None:
+        job = self._jobs.pop(name, None)
+        if job is not None:
+            self._bytes -= _size(job.session)
+            self._freed.set()
+            if job.timer is not None:
+                job.timer.cancel()
+            else:
+                self._out_of_turn(name)
+        return job
+
+    def _out_of_turn(self, name: Name) -> None:
+        space, session_id = name
+        line = self._turns.get(space)
+        if line is not None and session_id in line:
+            line.remove(session_id)
+            if not line:
+                del self._turns[space]
+
+    # ------------------------------------------------------------ the work
+
+    def _pump(self) -> None:
+        while self._turns and len(self._working) < self._at_once and not self._stopped:
+            space, line = self._turns.popitem(last=False)
+            session_id = line.popleft()
+            if line:
+                self._turns[space] = line  # at the end: the other spaces come first
+            job = self._jobs[space, session_id]
+            task = asyncio.create_task(self._remember(job))
+            self._working[task] = job
+            task.add_done_callback(self._finished)
+
+    async def _remember(self, job: Job) -> Remembered:
+        async with self.alone(*job.name):
+            # Only now: until here a newer text may have taken its place, or it was forgotten.
+            if self._jobs.get(job.name) is not job:
+                raise NotInMemory("The session was forgotten before its cards were made.")
+            self._drop(job.name)
+            async with self._spaces.use(job.space) as memory:
+                return await memory.remember(job.session)
+
+    def _finished(self, task: asyncio.Task[Remembered]) -> None:
+        job = self._working.pop(task)
+        if task.cancelled():  # parked: its words are kept, and the next start takes it up
+            job.done.cancel()
+        elif (error := task.exception()) is not None:
+            if not isinstance(error, NotInMemory):
+                log.error("a session stays pending: %s", error, exc_info=_crash(error))
+            if not job.done.done():
+                job.done.set_exception(error)
+                job.done.exception()  # looked at: nobody has to be waiting
+        else:
+            self._note(job, task.result())
+        self._pump()
+
+    def _note(self, job: Job, done: Remembered) -> None:
+        self._metrics.remembered(done)
+        # The cards are in the store; what is worth keeping here is the receipt.
+        self._results[job.name] = done.model_copy(update={"cards": (), "quarantined": ()})
+        while len(self._results) > _MOST_RESULTS:
+            self._results.popitem(last=False)
+        if not job.done.done():
+            job.done.set_result(done)
+
+    # ------------------------------------------------------------ stopping
+
+    async def stop(self, grace: float) -> None:
+        """Finishes what is under way, for as long as `grace` allows; the rest is parked."""
+        self._stopped = True
+        self._freed.set()
+        for job in self._jobs.values():
+            if job.timer is not None:
+                job.timer.cancel()
+        tasks = list(self._working)
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for job in self._jobs.values():
+            job.done.cancel()
+
+
+def _crash(error: BaseException) -> BaseException | None:
+    return None if isinstance(error, JustMemError) else error

@@ -1,0 +1,101 @@
+"""Questions before learning: local models share a few cores, and somebody waits for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from justmem.domain import Session
+from justmem.extraction.rules import RulesExtractor, extract_by_rules
+from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
+from justmem.specs import LocalEmbedder, LocalReranker
+
+BATCH = 4  # texts embedded before questions get a chance again
+PATIENCE = 1.0  # seconds that learning gives way; then it takes one step all the same
+
+
+class Yielding:
+    """Counts questions at work in local models, and lets learning step aside for them."""
+
+    def __init__(self) -> None:
+        self._questions = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._step = asyncio.Lock()
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        self._questions += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            if not self._questions:
+                self._quiet.set()
+
+    @asynccontextmanager
+    async def step(self) -> AsyncIterator[None]:
+        """Learning takes one step at a time, once no question is at work or patience has run
+        out."""
+        async with self._step:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), PATIENCE)
+            yield
+
+
+class YieldingEmbedder:
+    def __init__(self, embedder: Embedder, yielding: Yielding) -> None:
+        self.name, self.dim = embedder.name, embedder.dim
+        self._embedder = embedder
+        self._yielding = yielding
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        if query:
+            with self._yielding.question():
+                return await self._embedder.embed(texts, query=True)
+        vectors, tokens = [np.zeros((0, self.dim), np.float32)], 0
+        for start in range(0, len(texts), BATCH):
+            async with self._yielding.step():
+                done = await self._embedder.embed(texts[start : start + BATCH])
+            vectors.append(done.vectors)
+            tokens += done.tokens
+        return Embedded(np.concatenate(vectors), tokens)
+
+
+class YieldingReranker:
+    def __init__(self, reranker: Reranker, yielding: Yielding) -> None:
+        self.name = reranker.name
+        self._reranker = reranker
+        self._yielding = yielding
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
+        with self._yielding.question():
+            return await self._reranker.rerank(query, texts)
+
+
+class YieldingExtractor:
+    """The rules, in a thread: a long session would hold up every other request."""
+
+    def __init__(self, yielding: Yielding) -> None:
+        self._yielding = yielding
+
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+        async with self._yielding.step():
+            return Extraction(cards=await asyncio.to_thread(extract_by_rules, session))
+
+
+def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a memory, with those that work on this machine's cores made to give way."""
+    gate, made = Yielding(), dict(parts)
+    if isinstance(made["embedder"], LocalEmbedder):
+        made["embedder"] = YieldingEmbedder(made["embedder"], gate)
+    if isinstance(made["reranker"], LocalReranker):
+        made["reranker"] = YieldingReranker(made["reranker"], gate)
+    if isinstance(made["extractor"], RulesExtractor):
+        made["extractor"] = YieldingExtractor(gate)
+    return made

@@ -1,0 +1,127 @@
+"""Remembering, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+
+from justmem.domain import Quarantined, Session, SessionState
+from justmem.errors import NotInMemory
+from justmem.server.ingestion import Job
+from justmem.server.routes.access import Grant, Id, Reader, Writer
+from justmem.server.shapes import (
+    Accepted,
+    ReceiptOut,
+    RememberedOut,
+    Retried,
+    SessionIn,
+    SessionList,
+    SessionStatus,
+)
+from justmem.sessions import as_session
+
+router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
+
+
+@router.post(
+    "/sessions",
+    status_code=202,
+    summary="Remember a session",
+    responses={
+        200: {"model": RememberedOut, "description": "With `wait`: what became of it."},
+        202: {"model": Accepted, "description": "The words are kept; the cards follow."},
+    },
+    response_model=None,
+)
+async def remember(
+    session: SessionIn,
+    grant: Writer,
+    request: Request,
+    response: Response,
+    wait: Annotated[bool, Query(description="Answer when the cards are made.")] = False,
+) -> RememberedOut | Accepted:
+    """The words are stored before this answers: an accepted session survives a crash. The same
+    session again costs nothing; a changed one replaces what was remembered of it."""
+    known = as_session(session.model_dump(exclude_none=True))
+    job = await grant.server.ingestion.accept(grant.space, known)
+    url = request.url.replace(
+        path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"
+        f"/sessions/{quote(known.id, safe='')}/status",
+        query="",
+    )
+    if wait and await _done(job, grant.server.serving.request_seconds):
+        response.status_code = 200
+        return RememberedOut.of(job.done.result())
+    response.headers["location"] = url.path
+    return Accepted(session_id=known.id, state=SessionState.PENDING, status_url=url.path)
+
+
+async def _done(job: Job, seconds: float) -> bool:
+    """Not in time is no failure: the words are safe, and the status tells the rest."""
+    await asyncio.wait({job.done}, timeout=seconds)
+    return job.done.done() and not job.done.cancelled()
+
+
+@router.get("/sessions", summary="List sessions")
+async def sessions(
+    grant: Reader,
+    state: SessionState | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+) -> SessionList:
+    """In order of time, without their words."""
+    async with grant.server.spaces.use(grant.space) as memory:
+        found = await memory.sessions()
+    chosen = [record for record in found if state in (None, record.state)]
+    more = offset + limit < len(chosen)
+    return SessionList(
+        sessions=chosen[offset : offset + limit], next=offset + limit if more else None
+    )
+
+
+@router.get("/sessions/{id}", summary="Read a session")
+async def session(id: Id, grant: Reader) -> Session:
+    """The words of a session, as its cards come from them."""
+    async with grant.server.spaces.use(grant.space) as memory:
+        return await memory.session(id)
+
+
+@router.get("/sessions/{id}/status", summary="How far a session is")
+async def status(id: Id, grant: Reader) -> SessionStatus:
+    """pending, stored, empty (nothing durable was said) or failed, with the reason."""
+    async with grant.server.spaces.use(grant.space) as memory:
+        record = next((each for each in await memory.sessions() if each.id == id), None)
+    if record is None:
+        raise NotInMemory(f"There is no session {id!r} in this space.")
+    result = grant.server.ingestion.result(grant.space, id)
+    return SessionStatus(
+        session=record,
+        waiting=grant.server.ingestion.is_waiting(grant.space, id),
+        receipt=ReceiptOut.of(result.receipt) if result else None,
+    )
+
+
+@router.get("/sessions/{id}/quarantined", summary="Cards that no turn supports")
+async def quarantined(id: Id, grant: Reader) -> list[Quarantined]:
+    """Kept to be looked at, never used as memory."""
+    async with grant.server.spaces.use(grant.space) as memory:
+        return await memory.quarantined(id)
+
+
+@router.post("/sessions/{id}/retry", status_code=202, summary="Try one session again")
+async def retry_one(id: Id, grant: Writer) -> Retried:
+    """Puts a pending or failed session in turn."""
+    return await _retried(grant, id)
+
+
+@router.post("/retry", status_code=202, summary="Try again")
+async def retry(grant: Writer) -> Retried:
+    """Puts every pending or failed session in turn."""
+    return await _retried(grant, None)
+
+
+async def _retried(grant: Grant, id: str | None) -> Retried:
+    return Retried(sessions=await grant.server.ingestion.retry(grant.space, id))

@@ -1,0 +1,152 @@
+"""The memories of many spaces: opened on demand, closed when idle, sharing one set of models."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from justmem.domain import Forgotten
+from justmem.errors import NotInMemory
+from justmem.memory import AsyncMemory
+from justmem.server.keys import Key
+from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.sqlite import spaces as spaces_in
+
+
+def no_such_space(space: str) -> NotInMemory:
+    """The same words for a space that is not there and for one that a key does not open."""
+    return NotInMemory(f"There is no space {space[:200]!r} that this key may use.")
+
+
+class _Slot:
+    """One open space and how many use it at the moment."""
+
+    def __init__(self, store: SqliteStore, memory: AsyncMemory) -> None:
+        self.memory = memory
+        self._path = store.path
+        self._file = os.stat(store.path).st_ino
+        self.users = 0
+        self.used = 0.0
+        self.unused = asyncio.Event()
+
+    @property
+    def stale(self) -> bool:
+        """Another process erased it: what is still open must not be read any more."""
+        try:
+            return os.stat(self._path).st_ino != self._file
+        except FileNotFoundError:
+            return True
+
+    def enter(self) -> None:
+        self.users += 1
+        self.unused.clear()
+
+    def leave(self) -> None:
+        self.users -= 1
+        self.used = asyncio.get_running_loop().time()
+        if not self.users:
+            self.unused.set()
+
+
+class Spaces:
+    """`parts` is what the memories share: everything of AsyncMemory but the store."""
+
+    def __init__(
+        self, folder: Path, parts: Mapping[str, Any], *, most_open: int, idle_seconds: float
+    ) -> None:
+        self.folder = folder
+        self._parts = parts
+        self._most_open = most_open
+        self._idle_seconds = idle_seconds
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()  # the latest used last
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def open(self) -> int:
+        return len(self._slots)
+
+    async def names(self, key: Key | None = None) -> list[str]:
+        found = await asyncio.to_thread(spaces_in, self.folder)
+        return [name for name in found if key is None or key.opens(name)]
+
+    @asynccontextmanager
+    async def use(self, space: str, *, create: bool = False) -> AsyncIterator[AsyncMemory]:
+        """The space's memory, open for as long as it is used."""
+        slot = await self._entered(space, create)
+        try:
+            yield slot.memory
+        finally:
+            slot.leave()
+            await self._trim()
+
+    async def erase(self, space: str) -> Forgotten:
+        """Waits for those who use the space, and lets nobody in meanwhile."""
+        async with self._lock(space):
+            slot = await self._slot(space, create=False)
+            if slot.users:
+                await slot.unused.wait()
+            self._slots.pop(space, None)
+            return await slot.memory.forget(everything=True)
+
+    async def close(self) -> None:
+        for space in list(self._slots):
+            await self._closed(space)
+
+    async def sweep(self) -> None:
+        """Closes what nobody has used for a while; to be run beside everything else."""
+        while True:
+            await asyncio.sleep(min(self._idle_seconds, 30.0))
+            now = asyncio.get_running_loop().time()
+            for space, slot in list(self._slots.items()):
+                if not slot.users and now - slot.used > self._idle_seconds:
+                    await self._close_unused(space)
+
+    # ------------------------------------------------------------ opening and closing
+
+    def _lock(self, space: str) -> asyncio.Lock:
+        return self._locks.setdefault(space, asyncio.Lock())
+
+    async def _entered(self, space: str, create: bool) -> _Slot:
+        async with self._lock(space):
+            slot = await self._slot(space, create)
+            slot.enter()
+            return slot
+
+    async def _slot(self, space: str, create: bool) -> _Slot:
+        slot = self._slots.get(space)
+        if slot is not None and slot.stale:
+            await self._closed(space)
+            slot = None
+        if slot is None:
+            try:
+                store = await open_store(self.folder, space, create=create)
+            except NotInMemory:
+                raise no_such_space(space) from None
+            slot = _Slot(store, AsyncMemory(store=store, **self._parts))
+            self._slots[space] = slot
+        self._slots.move_to_end(space)
+        return slot
+
+    async def _trim(self) -> None:
+        for space, slot in list(self._slots.items()):
+            if len(self._slots) <= self._most_open:
+                return
+            if not slot.users:
+                await self._close_unused(space)
+
+    async def _close_unused(self, space: str) -> None:
+        async with self._lock(space):
+            slot = self._slots.get(space)
+            if slot is not None and not slot.users:
+                await self._closed(space)
+
+    async def _closed(self, space: str) -> None:
+        slot = self._slots.pop(space, None)
+        if slot is not None:
+            await slot.memory.close()

@@ -1,0 +1,209 @@
+"""What one running server consists of, and how it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from justmem import tokens
+from justmem.config import Settings, shared_parts
+from justmem.domain import Answer, Evidence, Plan, Receipt
+from justmem.errors import JustMemError, KeyTooWeak, TooSlow
+from justmem.memory import AsyncMemory
+from justmem.server.ingestion import Ingestion
+from justmem.server.keys import OWNER, Key, Keys, Right
+from justmem.server.limits import Limits
+from justmem.server.metrics import Metrics
+from justmem.server.priority import YieldingEmbedder, YieldingReranker, yielding
+from justmem.server.spaces import Spaces, no_such_space
+from justmem.sessions import as_time
+from justmem.specs import Report
+
+T = TypeVar("T")
+Step = Plan | Evidence | str | Answer
+log = logging.getLogger("justmem.server")
+
+
+class Server:
+    """`clock` is asked for the present when a request does not say when it is made. Without keys
+    everyone is the owner."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], datetime],
+        keys: Keys | None,
+        report: Report | None = None,
+    ) -> None:
+        self.settings = settings
+        self.serving = settings.server
+        self.clock = clock
+        self.keys = keys
+        self.metrics = Metrics()
+        self.limits = Limits(self.serving)
+        self._parts = yielding(shared_parts(settings, report=report))
+        self.spaces = Spaces(
+            settings.folder,
+            self._parts,
+            most_open=self.serving.open_spaces,
+            idle_seconds=self.serving.idle_seconds,
+        )
+        self.ingestion = Ingestion(self.spaces, self.serving, settings.concurrency, self.metrics)
+        self.not_ready: str | None = "The server is starting."
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.metrics.gauge(
+            "justmem_sessions",
+            "Sessions whose cards are not made yet.",
+            lambda: {(("state", name),): n for name, n in self.ingestion.counts().items()},
+        )
+        self.metrics.gauge(
+            "justmem_open_spaces", "Spaces that are open.", lambda: {(): self.spaces.open}
+        )
+
+    # ------------------------------------------------------------ starting and stopping
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        beside = [
+            asyncio.create_task(self._warm()),
+            asyncio.create_task(self.ingestion.take_up()),
+            asyncio.create_task(self.spaces.sweep()),
+        ]
+        try:
+            yield
+        finally:
+            self.not_ready = "The server is stopping."
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self._stop()
+
+    async def _stop(self) -> None:
+        grace = self.serving.grace_seconds
+        stopping = asyncio.create_task(self.ingestion.stop(grace))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(stopping, *self._tasks, return_exceptions=True)
+        await self.spaces.close()
+
+    async def _warm(self) -> None:
+        """Local weights are fetched and loaded before anybody is told to come."""
+        try:
+            await asyncio.to_thread(tokens.count, "hello")
+            embedder, reranker = self._parts["embedder"], self._parts["reranker"]
+            if isinstance(embedder, YieldingEmbedder):
+                await embedder.embed(["hello"], query=True)
+            if isinstance(reranker, YieldingReranker):
+                await reranker.rerank("hello", ["hello"])
+        except JustMemError as error:
+            self.not_ready = "A local model is not available: see the server's log."
+            log.error("not ready: %s", error)
+        else:
+            self.not_ready = None
+
+    # ------------------------------------------------------------ who may
+
+    def identify(self, token: str | None) -> Key | None:
+        if self.keys is None:
+            return OWNER
+        try:
+            return self.keys.find(token) if token else None
+        except JustMemError as error:
+            log.error("nobody is let in: %s", error)
+            return None
+
+    @staticmethod
+    def check(key: Key, space: str, right: Right) -> None:
+        """A space that the key does not open is, for the key, not there."""
+        if not key.opens(space):
+            raise no_such_space(space)
+        if not key.may(right):
+            raise KeyTooWeak(f"This key may not {_VERBS[right]} in this space.")
+
+    # ------------------------------------------------------------ verbs
+
+    def moment(self, at: object) -> datetime:
+        return self.clock() if at is None else as_time(at)
+
+    async def recall(self, key: Key, space: str, question: str, at: object) -> Evidence:
+        async def work() -> Evidence:
+            with self.limits.asking(key.id):
+                async with self.spaces.use(space) as memory:
+                    return await self._counted(memory.recall(question, at=self.moment(at)))
+
+        return await self.within(work())
+
+    async def ask(self, key: Key, space: str, question: str, at: object) -> Answer:
+        async def work() -> Answer:
+            with self.limits.asking(key.id):
+                async with self.spaces.use(space) as memory:
+                    return await self._counted(memory.ask(question, at=self.moment(at)))
+
+        return await self.within(work())
+
+    async def follow(
+        self, key: Key, space: str, question: str, at: object, tell: Callable[[Step], bool]
+    ) -> None:
+        """`tell` gets each step and says whether anybody still listens. Nobody does: then it
+        ends before the next model call, but never inside one, since that has to be counted."""
+        with self.limits.asking(key.id):
+            async with self.spaces.use(space) as memory:
+                await self._followed(memory, question, self.moment(at), tell)
+
+    async def _followed(
+        self, memory: AsyncMemory, question: str, at: datetime, tell: Callable[[Step], bool]
+    ) -> None:
+        steps = memory.follow(question, at=at)
+        try:
+            async for step in steps:
+                heard = tell(step)
+                if isinstance(step, Answer):
+                    self.metrics.receipt(step.receipt)
+                elif not heard and isinstance(step, Plan | Evidence):
+                    return
+        except JustMemError as error:
+            self.metrics.receipt(Receipt(calls=error.calls))
+            raise
+        finally:
+            await steps.aclose()
+
+    async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            done = await work
+        except JustMemError as error:
+            self.metrics.receipt(Receipt(calls=error.calls))
+            raise
+        if isinstance(done, Answer | Evidence):
+            self.metrics.receipt(done.receipt)
+        return done
+
+    async def within(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """The result, if it comes in time. The work itself goes on: a model call under way is
+        paid for, and what it cost has to be entered."""
+        task = self.background(work)
+        limit = seconds or self.serving.request_seconds
+        await asyncio.wait({task}, timeout=limit)
+        if not task.done():
+            raise TooSlow(f"This took longer than {limit:g} seconds: try again, or ask for less.")
+        return task.result()
+
+    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at: whoever asked may have gone
+
+
+_VERBS: dict[Right, str] = {"read": "read", "write": "write", "admin": "administer"}

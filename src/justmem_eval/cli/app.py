@@ -1,0 +1,34 @@
+"""The commands together."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from justmem.errors import JustMemError
+from justmem_eval.cli import keyless, looking, running
+
+app = typer.Typer(
+    help="Measure memory systems so that anyone can check it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("all")(keyless.everything)
+app.command()(keyless.recall)
+app.command()(running.run)
+app.command()(running.table)
+app.command()(looking.compare)
+app.command()(looking.report)
+app.command()(looking.data)
+app.command()(looking.mcnemar)
+
+
+def main() -> None:
+    try:
+        app()
+    except JustMemError as error:
+        said = Console(stderr=True, markup=False, highlight=False)
+        said.print(f"Error: {error}", style="red", soft_wrap=True)
+        raise SystemExit(2) from None

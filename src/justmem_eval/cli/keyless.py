@@ -1,0 +1,116 @@
+"""recall, all: what can be measured without a language model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from justmem_eval import benchmarks, cache, goals, keyless, timing
+from justmem_eval.benchmarks import TITLES, recorded
+from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, out
+from justmem_eval.keyless import Summary, shown
+from justmem_eval.rows import Row
+from justmem_eval.switches import parse
+from justmem_eval.systems.justmem import JustMem
+from justmem_eval.systems.memories import Memories, Stages
+
+
+def recall(
+    data: Data,
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.NAMES))] = "locomo",
+    cards: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
+    plans: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
+    limit: Limit = None,
+    switch: Switch = None,
+    timed: Annotated[int, typer.Option("--timing", help="Recalls to time, uncached.")] = 0,
+    category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
+    json_file: Json = None,
+    rows_file: Annotated[Path | None, typer.Option("--rows", help="Write each question.")] = None,
+    cache_folder: Cache = None,
+) -> None:
+    """Recall, routing, source, token and answer figures without a language model."""
+    summary, rows = measure(
+        data, benchmark, cards, plans, switch or [], limit, timed, category, cache_folder
+    )
+    typer.echo(shown(summary))
+    if json_file:
+        json_file.write_text(summary.model_dump_json(indent=1) + "\n")
+    if rows_file:
+        rows_file.write_text("".join(row.model_dump_json() + "\n" for row in rows))
+
+
+def everything(
+    data: Data,
+    only: Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")] = None,
+    limit: Limit = None,
+    switch: Switch = None,
+    json_file: Json = None,
+    cache_folder: Cache = None,
+) -> None:
+    """Every keyless figure, with the figure to reach beside it."""
+    wanted = [goal for goal in goals.goals() if not only or goal.name in only]
+    summaries: dict[str, Summary] = {}
+
+    def one(goal: goals.Goal) -> Summary:
+        summaries[goal.name], _ = measure(
+            data,
+            goal.benchmark,
+            goal.cards,
+            goal.plans,
+            switch or [],
+            limit,
+            goal.timing,
+            None,
+            cache_folder,
+        )
+        return summaries[goal.name]
+
+    found = goals.results(wanted, one)
+    out().print(goals.table(found))
+    for goal in wanted:
+        typer.echo(f"{goal.name:20} {goal.command}")
+    if json_file:
+        dumped = {name: s.model_dump(mode="json") for name, s in summaries.items()}
+        rows = [result.model_dump(mode="json") for result in found]
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps({"goals": rows, "runs": dumped}, indent=1) + "\n")
+
+
+def measure(
+    data: Path,
+    name: str,
+    cards: Any,
+    plans: Any,
+    settings: list[str],
+    limit: int | None,
+    timed: int,
+    category: str | None,
+    cache_folder: Path | None,
+) -> tuple[Summary, list[Row]]:
+    switches = parse(settings)
+    bench = benchmarks.load(name, data, named=switches.named)
+    if category:
+        bench = bench.only(lambda case: case.gold.category == category)
+    bench = bench.limited(limit)
+    known = recorded.read(name, data) if "recorded" in (cards, plans) else recorded.Recorded()
+    stages = Stages(cards=cards, plans=plans, recorded=known)
+    system = JustMem(Memories(bench, stages, switches, cache.folder(cache_folder)))
+
+    async def work() -> tuple[Summary, list[Row]]:
+        start = time.perf_counter()
+        with bar() as shown_bar:
+            label = f"{TITLES[name]}, {cards} cards, {plans} plans"
+            task = shown_bar.add_task(label, total=len(bench.cases))
+            rows = await keyless.run(
+                system, bench, lambda done, _: shown_bar.update(task, completed=done)
+            )
+        cpu = await timing.measure(system.memories, bench, timed)
+        spent = time.perf_counter() - start
+        return keyless.summarise(system, bench, known, rows, cpu, spent), rows
+
+    return asyncio.run(work())

@@ -1,0 +1,77 @@
+"""compare, report, data, mcnemar: looking at what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from justmem_eval import benchmarks, sources
+from justmem_eval.cli.shared import Data, grid, out
+from justmem_eval.compare import compare as compared
+from justmem_eval.protocol import Files
+from justmem_eval.report import page
+from justmem_eval.results import figures, pinned
+from justmem_eval.runs import benchmark_of
+from justmem_eval.statistics import mcnemar as exact
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    b: Annotated[Path, typer.Argument(help="The folder of another.")],
+    data: Annotated[Path | None, typer.Option(help="To show the questions' words.")] = None,
+    most: Annotated[int, typer.Option(help="Questions shown of each kind.")] = 10,
+) -> None:
+    """Paired flips with the exact McNemar test, and the questions that flipped."""
+    found = compared(a, b)
+    rows = [
+        [f"run {n}", "", str(len(f.gained)), str(len(f.lost)), f"{f.both}", f"{f.p:.3g}"]
+        for n, f in enumerate(found.by_run, 1)
+    ]
+    m = found.majority
+    rows.append(["majority", "", str(len(m.gained)), str(len(m.lost)), f"{m.both}", f"{m.p:.3g}"])
+    title = f"{found.first} -> {found.second}"
+    out().print(grid(title, ["", "", "wrong to right", "right to wrong", "both right", "p"], rows))
+    texts = {}
+    if data is not None:
+        loaded = benchmark_of(a, data)
+        texts = {c.question.id: (c.question.text, c.gold.answer) for c in loaded.cases}
+    first, second = Files(a).predictions(1), Files(b).predictions(1)
+    for kind, ids in (("wrong to right", m.gained), ("right to wrong", m.lost)):
+        for id in ids[:most]:
+            text, gold = texts.get(id, ("", ""))
+            typer.echo(f"{kind}  {id}  {text}")
+            if gold:
+                typer.echo(f"    gold    {gold}")
+            for name, told in ((found.first, first.get(id)), (found.second, second.get(id))):
+                typer.echo(f"    {name}: {told.answer if told else '-'}")
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs, or of tables.")],
+    data: Data,
+    html: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+) -> None:
+    """One self-contained HTML file with tables and plots."""
+    runs = [run for folder in folders for run in _runs(folder)]
+    found = {str(run): figures(run, benchmark_of(run, data)) for run in runs}
+    html.write_text(page(found, {str(run): pinned(run) for run in runs}), "utf-8")
+    typer.echo(f"{html}: {len(runs)} runs")
+
+
+def _runs(folder: Path) -> list[Path]:
+    own = [folder] if (folder / "run.json").exists() else []
+    return own or [path.parent for path in sorted(folder.glob("*/run.json"))]
+
+
+def data(folder: Annotated[Path, typer.Option("--data", help="Where they should be.")]) -> None:
+    """Where to get each benchmark, and whether what is there is right."""
+    for name in benchmarks.NAMES:
+        for line in sources.checked(name, folder):
+            typer.echo(line)
+
+
+def mcnemar(gained: int, lost: int) -> None:
+    """The exact two-sided p-value of so many flips in each direction."""
+    typer.echo(f"{exact(gained, lost):.3g}")

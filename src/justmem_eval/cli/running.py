@@ -1,0 +1,224 @@
+"""run, table: with a language model, from build to verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from justmem.errors import InvalidSetting
+from justmem_eval import cache, runs, tables
+from justmem_eval.calls import CapReached
+from justmem_eval.cli.shared import Cache, Data, Limit, Switch, bar, grid, out
+from justmem_eval.estimate import NOTHING, Price
+from justmem_eval.results import RunFigures, failures, figures
+from justmem_eval.runs import Description, Prepared
+
+Model = Annotated[str, typer.Option(help="rules, openai:NAME or openai:NAME@URL.")]
+JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
+Out = Annotated[Path, typer.Option(help="The run's folder: it goes on where it was.")]
+Runs = Annotated[int, typer.Option(help="Answer-and-judge runs over fixed evidence.")]
+Parallel = Annotated[int, typer.Option(help="Things done at once.")]
+CapOption = Annotated[int | None, typer.Option("--cap", help="Tokens never to be passed.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
+JudgePrompt = Annotated[Path | None, typer.Option(help="A judge prompt of your own.")]
+Origin = Annotated[str | None, typer.Option(help="recorded, rules or model.")]
+In = Annotated[float, typer.Option("--price-in", help="Of a million input tokens.")]
+Made = Annotated[float, typer.Option("--price-out", help="Of a million output tokens.")]
+
+
+def run(
+    data: Data,
+    to: Annotated[Path, typer.Option("--out", help="The run's folder; resumed if there.")],
+    benchmark: str = "locomo",
+    system: Annotated[
+        str, typer.Option(help="justmem, fulltext, naive_rag or a peer.")
+    ] = "justmem",
+    model: Model = "rules",
+    judge: JudgeModel = "",
+    lenient: Annotated[bool, typer.Option("--lenient", help="The lenient judge.")] = False,
+    judge_prompt: JudgePrompt = None,
+    cards: Origin = None,
+    plans: Origin = None,
+    switch: Switch = None,
+    number: Annotated[int, typer.Option("--runs", help="Answer-and-judge runs.")] = 5,
+    parallel: Parallel = 4,
+    limit: Limit = None,
+    category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
+    cap: CapOption = None,
+    price_in: In = 0.0,
+    price_out: Made = 0.0,
+    python: Annotated[str, typer.Option(help="Python of a peer's environment.")] = "",
+    adapter: Annotated[Path | None, typer.Option(help="An adapter of your own.")] = None,
+    patience: Annotated[float, typer.Option(help="Seconds for one step of a peer.")] = 1800.0,
+    yes: Yes = False,
+    cache_folder: Cache = None,
+) -> None:
+    """One system on one benchmark: build and retrieve once, answer and judge five times."""
+    given = Description(
+        data=data,
+        benchmark=benchmark,
+        system=system,
+        model=model,
+        judge=judge or ("" if model == "rules" else model),
+        strictness="lenient" if lenient else "strict",
+        judge_prompt=judge_prompt,
+        cards=_origin(cards),
+        plans=_origin(plans),
+        switches=tuple(switch or ()),
+        runs=number,
+        parallel=parallel,
+        limit=limit,
+        category=category,
+        cap=cap,
+        python=python,
+        adapter=adapter,
+        patience=patience,
+    )
+    prepared = runs.prepare(given)
+    _agree([prepared], Price(given=price_in, made=price_out), yes)
+    _do(prepared, to, cache.folder(cache_folder))
+    show_run(figures(to, prepared.benchmark), to)
+
+
+def table(
+    name: Annotated[str, typer.Argument(help=", ".join(tables.NAMES))],
+    data: Data,
+    to: Annotated[Path, typer.Option("--out", help="A folder with one run in each folder.")],
+    model: Model = "rules",
+    judge: JudgeModel = "",
+    cards: Origin = None,
+    plans: Origin = None,
+    system: Annotated[list[str] | None, typer.Option(help="Only these systems.")] = None,
+    benchmark: Annotated[list[str] | None, typer.Option(help="Only these.")] = None,
+    python: Annotated[list[str] | None, typer.Option(help="PEER=PYTHON, for each peer.")] = None,
+    switch: Switch = None,
+    number: Annotated[int, typer.Option("--runs", help="Answer-and-judge runs.")] = 5,
+    parallel: Parallel = 4,
+    limit: Limit = None,
+    cap: CapOption = None,
+    price_in: In = 0.0,
+    price_out: Made = 0.0,
+    yes: Yes = False,
+    cache_folder: Cache = None,
+) -> None:
+    """One of the paper's tables, ours beside the paper's figures."""
+    pythons = dict(_pair(each) for each in python or ())
+    prepared: dict[str, Prepared] = {}
+    for line in tables.table(name).lines:
+        own = line.system in ("justmem", "fulltext", "naive_rag")
+        if (system and line.system not in system) or (
+            benchmark and line.benchmark not in benchmark
+        ):
+            continue
+        if not own and line.system not in pythons:
+            typer.echo(f"{line.title}: left out, no --python {line.system}=... names its Python.")
+            continue
+        if not own or line.system == "justmem" or model != "rules":
+            given = Description(
+                data=data,
+                benchmark=line.benchmark,
+                system=line.system,
+                label=line.title,
+                model=model,
+                judge=judge or ("" if model == "rules" else model),
+                cards=_origin(cards),
+                plans=_origin(plans),
+                switches=(*line.switches, *(switch or ())),
+                runs=number,
+                parallel=parallel,
+                limit=limit,
+                category=line.category,
+                cap=cap,
+                python=pythons.get(line.system, ""),
+            )
+            prepared[line.slug] = runs.prepare(given)
+    _agree(list(prepared.values()), Price(given=price_in, made=price_out), yes)
+    found: dict[str, RunFigures] = {}
+    for slug, each in prepared.items():
+        _do(each, to / slug, cache.folder(cache_folder))
+        found[slug] = figures(to / slug, each.benchmark)
+    show_table(tables.table(name), found)
+
+
+def show_table(table: tables.Table, found: dict[str, RunFigures]) -> None:
+    out().print(grid(table.title, tables.headings(table), tables.cells(table, found)))
+    for slug, each in found.items():
+        note = f"{slug}: {each.judged} of {each.questions} questions judged in every run"
+        if each.unjudged:
+            note += f", {each.unjudged} without a verdict in some run"
+        note += f"; judge's false positives {each.false_positives}"
+        typer.echo(note + (f"; errors {dict(each.errors)}" if each.errors else ""))
+
+
+def show_run(found: RunFigures, folder: Path) -> None:
+    rows = [
+        ["accuracy", str(found.accuracy) if found.accuracy else "–", f"{found.judged} judged"],
+        ["  judge's false positives", str(found.false_positives), "planted wrong answers"],
+        *(
+            [f"  {name}", str(value) if value else "–", ""]
+            for name, value in found.by_category.items()
+        ),
+        ["turn recall@10, fraction", str(found.turn.fraction), ""],
+        ["session recall@10, fraction", str(found.session.fraction), ""],
+        ["source hit@1", str(found.sources.session_at_1), ""],
+        ["tokens: construction", str(found.tokens.construction), "per history"],
+        ["tokens: planning", str(found.tokens.planning), "per question"],
+        ["tokens: answering", str(found.tokens.answering), "per question and run"],
+        ["tokens: judging", str(found.tokens.judging), "not counted in the above"],
+        *([f"errors: {stage}", str(count), ""] for stage, count in found.errors.items()),
+    ]
+    title = f"{found.label} on {found.benchmark}: {found.questions} questions, model {found.model}"
+    out().print(grid(title, ["", "", ""], rows))
+    for stage, id, reason in failures(folder)[:5]:
+        typer.echo(f"  {stage}, {id}: {reason}")
+
+
+def _agree(prepared: list[Prepared], price: Price, yes: bool) -> None:
+    """Says what it will cost before anything is spent."""
+    total = NOTHING
+    for each in prepared:
+        if each.estimate is not None:
+            total = total.plus(each.estimate)
+        elif each.description.model != "rules":
+            typer.echo(f"{each.description.system}: what a peer spends is metered, not estimated.")
+    if not total.calls:
+        return
+    cost = f", cost about {total.cost(price):,.2f}" if price.given or price.made else ""
+    typer.echo(f"About {total.calls:,} calls and {total.tokens / 1e6:,.2f} M tokens{cost}.")
+    cap = prepared[0].description.cap
+    if cap is not None and cap < total.tokens:
+        typer.echo(f"The cap of {cap:,} tokens will stop it before the end.")
+    if not yes and not typer.confirm("Start?"):
+        raise typer.Abort
+
+
+def _do(prepared: Prepared, folder: Path, cache_folder: Path) -> None:
+    given = prepared.description
+    with bar() as shown:
+        tasks: dict[str, Any] = {}
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = shown.add_task(f"{given.system} {stage}", total=total)
+            shown.update(tasks[stage], completed=done)
+
+        try:
+            asyncio.run(runs.run(prepared, folder, cache_folder, progress))
+        except CapReached as error:
+            raise InvalidSetting(str(error)) from None
+
+
+def _origin(given: str | None) -> Any:
+    if given not in (None, "recorded", "rules", "model"):
+        raise InvalidSetting(f"Cards and plans are recorded, rules or model, not {given!r}.")
+    return given
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, python = text.partition("=")
+    if not equals:
+        raise InvalidSetting(f"--python takes PEER=PYTHON here, not {text!r}.")
+    return name, python

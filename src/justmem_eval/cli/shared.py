@@ -1,0 +1,40 @@
+"""Options that several commands have, and what they print with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
+Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=value.")]
+Limit = Annotated[int | None, typer.Option(help="About so many questions, spread evenly.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors, replies and memories.")]
+
+
+def bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def grid(title: str, headings: list[str], rows: list[list[str]]) -> Table:
+    made = Table(title=title, title_justify="left")
+    for place, name in enumerate(headings):
+        made.add_column(name, justify="left" if place < 2 else "right")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def out() -> Console:
+    return Console(highlight=False, markup=False)

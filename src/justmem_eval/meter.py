@@ -1,0 +1,188 @@
+"""A loopback proxy in front of the model server: the same meter for every system.
+
+Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`; what it spends is entered
+under the lane's present phase. Usage comes from the server's reply; where it gives none, the
+texts are counted with o200k_base and the entry is marked estimated.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+
+from justmem import tokens
+from justmem.domain import Value
+
+_HOP = {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
+_PATIENCE = 600.0  # seconds for one request
+_LONGEST_REPLY = 4096  # tokens, where a request sets no limit
+
+
+class Metered(Value):
+    """Sums of one lane and phase."""
+
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    embedding: int = 0  # kept apart, as the paper does
+    failed: int = 0
+    estimated: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+
+@dataclass
+class Meter:
+    """`url(lane)` is a base URL; `enter(lane, phase)` says what a lane works on from now on."""
+
+    upstream: str
+    cap: int | None = None
+    port: int = 0
+    _phases: dict[str, str] = field(default_factory=dict)
+    _sums: dict[tuple[str, str], Metered] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def url(self, lane: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{lane}/v1"
+
+    def enter(self, lane: str, phase: str) -> None:
+        with self._lock:
+            self._phases[lane] = phase
+
+    def sums(self) -> dict[tuple[str, str], Metered]:
+        with self._lock:
+            return dict(self._sums)
+
+    def spent(self, lane: str) -> int:
+        return sum(each.tokens for (name, _), each in self.sums().items() if name == lane)
+
+    @property
+    def total(self) -> int:
+        return sum(each.tokens for each in self.sums().values())
+
+    def fits(self, raw: bytes) -> bool:
+        """Whether the request could not pass the cap, whatever the reply."""
+        return self.cap is None or self.total + _most(raw) <= self.cap
+
+    def enter_use(self, lane: str, **counts: int) -> None:
+        with self._lock:
+            key = lane, self._phases.get(lane, "other")
+            before = self._sums.get(key, Metered())
+            added = {name: getattr(before, name) + count for name, count in counts.items()}
+            self._sums[key] = before.model_copy(update={**added, "requests": before.requests + 1})
+
+
+@contextmanager
+def metering(upstream: str, cap: int | None = None) -> Iterator[Meter]:
+    """Runs the proxy in front of `upstream`, a base URL that ends in /v1."""
+    meter = Meter(upstream.rstrip("/"), cap)
+    client = httpx.Client(timeout=_PATIENCE, trust_env=False)
+
+    class Connection(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+            lane, _, rest = self.path.lstrip("/").partition("/")
+            if not meter.fits(raw):
+                self._send(429, b'{"error": {"message": "The cap of this run is reached."}}', {})
+                return
+            self._forward("POST", lane, rest.removeprefix("v1"), raw)
+
+        def do_GET(self) -> None:
+            lane, _, rest = self.path.lstrip("/").partition("/")
+            self._forward("GET", lane, rest.removeprefix("v1"), b"")
+
+        def _forward(self, method: str, lane: str, path: str, raw: bytes) -> None:
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
+            try:
+                reply = client.request(method, meter.upstream + path, content=raw, headers=headers)
+            except httpx.HTTPError as error:
+                meter.enter_use(lane, failed=1)
+                said = json.dumps({"error": {"message": f"The model server: {error}"}})
+                self._send(502, said.encode(), {})
+                return
+            if method == "POST":
+                meter.enter_use(lane, **counted(path, raw, reply.status_code, reply.content))
+            kept = {"content-type": reply.headers.get("content-type", "application/json")}
+            if "retry-after" in reply.headers:
+                kept["retry-after"] = reply.headers["retry-after"]
+            self._send(reply.status_code, reply.content, kept)
+
+        def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+            self.send_response_only(status)
+            for name, value in ({"content-type": "application/json"} | dict(headers)).items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # a client that went away is its own affair
+
+    with client, Server(("127.0.0.1", 0), Connection) as server:
+        meter.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield meter
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def counted(path: str, raw: bytes, status: int, body: bytes) -> dict[str, int]:
+    """What one exchange adds to the sums."""
+    if status >= 400:
+        return {"failed": 1}
+    usage = _usage(body)
+    if "embeddings" in path:
+        return {"embedding": usage[0] if usage else _texts(raw, "input")}
+    if usage is None:
+        said = tokens.count(body.decode("utf-8", "replace"))
+        return {"tokens_in": _texts(raw, "messages"), "tokens_out": said, "estimated": 1}
+    return {"tokens_in": usage[0], "tokens_out": usage[1]}
+
+
+def _usage(body: bytes) -> tuple[int, int] | None:
+    """From a reply, or from the last event of a stream that carries it."""
+    text = body.decode("utf-8", "replace")
+    events = [line[5:] for line in text.splitlines() if line.startswith("data:")]
+    for part in reversed(events or [text]):
+        try:
+            usage = json.loads(part)["usage"]
+            return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+        except (ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def _most(raw: bytes) -> int:
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        return 0
+    longest = body.get("max_completion_tokens") or body.get("max_tokens") or _LONGEST_REPLY
+    return _texts(raw, "messages") + (int(longest) if "messages" in body else 0)
+
+
+def _texts(raw: bytes, name: str) -> int:
+    try:
+        return tokens.count(json.dumps(json.loads(raw).get(name, ""), ensure_ascii=False))
+    except ValueError:
+        return 0

@@ -1,0 +1,211 @@
+"""Stage files and gold -> the figures of a run. Everything can be added up again by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from justmem.domain import Value
+from justmem.errors import InvalidFile
+from justmem_eval import metrics
+from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.benchmarks.longmemeval import ASSISTANT
+from justmem_eval.judging import Verdict
+from justmem_eval.metrics import Figure, Recall, Routing, SourceHits, mean, percent
+from justmem_eval.protocol import Files, judged, rows
+from justmem_eval.statistics import Spread, spread
+from justmem_eval.systems.types import Built
+
+Verdicts = Mapping[str, bool]
+
+
+class Tokens(Value):
+    """As the paper counts: in and out, without embedding, reranking and judging."""
+
+    construction: Figure  # per history
+    planning: Figure  # per question
+    answering: Figure  # per question and run
+    infer: Figure
+    judging: Figure
+    evidence: Figure  # what the answer model was shown
+
+
+class RunFigures(Value):
+    system: str
+    benchmark: str
+    label: str
+    model: str
+    questions: int
+    accuracy: Spread | None  # percent of the questions that have a verdict
+    by_category: Mapping[str, Spread | None]
+    by_operation: Mapping[str, Spread | None]
+    assistant: Spread | None
+    given_hit: Figure  # accuracy where the first source is right
+    judged: int  # verdicts a run has, least over the runs
+    unjudged: int  # questions without a verdict in some run
+    false_positives: Figure  # the judge's, on planted wrong answers
+    turn: Recall
+    session: Recall
+    sources: SourceHits
+    routing: Routing
+    recall_by_category: Mapping[str, float | None]
+    refused: Figure  # unanswerable questions that were refused
+    tokens: Tokens
+    cards_per_session: Figure
+    card_tokens: Figure
+    sessions: int
+    cards: int
+    errors: Mapping[str, int]  # by stage
+
+
+def pinned(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidFile(f"{folder} is not the folder of a run: {path} ({error}).") from error
+    return found
+
+
+def verdicts(files: Files, run: int) -> Verdicts:
+    return {v.id: v.right for v in files.verdicts(run).items() if v.right is not None}
+
+
+def majority(files: Files, runs: int) -> Verdicts:
+    """One verdict a question: what most of its runs say. A tie counts as wrong."""
+    votes: dict[str, list[bool]] = {}
+    for number in range(1, runs + 1):
+        for id, right in verdicts(files, number).items():
+            votes.setdefault(id, []).append(right)
+    return {id: 2 * sum(given) > len(given) for id, given in votes.items()}
+
+
+def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
+    run, files = pinned(folder), Files(folder)
+    runs = int(run["runs"])
+    cases = benchmark.cases
+    found = rows(files, cases)
+    by_run = [verdicts(files, number) for number in range(1, runs + 1)]
+    asked = [case for case in cases if judged(case)]
+    operations = {c.question.id: r.plan.operation for c, r in found if r.plan}
+    assistant = [case for case in asked if case.gold.category == ASSISTANT]
+    built = [b for b in files.memory.items() if not b.error or b.sessions]
+    have = [sum(c.question.id in v for c in asked) for v in by_run]
+    return RunFigures(
+        system=run["system"],
+        benchmark=run["benchmark"],
+        label=run.get("label") or run["system"],
+        model=run["model"],
+        questions=len(cases),
+        accuracy=_accuracy(asked, by_run),
+        by_category={name: _accuracy(group, by_run) for name, group in _categories(asked).items()},
+        by_operation={
+            name: _accuracy([c for c in asked if operations.get(c.question.id) == name], by_run)
+            for name in sorted(set(operations.values()))
+        },
+        assistant=_accuracy(assistant, by_run),
+        given_hit=_given_hit(found, by_run),
+        judged=min(have, default=0),
+        unjudged=len({c.question.id for c in asked if any(c.question.id not in v for v in by_run)}),
+        false_positives=percent(v.right for v in files.planted.items() if v.right is not None),
+        turn=metrics.turn_recall(found),
+        session=metrics.session_recall(found),
+        sources=metrics.source_hits(found),
+        routing=metrics.routing(found),
+        recall_by_category={
+            name: metrics.turn_recall(group).fraction.value
+            for name, group in metrics.by_category(found).items()
+        },
+        refused=_refused(files, cases, runs),
+        tokens=_tokens(files, cases, runs),
+        cards_per_session=_ratio(built, "cards", "sessions"),
+        card_tokens=_ratio(built, "card_tokens", "cards"),
+        sessions=sum(b.sessions for b in built),
+        cards=sum(b.cards for b in built),
+        errors=_errors(files, runs),
+    )
+
+
+def _ratio(built: Sequence[Built], above: str, below: str) -> Figure:
+    n = sum(getattr(each, below) for each in built)
+    return Figure(value=sum(getattr(each, above) for each in built) / n if n else None, n=n)
+
+
+def _accuracy(cases: Sequence[Case], by_run: Sequence[Verdicts]) -> Spread | None:
+    values = []
+    for verdicts in by_run:
+        right = [verdicts[c.question.id] for c in cases if c.question.id in verdicts]
+        if right:
+            values.append(100 * sum(right) / len(right))
+    return spread(values)
+
+
+def _categories(cases: Sequence[Case]) -> dict[str, list[Case]]:
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(case.gold.category, []).append(case)
+    return dict(sorted(groups.items()))
+
+
+def _given_hit(found: metrics.Pairs, by_run: Sequence[Verdicts]) -> Figure:
+    hit = [
+        case.question.id
+        for case, row in found
+        if case.gold.category == ASSISTANT
+        and row.sources
+        and row.sources[0][0] in case.gold.sessions
+    ]
+    return percent(v[id] for v in by_run for id in hit if id in v)
+
+
+def _refused(files: Files, cases: Sequence[Case], runs: int) -> Figure:
+    asked = [case.question.id for case in cases if case.gold.abstain]
+    told = [files.predictions(number) for number in range(1, runs + 1)]
+    return percent(not t[id].sufficient for t in told for id in asked if t.done(id))
+
+
+def _tokens(files: Files, cases: Sequence[Case], runs: int) -> Tokens:
+    told = [p for n in range(1, runs + 1) for p in files.predictions(n).items()]
+    planning = mean(e.tokens for e in files.evidence.items())
+    answering = mean(p.tokens for p in told)
+    verdicts = [v for n in range(1, runs + 1) for v in files.verdicts(n).items()]
+    both = None if answering.value is None else answering.value + (planning.value or 0.0)
+    return Tokens(
+        construction=mean(b.tokens for b in files.memory.items()),
+        planning=planning,
+        answering=answering,
+        infer=Figure(value=both, n=len(cases)),
+        judging=mean(v.tokens for v in verdicts),
+        evidence=mean(e.row.evidence_tokens for e in files.evidence.items() if not e.error),
+    )
+
+
+def _errors(files: Files, runs: int) -> dict[str, int]:
+    def count(items: Sequence[Any]) -> int:
+        return sum(bool(item.error) for item in items)
+
+    found = {"memory": count(files.memory.items()), "evidence": count(files.evidence.items())}
+    each = range(1, runs + 1)
+    found["predictions"] = sum(count(files.predictions(n).items()) for n in each)
+    found["verdicts"] = sum(count(files.verdicts(n).items()) for n in each)
+    found["planted"] = count(files.planted.items())
+    return {stage: number for stage, number in found.items() if number}
+
+
+def failures(folder: Path) -> list[tuple[str, str, str]]:
+    """(stage, id, reason) of everything that went wrong."""
+    files = Files(folder)
+    runs = int(pinned(folder)["runs"])
+    stages: list[tuple[str, Sequence[Any]]] = [
+        ("memory", files.memory.items()),
+        ("evidence", files.evidence.items()),
+    ]
+    for number in range(1, runs + 1):
+        stages.append((f"answers {number}", files.predictions(number).items()))
+        stages.append((f"verdicts {number}", files.verdicts(number).items()))
+    return [(stage, i.id, i.error) for stage, items in stages for i in items if i.error]
+
+
+__all__ = ["RunFigures", "Verdict", "failures", "figures", "majority", "pinned", "verdicts"]

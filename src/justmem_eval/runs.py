@@ -1,0 +1,286 @@
+"""One run from its description: what is pinned, which system, through which meter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import justmem
+from justmem import config, specs
+from justmem.domain import Value
+from justmem.errors import InvalidSetting
+from justmem.ports import LanguageModel
+from justmem_eval import benchmarks, calls, judging, protocol
+from justmem_eval.benchmarks import Benchmark, recorded
+from justmem_eval.benchmarks.longmemeval import ASSISTANT
+from justmem_eval.calls import Cap
+from justmem_eval.estimate import Estimate, estimate
+from justmem_eval.judging import Judge
+from justmem_eval.lines import write_json
+from justmem_eval.meter import Meter, metering
+from justmem_eval.protocol import Files, OnProgress, Plan
+from justmem_eval.results import pinned
+from justmem_eval.switches import Switches, parse
+from justmem_eval.systems.justmem import JustMem
+from justmem_eval.systems.memories import Memories, Origin, Stages, code_fingerprint, models
+from justmem_eval.systems.peer import Peer
+from justmem_eval.systems.plain import FullText, NaiveRag
+from justmem_eval.systems.types import System
+
+OPENAI = "https://api.openai.com/v1"
+
+
+class Description(Value):
+    """Everything that a run is determined by."""
+
+    data: Path
+    benchmark: str
+    system: str = "justmem"
+    label: str = ""
+    model: str = "rules"
+    judge: str = ""  # the model; empty: no judging
+    strictness: Literal["strict", "lenient"] = "strict"
+    judge_prompt: Path | None = None
+    cards: Origin | None = None  # None: as `model`
+    plans: Origin | None = None
+    switches: tuple[str, ...] = ()
+    runs: int = 5
+    parallel: int = 4
+    planted: int = 50
+    limit: int | None = None
+    category: str | None = None
+    cap: int | None = None
+    python: str = ""  # of a peer's environment
+    adapter: Path | None = None
+    patience: float = 1800.0
+
+    @property
+    def origin(self) -> Origin:
+        return "rules" if self.model == "rules" else "model"
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(runs=self.runs, parallel=self.parallel, planted=self.planted)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    description: Description
+    benchmark: Benchmark
+    switches: Switches
+    judge_text: str | None
+
+    @property
+    def estimate(self) -> Estimate | None:
+        given = self.description
+        if given.model == "rules":
+            return None
+        return estimate(
+            self.benchmark,
+            given.system,
+            given.plan,
+            build=(given.cards or given.origin) == "model",
+            planned=(given.plans or given.origin) == "model",
+            judge=bool(given.judge),
+        )
+
+
+def prepare(given: Description) -> Prepared:
+    switches = parse(given.switches)
+    found = benchmarks.load(given.benchmark, given.data, named=switches.named)
+    if given.category:
+        found = found.only(lambda case: case.gold.category == given.category)
+        if not found.cases:
+            raise InvalidSetting(f"{given.benchmark} has no category {given.category!r}.")
+    text = judging.read_template(given.judge_prompt) if given.judge_prompt else None
+    return Prepared(given, found.limited(given.limit), switches, text)
+
+
+def pin(prepared: Prepared) -> dict[str, Any]:
+    """What two runs must share to be the same run."""
+    given = prepared.description
+    judge = None
+    if given.judge:
+        text = prepared.judge_text or judging.instruction(given.benchmark, given.strictness)
+        judge = {"model": given.judge, "prompt": judging.fingerprint(text)}
+    return {
+        "benchmark": given.benchmark,
+        "data": dict(prepared.benchmark.files),
+        "questions": len(prepared.benchmark.cases),
+        "limit": given.limit,
+        "category": given.category,
+        "system": given.system,
+        "label": given.label,
+        "model": given.model,
+        "cards": given.cards or given.origin,
+        "plans": given.plans or given.origin,
+        "switches": prepared.switches.model_dump(mode="json"),
+        "judge": judge,
+        "runs": given.runs,
+        "version": justmem.__version__,
+        "code": code_fingerprint(),
+        "prompts": code_fingerprint(["prompts"]),
+    }
+
+
+def check_pinned(folder: Path, now: dict[str, Any]) -> None:
+    """A folder goes on with the run it began, and with no other."""
+    if not (folder / "run.json").exists():
+        write_json(folder / "run.json", now)
+        return
+    before = pinned(folder)
+    changed = [name for name in now if before.get(name) != now[name]]
+    if changed:
+        raise InvalidSetting(
+            f"{folder} holds a run with another {', '.join(changed)}. Going on would mix two "
+            "runs: choose another folder with --out, or delete this one."
+        )
+
+
+async def run(prepared: Prepared, folder: Path, cache: Path, progress: OnProgress) -> Path:
+    """`cache` keeps memories, vectors and replies that other runs may share."""
+    given = prepared.description
+    check_pinned(folder, pin(prepared))
+    cap = Cap(given.cap)
+    with _metered(given) as meter:
+        model = _model(given.model, cache, cap, meter, given.system)
+        judged_by = _model(given.judge, cache, cap, meter, "judge")
+        judge = None
+        if judged_by is not None:
+            judge = Judge(judged_by, given.benchmark, given.strictness, prepared.judge_text)
+        system = _system(prepared, model, folder, cache, meter)
+        try:
+            await protocol.run(
+                system,
+                prepared.benchmark,
+                judge,
+                Files(folder),
+                given.plan,
+                progress,
+                _phases(meter, given.system),
+            )
+        finally:
+            await system.close()
+            if meter is not None:
+                write_json(folder / "meter.json", _sums(meter))
+    return folder
+
+
+def _phases(meter: Meter | None, lane: str) -> Callable[[str], None]:
+    def phase(name: str) -> None:
+        if meter is not None:
+            meter.enter(lane, name)
+            meter.enter("judge", "judging")
+
+    return phase
+
+
+def _sums(meter: Meter) -> list[dict[str, Any]]:
+    return [
+        {"lane": lane, "phase": phase, **each.model_dump()}
+        for (lane, phase), each in meter.sums().items()
+    ]
+
+
+@contextmanager
+def _metered(given: Description) -> Iterator[Meter | None]:
+    upstream = _upstream(given.model) or _upstream(given.judge)
+    if upstream is None:
+        yield None
+        return
+    with metering(upstream, given.cap) as meter:
+        yield meter
+
+
+def _upstream(spec: str) -> str | None:
+    if not spec or specs.parse(spec, "model").scheme != "openai":
+        return None
+    return specs.parse(spec, "model").url or OPENAI
+
+
+def _model(
+    spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str
+) -> LanguageModel | None:
+    if not spec or spec == "rules":
+        return None
+    metered = meter is not None and _upstream(spec) == meter.upstream
+    url = meter.url(lane) if meter is not None and metered else None
+    return calls.model(spec, cache / "replies.jsonl", cap, base_url=url)
+
+
+def _system(
+    prepared: Prepared,
+    model: LanguageModel | None,
+    folder: Path,
+    cache: Path,
+    meter: Meter | None,
+) -> System:
+    given, benchmark, switches = prepared.description, prepared.benchmark, prepared.switches
+    if given.system == "justmem":
+        stages = _stages(given, benchmark, model)
+        return JustMem(Memories(benchmark, stages, switches, cache), model)
+    if given.system == "fulltext":
+        return FullText(model)
+    if given.system == "naive_rag":
+        return NaiveRag(model, models(switches, cache).embedder)
+    if meter is None or not given.python:
+        raise InvalidSetting(
+            f"{given.system} runs in an environment of its own: install it as its authors say, "
+            f"name that environment's Python with --python, and a model with --model openai:NAME."
+        )
+    settings = {
+        "model": specs.parse(given.model, "model").name,
+        "embedder": specs.parse(switches.embedder, "embedder").name,
+        "api_key": _key(),
+    }
+    return Peer(
+        given.system,
+        given.python,
+        folder=folder,
+        meter=meter,
+        settings=settings,
+        model=model,
+        adapter=given.adapter,
+        patience=given.patience,
+    )
+
+
+def _key() -> str:
+    found = config.load().api_key
+    return found.get_secret_value() if found else "none"
+
+
+def _stages(given: Description, benchmark: Benchmark, model: LanguageModel | None) -> Stages:
+    cards, plans = given.cards or given.origin, given.plans or given.origin
+    known = recorded.Recorded()
+    if "recorded" in (cards, plans):
+        known = recorded.read(given.benchmark, given.data)
+    return Stages(cards, plans, known, model, taxonomy(benchmark))
+
+
+def taxonomy(benchmark: Benchmark) -> dict[str, str]:
+    """Access by the benchmark's own categories: privileged, for the oracle row alone."""
+    broad = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
+    return {
+        case.question.id: "replay"
+        if case.gold.category == ASSISTANT
+        else "compose"
+        if case.gold.category in broad
+        else "lookup"
+        for case in benchmark.cases
+    }
+
+
+def benchmark_of(folder: Path, data: Path) -> Benchmark:
+    """The questions that a run was made with; an error if `data` holds another version."""
+    run = pinned(folder)
+    named = bool(run["switches"].get("named"))
+    found = benchmarks.load(run["benchmark"], data, named=named)
+    if dict(found.files) != run["data"]:
+        raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
+    if run["category"]:
+        found = found.only(lambda case: case.gold.category == run["category"])
+    return found.limited(run["limit"])

@@ -1,0 +1,64 @@
+"""The paper's ablations as other ways to choose from the same memory.
+
+session_pack    all cards of the best session, and nothing else
+session_first   sessions are ranked first; each of the best ten gives its best card
+top1            compact reading, and the whole session behind the best card for every question
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from justmem import AsyncMemory, tokens
+from justmem.domain import Candidate, Card, Evidence, Source
+from justmem.ports import Embedder
+
+
+async def session_pack(memory: AsyncMemory, embedder: Embedder, evidence: Evidence) -> Evidence:
+    best = (await _ranked(memory, embedder, evidence))[:1]
+    chosen = [Candidate(card=card) for _, cards in best for card in cards]
+    return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
+
+
+async def session_first(
+    memory: AsyncMemory, embedder: Embedder, evidence: Evidence, count: int
+) -> Evidence:
+    places = {c.card.id: place for place, c in enumerate(evidence.candidates)}
+    by_id = {c.card.id: c for c in evidence.candidates}
+    chosen = []
+    for _, cards in (await _ranked(memory, embedder, evidence))[:count]:
+        # A session whose cards discovery did not find gives its first one.
+        best = min(cards, key=lambda card: places.get(card.id, len(places)))
+        chosen.append(by_id.get(best.id) or Candidate(card=best))
+    return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
+
+
+async def _ranked(
+    memory: AsyncMemory, embedder: Embedder, evidence: Evidence
+) -> list[tuple[float, Sequence[Card]]]:
+    """Sessions with their cards, the best first by the likeness of all their cards together."""
+    packs: dict[str, list[Card]] = {}
+    for card in await memory.cards(limit=10**9):
+        if card.said_at.date() <= evidence.at.date():
+            packs.setdefault(card.session_id, []).append(card)
+    if not packs:
+        return []
+    texts = ["\n".join(card.text for card in cards) for cards in packs.values()]
+    vectors = (await embedder.embed(texts)).vectors
+    asked = (await embedder.embed([evidence.question], query=True)).vectors[0]
+    scored = zip((vectors @ asked).tolist(), packs.values(), strict=True)
+    return sorted(scored, key=lambda pair: -pair[0])
+
+
+async def top1(memory: AsyncMemory, evidence: Evidence) -> Evidence:
+    if not evidence.chosen:
+        return evidence
+    session = await memory.session(evidence.chosen[0].card.session_id)
+    source = Source(
+        session_id=session.id,
+        at=session.at,
+        turns=tuple(enumerate(session.turns, 1)),
+        whole=True,
+        tokens=sum(tokens.count(turn.text) + 8 for turn in session.turns),
+    )
+    return evidence.model_copy(update={"sources": (source,)})

@@ -1,0 +1,184 @@
+"""The paper's tables by name: which runs each needs, and ours beside the paper's figures."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from justmem.domain import Value
+from justmem.errors import InvalidSetting
+from justmem_eval.benchmarks import TITLES
+from justmem_eval.results import RunFigures
+from justmem_eval.statistics import Spread
+
+NAMES = (
+    "main",
+    "granularity",
+    "breadth",
+    "fidelity",
+    "allocation",
+    "transfer",
+    "replay",
+    "memory",
+)
+
+# The paper's column -> (heading, our figure for it). Tokens are per question or per history.
+_Get = Callable[[RunFigures], float | Spread | None]
+COLUMNS: Mapping[str, tuple[str, _Get]] = {
+    "recall": ("Recall@10", lambda f: f.turn.fraction.value),
+    "accuracy": ("Accuracy", lambda f: f.accuracy),
+    "aggregate": ("Aggregation", lambda f: f.by_operation.get("aggregate")),
+    "assistant": ("Assistant output", lambda f: f.assistant),
+    "construction": ("Construction (K)", lambda f: _thousands(f.tokens.construction.value)),
+    "infer": ("Infer (K)", lambda f: _thousands(f.tokens.infer.value)),
+    "answering": ("Answer tokens", lambda f: f.tokens.answering.value),
+    "source_hit": ("Source hit", lambda f: f.sources.session_at_1.value),
+    "given_hit": ("Accuracy | hit", lambda f: f.given_hit.value),
+    "sessions": ("Sessions", lambda f: float(f.sessions)),
+    "cards": ("Cards", lambda f: float(f.cards)),
+    "cards_per_session": ("Cards/session", lambda f: f.cards_per_session.value),
+    "card_tokens": ("Tokens/card", lambda f: f.card_tokens.value),
+}
+# LongMemEval's recall is counted in sessions, as its gold is; LoCoMo's in turns.
+_SESSION_RECALL = ("longmemeval",)
+
+
+def _thousands(value: float | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+class Line(Value):
+    """One row of a table on one benchmark: the run it needs and what the paper has for it."""
+
+    table: str
+    title: str
+    benchmark: str
+    system: str = "justmem"
+    switches: tuple[str, ...] = ()
+    category: str | None = None
+    paper: Mapping[str, float]
+
+    @property
+    def slug(self) -> str:
+        """The run's folder. Rows of different tables that need the same run share it."""
+        parts = [self.benchmark, self.system, *(s.replace("=", "-") for s in self.switches)]
+        return "_".join([*parts, self.category or ""]).rstrip("_")
+
+
+class Pair(Value):
+    """A comparison that the paper tests: the flips from one line to another."""
+
+    benchmark: str
+    before: int
+    after: int
+    p: float
+    gained: int | None = None
+    lost: int | None = None
+
+
+class Table(Value):
+    name: str
+    title: str
+    lines: tuple[Line, ...]
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        given = {column for line in self.lines for column in line.paper}
+        return [column for column in COLUMNS if column in given]
+
+
+@cache
+def reference() -> Mapping[str, Any]:
+    return tomllib.loads(files("justmem_eval").joinpath("reference.toml").read_text("utf-8"))
+
+
+def table(name: str) -> Table:
+    if name not in NAMES:
+        raise InvalidSetting(f"The paper has no table {name!r}: known are {', '.join(NAMES)}.")
+    if name == "main":
+        lines = [
+            _line(name, part["benchmark"], row)
+            for part in reference()[name]
+            for row in part["rows"]
+        ]
+        return Table(name=name, title="Main comparison", lines=tuple(lines))
+    entry = reference()[name]
+    lines = [
+        _line(name, benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
+        for benchmark in entry["benchmarks"]
+        for row in entry["rows"]
+    ]
+    return Table(
+        name=name,
+        title=entry["title"],
+        lines=tuple(lines),
+        pairs=tuple(_pair(p, entry["benchmarks"][0]) for p in entry.get("p", ())),
+    )
+
+
+def _line(table: str, benchmark: str, row: Mapping[str, Any], category: str | None = None) -> Line:
+    paper = {column: float(row[column]) for column in COLUMNS if column in row}
+    return Line(
+        table=table,
+        title=row["title"],
+        benchmark=benchmark,
+        system=row.get("system", "justmem"),
+        switches=tuple(row.get("set", ())),
+        category=category,
+        paper=paper,
+    )
+
+
+def _pair(entry: Mapping[str, Any], benchmark: str) -> Pair:
+    return Pair(
+        benchmark=entry.get("benchmark", benchmark),
+        before=entry["from"],
+        after=entry["to"],
+        p=entry["p"],
+        gained=entry.get("gained"),
+        lost=entry.get("lost"),
+    )
+
+
+def ours(figures: RunFigures, column: str) -> float | Spread | None:
+    if column == "recall" and figures.benchmark in _SESSION_RECALL:
+        return figures.session.fraction.value
+    return COLUMNS[column][1](figures)
+
+
+def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
+    """Rows of text: benchmark, row, then for each column ours and the paper's. `found` is by
+    the lines' slugs; a run that was not made is a dash."""
+    made = []
+    for line in table.lines:
+        row = [TITLES[line.benchmark], line.title]
+        figures = found.get(line.slug)
+        for column in table.columns:
+            row += [
+                shown(ours(figures, column) if figures else None),
+                shown(line.paper.get(column)),
+            ]
+        made.append(row)
+    return made
+
+
+def headings(table: Table) -> list[str]:
+    pairs = [(COLUMNS[column][0], "paper") for column in table.columns]
+    return ["", "", *(name for pair in pairs for name in pair)]
+
+
+def shown(value: float | Spread | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, Spread):
+        return str(value)
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:.2f}"
+
+
+def needed(names: Sequence[str]) -> dict[str, Line]:
+    """The runs that these tables need, each once."""
+    return {line.slug: line for name in names for line in table(name).lines}

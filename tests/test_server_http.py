@@ -1,0 +1,383 @@
+"""The HTTP interface, over a real socket to a real process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from conftest import BIKE, HISTORY, RUN
+from justmem.testing import serve_openai
+from servers import Running, bike_model, serve, until
+
+pytestmark = pytest.mark.xdist_group("server_http")
+PROBLEM = "application/problem+json"
+ASKED = {"question": "What did the gravel bike cost?", "at": "2024-06-01T12:00"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serve_openai(bike_model) as model:
+        settings = f'answerer = "openai:m@{model.url}"'
+        with serve(tmp_path_factory.mktemp("http"), settings) as running:
+            yield running
+
+
+@pytest.fixture
+def ana(server: Running) -> Iterator[httpx.Client]:
+    """A client that may write in the space `ana`, where the history is remembered."""
+    with server.client(server.key("ana")) as client:
+        for session in HISTORY:
+            answer = client.post("/v1/spaces/ana/sessions?wait=true", json=plain(session))
+            assert answer.status_code == 200, answer.text
+        yield client
+
+
+def plain(session: dict[str, Any]) -> dict[str, Any]:
+    return session
+
+
+# ---------------------------------------------------------------- remembering
+
+
+def test_a_session_is_accepted_and_its_status_says_when_it_is_stored(server: Running) -> None:
+    with server.client(server.key("new")) as client:
+        answer = client.post("/v1/spaces/new/sessions", json=plain(RUN))
+        assert answer.status_code == 202
+        assert answer.json()["state"] == "pending"
+        url = answer.headers["location"]
+        status = until(
+            lambda: (s := client.get(url).json()) and s["session"]["state"] == "stored" and s
+        )
+        assert status["session"]["turns"] == 3
+        assert status["session"]["cards"] > 0
+        assert status["receipt"]["embedding"][0]["items"] > 0
+
+
+def test_waiting_gives_the_cards_and_what_they_cost(ana: httpx.Client) -> None:
+    changed = {**BIKE, "id": "waited"}
+    done = ana.post("/v1/spaces/ana/sessions", params={"wait": True}, json=changed).json()
+    assert done["state"] == "stored"
+    assert any("gravel bike" in card["fact"] for card in done["cards"])
+    assert done["receipt"]["tokens"] == 0
+    again = ana.post("/v1/spaces/ana/sessions", params={"wait": True}, json=changed).json()
+    assert again["unchanged"]
+
+
+def test_a_session_that_says_nothing_of_its_time_is_told_so(ana: httpx.Client) -> None:
+    undated = {"turns": [{"role": "user", "text": "hello there"}]}
+    answer = ana.post("/v1/spaces/ana/sessions", json=undated)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.json()["type"] == "urn:justmem:problem:invalid-session"
+    assert "when it took place" in answer.json()["detail"]
+
+
+def test_sessions_can_be_listed_page_by_page_and_read(ana: httpx.Client) -> None:
+    page = ana.get("/v1/spaces/ana/sessions", params={"limit": 2}).json()
+    assert [each["id"] for each in page["sessions"]] == ["run", "kyoto"]
+    assert page["next"] == 2
+    read = ana.get("/v1/spaces/ana/sessions/run").json()
+    assert read["turns"][0]["text"] == RUN["turns"][0]["content"]
+    assert ana.get("/v1/spaces/ana/sessions", params={"state": "failed"}).json()["sessions"] == []
+    assert ana.get("/v1/spaces/ana/sessions/run/quarantined").json() == []
+
+
+# ---------------------------------------------------------------- asking
+
+
+def test_recall_gives_evidence_with_scores_and_candidates_on_request(ana: httpx.Client) -> None:
+    found = ana.post("/v1/spaces/ana/recall", json=ASKED).json()
+    assert any("1,450" in each["card"]["fact"] for each in found["chosen"])
+    assert found["access"] == "LOOKUP"
+    assert found["candidates"] is None
+    more = ana.post("/v1/spaces/ana/recall", json={**ASKED, "candidates": True}).json()
+    assert len(more["candidates"]) >= len(more["chosen"])
+    assert "fused" in more["candidates"][0]["scores"]
+
+
+def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:
+    answer = ana.post("/v1/spaces/ana/ask", json=ASKED).json()
+    assert "1,450" in answer["answer"]
+    quoted = answer["citations"][0]
+    session = ana.get(f"/v1/spaces/ana/sessions/{quoted['session_id']}").json()
+    said = session["turns"][quoted["turn"] - 1]["text"]
+    assert said[quoted["start"] : quoted["end"]] == quoted["quote"]
+
+
+def events_of(text: str) -> list[tuple[str, Any]]:
+    blocks = [block for block in text.split("\n\n") if block.startswith("event:")]
+    parted = [block.split("\n", 1) for block in blocks]
+    return [(head[7:], json.loads(data[6:])) for head, data in parted]
+
+
+def test_an_answer_can_be_followed_as_it_comes(ana: httpx.Client) -> None:
+    streaming = {"accept": "text/event-stream"}
+    answer = ana.post("/v1/spaces/ana/ask", json=ASKED, headers=streaming)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = events_of(answer.text)
+    told = dict(events)
+    assert list(told) == ["plan", "evidence", "token", "answer", "receipt"]
+    assert told["plan"]["access"] == "LOOKUP"
+    pieces = [data["text"] for name, data in events if name == "token"]
+    assert len(pieces) > 1
+    assert "".join(pieces) == told["answer"]["answer"] == "It cost 1,450 euros."
+    assert told["answer"]["citations"][0]["quote"]
+    assert told["receipt"]["tokens"] == 120
+
+
+def test_a_question_that_cannot_be_asked_is_refused_before_the_stream_begins(
+    ana: httpx.Client,
+) -> None:
+    streaming = {"accept": "text/event-stream"}
+    answer = ana.post("/v1/spaces/nobody/ask", json=ASKED, headers=streaming)
+    assert answer.status_code == 404
+    blank = ana.post("/v1/spaces/ana/ask", json={"question": " \n"}, headers=streaming)
+    assert events_of(blank.text)[0][0] == "error"
+
+
+# ---------------------------------------------------------------- looking and forgetting
+
+
+def test_cards_can_be_filtered_and_lead_to_their_source(ana: httpx.Client) -> None:
+    found = ana.get("/v1/spaces/ana/cards", params={"text": "gravel", "session": "bike"}).json()
+    card = found["cards"][0]
+    shown = ana.get(f"/v1/spaces/ana/cards/{card['id']}").json()
+    assert shown["card"] == card
+    quote_of = shown["source"]["citations"][0]
+    turns = dict(shown["source"]["turns"])
+    text = turns[quote_of["turn"]]["text"]
+    assert text[quote_of["start"] : quote_of["end"]] == quote_of["quote"]
+    assert ana.get("/v1/spaces/ana/cards/nosuch").status_code == 404
+
+
+def test_cards_come_in_pages(ana: httpx.Client) -> None:
+    whole = ana.get("/v1/spaces/ana/cards", params={"limit": 1000}).json()
+    assert whole["next"] is None
+    pages, offset = [], 0
+    while offset is not None:
+        page = ana.get("/v1/spaces/ana/cards", params={"limit": 2, "offset": offset}).json()
+        pages += page["cards"]
+        offset = page["next"]
+    assert pages == whole["cards"]
+
+
+def test_the_stats_count_a_space(ana: httpx.Client) -> None:
+    stats = ana.get("/v1/spaces/ana").json()
+    assert stats["space"] == "ana"
+    assert stats["sessions"]["stored"] >= 3
+
+
+def test_forgetting_shows_first_what_would_go(server: Running) -> None:
+    with server.client(server.key("gone")) as client:
+        client.post("/v1/spaces/gone/sessions?wait=true", json=plain(BIKE))
+        preview = client.post("/v1/spaces/gone/forget", json={"session": "bike", "preview": True})
+        would = preview.json()
+        assert would["forgotten"] == {"cards": len(would["cards"]), "sessions": 1, "turns": 3}
+        assert client.get("/v1/spaces/gone/sessions/bike").status_code == 200
+        gone = client.post("/v1/spaces/gone/forget", json={"session": "bike"}).json()
+        assert gone["forgotten"] == would["forgotten"]
+        assert client.get("/v1/spaces/gone/sessions/bike").status_code == 404
+        assert client.get("/v1/spaces/gone/cards").json()["cards"] == []
+
+
+def test_a_single_card_and_a_subject_can_be_forgotten(server: Running) -> None:
+    with server.client(server.key("some")) as client:
+        client.post("/v1/spaces/some/sessions?wait=true", json=plain(BIKE))
+        first, *_ = client.get("/v1/spaces/some/cards").json()["cards"]
+        gone = client.post("/v1/spaces/some/forget", json={"card": first["id"]}).json()
+        assert gone["forgotten"]["cards"] == 1
+        client.post("/v1/spaces/some/forget", json={"subject": "User"})
+        assert client.get("/v1/spaces/some/cards").json()["cards"] == []
+
+
+def test_forgetting_wants_exactly_one_thing(ana: httpx.Client) -> None:
+    for nothing in ({}, {"card": "a", "session": "b"}):
+        assert ana.post("/v1/spaces/ana/forget", json=nothing).status_code == 422
+
+
+def test_a_space_can_be_erased_and_begun_again(server: Running) -> None:
+    with server.client(server.key("old", right="admin")) as client:
+        client.post("/v1/spaces/old/sessions?wait=true", json=plain(BIKE))
+        assert client.delete("/v1/spaces/old").json()["sessions"] == 1
+        assert client.get("/v1/spaces/old").status_code == 404
+        assert "old" not in client.get("/v1/spaces").json()["spaces"]
+        assert not list(server.home.glob("old*"))
+        client.post("/v1/spaces/old/sessions?wait=true", json=plain(RUN))
+        assert client.get("/v1/spaces/old").json()["sessions"] == {"stored": 1}
+
+
+def test_a_space_erased_by_another_process_is_gone_here_too(server: Running) -> None:
+    from justmem import open
+
+    with server.client(server.key("shared")) as client:
+        client.post("/v1/spaces/shared/sessions?wait=true", json=plain(BIKE))
+        with open(
+            "shared", folder=server.home, embedder="justmem.testing:HashEmbedder", reranker="none"
+        ) as memory:
+            memory.forget(everything=True)
+        assert client.post("/v1/spaces/shared/recall", json=ASKED).status_code == 404
+
+
+def test_the_export_holds_every_session_with_its_words_and_cards(ana: httpx.Client) -> None:
+    lines = ana.get("/v1/spaces/ana/export").text.splitlines()
+    head, *rest = map(json.loads, lines)
+    assert head["justmem"] == 1
+    assert head["space"] == "ana"
+    assert len(rest) == head["sessions"]
+    bike = next(each for each in rest if each["id"] == "bike")
+    assert bike["state"] == "stored"
+    assert bike["turns"][0]["text"].startswith("Bought a gravel bike")
+    assert bike["cards"]
+
+
+# ---------------------------------------------------------------- names
+
+
+NAMES = [
+    "a/b",
+    "../../etc/passwd",
+    "..",
+    ".",
+    "%2e%2e",
+    "x/cards",
+    "C:\\windows",
+    "ana.db",
+    "na me",
+    "日本語 🙂",
+    "keys.json",
+    "~root",
+    "a;b?c#d&e=f",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_text_is_the_name_of_a_space_of_its_own(server: Running, name: str) -> None:
+    path = f"/v1/spaces/{quote(name, safe='')}"
+    before = {
+        file for file in server.home.parent.rglob("*") if not file.is_relative_to(server.home)
+    }
+    with server.client(server.key(name, right="admin")) as client:
+        # httpx would tidy up dots: the URL is sent as it is.
+        send = raw(client, server)
+        assert send("GET", path).status_code == 404
+        assert send("POST", f"{path}/sessions?wait=true", json=plain(BIKE)).status_code == 200
+        assert send("GET", path).json()["space"] == name
+        assert send("GET", f"{path}/sessions/bike").json()["id"] == "bike"
+        assert client.get("/v1/spaces").json()["spaces"] == [name]
+        assert send("DELETE", path).status_code == 200
+    after = {file for file in server.home.parent.rglob("*") if not file.is_relative_to(server.home)}
+    assert after == before
+    assert all(file.suffix in (".db", ".db-wal", ".db-shm", ".json") for file in files(server.home))
+
+
+def raw(client: httpx.Client, server: Running) -> Any:
+    def send(method: str, target: str, **options: Any) -> httpx.Response:
+        url = httpx.URL(server.url)
+        request = client.build_request(method, url, **options)
+        request.extensions = {**request.extensions, "target": target.encode("ascii")}
+        return client.send(request)
+
+    return send
+
+
+def files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("name", ["%00", "%0a", "%20", "%ff", "a%2", "x" * 201])
+def test_what_cannot_be_a_name_is_refused(server: Running, name: str) -> None:
+    with server.owner() as client:
+        answer = raw(client, server)("POST", f"/v1/spaces/{name}/sessions", json=plain(BIKE))
+        assert answer.status_code in (202, 422)
+        if name != "a%2":  # which is just the text it looks like
+            assert answer.status_code == 422
+            assert answer.headers["content-type"] == PROBLEM
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/../keys.json", "/%2e%2e/keys.json", "/..%2fkeys.json", "/inspector/../http.py", "/%2fetc/"],
+)
+def test_pages_are_served_from_their_folder_alone(server: Running, target: str) -> None:
+    with server.client(None) as client:
+        assert raw(client, server)("GET", target).status_code == 404
+
+
+# ---------------------------------------------------------------- running it
+
+
+def test_the_pages_and_the_description_need_no_key(server: Running) -> None:
+    with server.client(None) as client:
+        assert "JustMem" in client.get("/").text
+        assert client.get("/health/live").json() == {"status": "alive"}
+        described = client.get("/openapi.json").json()
+        assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+        bodies = [
+            operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            for operations in described["paths"].values()
+            for operation in operations.values()
+            if "requestBody" in operation
+        ]
+        for reference in bodies:
+            shape = described["components"]["schemas"][reference.rpartition("/")[2]]
+            assert shape["examples"], reference
+
+
+def test_metrics_can_be_read_by_prometheus(server: Running, ana: httpx.Client) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    ana.post("/v1/spaces/ana/recall", json=ASKED)
+    with server.owner() as owner:
+        answer = owner.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {each.name: each for each in text_string_to_metric_families(answer.text)}
+    stored = [s for s in families["justmem_sessions"].samples if "state" in s.labels]
+    assert {s.labels["state"] for s in stored} >= {"queued", "working"}
+    requests = families["justmem_http_requests"].samples
+    assert any(s.labels["route"] == "/v1/spaces/{space}/recall" for s in requests)
+    stages = {s.labels["stage"] for s in families["justmem_stage_seconds"].samples}
+    assert {"plan", "discover", "select", "extract"} <= stages
+    assert "ana" not in answer.text
+
+
+def test_metrics_are_for_the_owner_alone(server: Running) -> None:
+    for key in (server.key("ana", right="admin"), server.key("*")):
+        with server.client(key) as client:
+            assert client.get("/metrics").status_code == 403
+
+
+def test_the_log_holds_no_words_and_no_names(server: Running) -> None:
+    with server.client(server.key("secret-name")) as client:
+        said = {**BIKE, "id": "tell-nobody"}
+        client.post("/v1/spaces/secret-name/sessions?wait=true", json=said)
+        client.get("/v1/spaces/secret-name/cards", params={"text": "gravel"})
+        client.get("/v1/spaces/secret-name/sessions/tell-nobody")
+    with server.client("jm_wrong_token") as client:
+        client.get("/v1/spaces")
+    for word in ("secret-name", "gravel", "tell-nobody", "jm_", "token"):
+        assert word not in server.log
+
+
+def test_answers_carry_the_headers_that_keep_browsers_in_check(server: Running) -> None:
+    with server.client(None) as client:
+        for path in ("/", "/v1/spaces", "/health/live", "/nothing"):
+            headers = client.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert headers["cache-control"] == "no-store"
+            assert "server" not in headers
+            assert "access-control-allow-origin" not in headers
+
+
+def test_unknown_paths_and_methods_are_problems_too(ana: httpx.Client) -> None:
+    missing = ana.get("/v1/nothing")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, PROBLEM)
+    wrong = ana.put("/v1/spaces/ana")
+    assert (wrong.status_code, wrong.headers["content-type"]) == (405, PROBLEM)
+    assert wrong.json().keys() == {"type", "title", "status", "detail", "instance"}

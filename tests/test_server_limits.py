@@ -1,0 +1,454 @@
+"""Oversized, slow, hasty and vanishing clients; a server that is killed, and one that stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from conftest import BIKE, RUN
+from justmem import Session, open_async
+from justmem.errors import NoRoom, NotInMemory, TooMany
+from justmem.server.ingestion import Ingestion
+from justmem.server.limits import Limits
+from justmem.server.metrics import Metrics
+from justmem.server.spaces import Spaces
+from justmem.serving import Serving
+from justmem.sessions import as_session
+from justmem.testing import Request, Respond, chat_body, chat_stream, serve_openai
+from servers import Running, serve, until
+
+pytestmark = pytest.mark.xdist_group("server_limits")
+ASKED = {"question": "What did the gravel bike cost?", "at": "2024-06-01T12:00"}
+ANSWER = {"answer": "It cost 1,450 euros.", "used": ["1"], "sufficient": True}
+
+
+# ---------------------------------------------------------------- one key
+
+
+def test_a_bucket_empties_and_fills_again() -> None:
+    now = 0.0
+    limits = Limits(Serving(rate=2, burst=3), clock=lambda: now)
+    for _ in range(3):
+        limits.admit("a")
+    with pytest.raises(TooMany) as caught:
+        limits.admit("a")
+    assert caught.value.after == pytest.approx(0.5)
+    limits.admit("b")  # another key has a bucket of its own
+    now = 0.5
+    limits.admit("a")
+    now = 100.0
+    for _ in range(3):
+        limits.admit("a")
+    with pytest.raises(TooMany):
+        limits.admit("a")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    tight = "body_bytes = 20000\nbody_seconds = 1\nwrite_seconds = 2\nasks = 2\nrate = 1000"
+
+    def slow(request: Request) -> Respond:
+        if request.body.get("stream"):
+            return Respond(chat_stream(ANSWER, size=2), pace=0.05)
+        return Respond(chat_body(ANSWER), delay=1.0)
+
+    with serve_openai(slow) as model:
+        settings = f'answerer = "openai:m@{model.url}"'
+        with serve(tmp_path_factory.mktemp("limits"), settings, server=tight) as running:
+            with running.owner() as owner:
+                owner.post("/v1/spaces/ana/sessions?wait=true", json=BIKE)
+            yield running
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[httpx.Client]:
+    with server.client(server.key("ana")) as opened:
+        yield opened
+
+
+def test_too_hasty_a_key_is_told_when_to_come_back(tmp_path: Path) -> None:
+    with serve(tmp_path / "hasty", server="rate = 0.01\nburst = 3") as running:
+        with running.client(running.key("ana")) as client:
+            statuses = [client.get("/v1/spaces").status_code for _ in range(4)]
+            last = client.get("/v1/spaces")
+        assert statuses == [200, 200, 200, 429]
+        assert int(last.headers["retry-after"]) >= 1
+        with running.client(running.key("ana")) as other:
+            assert other.get("/v1/spaces").status_code == 200
+
+
+async def test_a_key_has_only_so_many_questions_under_way(server: Running) -> None:
+    headers = {"authorization": f"Bearer {server.key('ana')}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as client:
+        asks = [client.post("/v1/spaces/ana/ask", json=ASKED, timeout=30) for _ in range(5)]
+        answers = await asyncio.gather(*asks)
+        statuses = sorted(answer.status_code for answer in answers)
+        assert statuses == [200, 200, 429, 429, 429]
+        again = await client.post("/v1/spaces/ana/recall", json=ASKED)
+        assert again.status_code == 200
+
+
+# ---------------------------------------------------------------- bodies
+
+
+def test_a_large_body_is_refused_by_its_announcement(client: httpx.Client) -> None:
+    answer = client.post("/v1/spaces/ana/recall", json={"question": "x" * 30_000})
+    assert answer.status_code == 413
+    assert answer.json()["type"] == "urn:justmem:problem:too-large"
+
+
+def test_an_endless_body_is_cut_off(client: httpx.Client) -> None:
+    def endless() -> Iterator[bytes]:
+        yield b'{"question": "'
+        for _ in range(100):
+            yield b"x" * 1000
+
+    answer = client.post("/v1/spaces/ana/recall", content=endless())
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"question": 5}',
+        b'{"question": ""}',
+        b'{"question": "x", "more": 1}',
+        b'{"question": "x", "at": "tomorrow"}',
+        b'{"question": "x", "at": 1e400}',
+        b'{"question": "x", "at": NaN}',
+        b'{"question": "\\ud800"}',
+        b'{"question": "\xff"}',
+        b"[" * 5000,
+    ],
+)
+def test_what_cannot_be_understood_is_a_problem_of_the_sender(
+    client: httpx.Client, body: bytes
+) -> None:
+    headers = {"content-type": "application/json"}
+    answer = client.post("/v1/spaces/ana/recall", content=body, headers=headers)
+    if b"ud800" in body:  # half a character is replaced
+        assert answer.status_code == 200
+    else:
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+def connected(server: Running) -> socket.socket:
+    host, port = urlsplit(server.url).netloc.split(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def head(server: Running, method: str, path: str, length: int, more: str = "") -> bytes:
+    key = server.key("ana")
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        f"host: {urlsplit(server.url).netloc}",
+        f"authorization: Bearer {key}",
+        "content-type: application/json",
+        f"content-length: {length}",
+        *([more] if more else []),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def test_a_body_that_trickles_is_not_waited_for(server: Running) -> None:
+    with connected(server) as slow:
+        slow.sendall(head(server, "POST", "/v1/spaces/ana/recall", 1000) + b'{"question"')
+        answer = slow.recv(4000)
+    assert b" 408 " in answer.partition(b"\r\n")[0]
+
+
+def test_a_client_that_leaves_before_its_body_is_complete_harms_nobody(server: Running) -> None:
+    for _ in range(5):
+        with connected(server) as gone:
+            gone.sendall(head(server, "POST", "/v1/spaces/ana/sessions", 1000) + b'{"turns"')
+    with server.owner() as owner:
+        assert owner.get("/v1/spaces/ana").status_code == 200
+    assert "Traceback" not in server.log
+
+
+def spent(server: Running) -> int:
+    with server.owner() as owner:
+        return int(owner.get("/v1/spaces/ana").json()["spent_tokens"])
+
+
+def test_an_answer_is_counted_although_its_reader_left(server: Running) -> None:
+    before = spent(server)
+    body = json.dumps(ASKED).encode()
+    with connected(server) as leaving:
+        accept = "accept: text/event-stream"
+        path = "/v1/spaces/ana/ask"
+        leaving.sendall(head(server, "POST", path, len(body), accept) + body)
+        heard = b""
+        while b"event: token" not in heard:
+            heard += leaving.recv(4000)
+    until(lambda: spent(server) == before + 120)
+    assert "Traceback" not in server.log
+
+
+def test_a_reader_that_stops_reading_is_left(server: Running) -> None:
+    long = {**RUN, "id": "long", "turns": [{"role": "user", "text": "word " * 3000}]}
+    with server.client(server.key("big")) as client:
+        for number in range(40):
+            client.post(
+                "/v1/spaces/big/sessions?wait=true",
+                json={**long, "id": f"long{number}"},
+            ).raise_for_status()
+    with connected(server) as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        key = server.key("big")
+        stuck.sendall(
+            f"GET /v1/spaces/big/export HTTP/1.1\r\nhost: {urlsplit(server.url).netloc}\r\n"
+            f"authorization: Bearer {key}\r\n\r\n".encode()
+        )
+        time.sleep(0.2)
+        with server.owner() as owner:  # meanwhile everyone else is served
+            assert owner.get("/v1/spaces/ana").status_code == 200
+        until(lambda: "/export" in server.log, 30)
+
+
+# ---------------------------------------------------------------- killed, and stopped
+
+
+def hanging(request: Request) -> Respond:
+    return Respond(chat_body({"cards": []}), delay=30.0)
+
+
+def state_of(server: Running, space: str, session: str) -> Any:
+    with server.owner() as owner:
+        answer = owner.get(f"/v1/spaces/{space}/sessions/{session}/status")
+        return answer.json()["session"]["state"] if answer.status_code == 200 else None
+
+
+def test_an_accepted_session_survives_a_kill_and_is_taken_up_again(tmp_path: Path) -> None:
+    with serve_openai(hanging) as model:
+        with serve(tmp_path / "s", f'extractor = "openai:m@{model.url}"') as running:
+            with running.owner() as owner:
+                for number in range(20):
+                    sent = {**BIKE, "id": f"bike{number}"}
+                    assert owner.post("/v1/spaces/ana/sessions", json=sent).status_code == 202
+                changed = {**BIKE, "id": "bike0", "turns": BIKE["turns"][:1]}
+                # Its first text is being worked on and keeps its turn: this one waits behind it.
+                assert owner.get("/v1/spaces/ana").json()["sessions"] == {"pending": 20}
+            running.process.send_signal(signal.SIGKILL)
+            running.process.wait()
+    del changed
+    with serve(tmp_path / "s", 'extractor = "rules"') as running, running.owner() as owner:
+        until(lambda: owner.get("/v1/spaces/ana").json()["sessions"] == {"stored": 20})
+
+
+def test_a_server_that_is_told_to_stop_parks_what_it_cannot_finish(tmp_path: Path) -> None:
+    with serve_openai(hanging) as model:
+        settings = f'extractor = "openai:m@{model.url}"'
+        with serve(tmp_path / "s", settings, server="grace_seconds = 1") as running:
+            with running.owner() as owner:
+                assert owner.post("/v1/spaces/ana/sessions", json=BIKE).status_code == 202
+            running.process.send_signal(signal.SIGTERM)
+            assert running.process.wait(15) in (0, -signal.SIGTERM)
+        assert "Traceback" not in running.log
+    with serve(tmp_path / "s") as running:
+        until(lambda: state_of(running, "ana", "bike") == "stored")
+
+
+def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
+    replies = iter([Respond({"error": "no"}, status=400)])
+    cards = {"cards": ["User | bought a gravel bike | 2024-05-20 | completed | event | 1"]}
+    with serve_openai(lambda _: next(replies, Respond(chat_body(cards)))) as model:
+        with serve(tmp_path / "s", f'extractor = "openai:m@{model.url}"') as running:
+            with running.owner() as owner:
+                done = owner.post("/v1/spaces/ana/sessions?wait=true", json=BIKE).json()
+                assert done["state"] == "failed"
+                assert "will not take the request" in done["reason"]
+                again = owner.post("/v1/spaces/ana/sessions/bike/retry")
+                assert (again.status_code, again.json()) == (202, {"sessions": 1})
+                until(lambda: state_of(running, "ana", "bike") == "stored")
+                assert owner.post("/v1/spaces/ana/retry").json() == {"sessions": 0}
+
+
+def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path) -> None:
+    with serve_openai(lambda _: Respond(chat_body(ANSWER), delay=2.0)) as model:
+        settings = f'answerer = "openai:m@{model.url}"'
+        with serve(tmp_path / "s", settings, server="request_seconds = 0.5") as running:
+            with running.owner() as owner:
+                owner.post("/v1/spaces/ana/sessions", json=BIKE)
+                until(lambda: state_of(running, "ana", "bike") == "stored")
+                late = owner.post("/v1/spaces/ana/ask", json=ASKED)
+                assert late.status_code == 504
+                until(lambda: owner.get("/v1/spaces/ana").json()["spent_tokens"] == 120)
+
+
+# ---------------------------------------------------------------- the queue, from inside
+
+
+def spaces_in(folder: Path, extractor: Any) -> Spaces:
+    from justmem.answering.rules import RulesAnswerer
+    from justmem.planning.rules import RulesPlanner
+    from justmem.testing import HashEmbedder
+
+    parts = {
+        "embedder": HashEmbedder(64),
+        "extractor": extractor,
+        "planner": RulesPlanner(),
+        "answerer": RulesAnswerer(),
+    }
+    return Spaces(folder, parts, most_open=2, idle_seconds=60)
+
+
+class Gated:
+    """An extractor that notes what it is given and waits to be let go on."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.gate = asyncio.Event()
+
+    async def extract(self, session: Session, *, limit: int | None) -> Any:
+        from justmem.ports import Extraction
+
+        self.seen.append(f"{session.id}:{session.turns[0].text}")
+        await self.gate.wait()
+        return Extraction(cards=[])
+
+
+def said(id: str, text: str = "hello") -> Session:
+    return as_session({"id": id, "at": "2024-05-20", "turns": [{"role": "user", "text": text}]})
+
+
+async def test_spaces_take_turns(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    jobs = [await queue.accept("a", said(f"a{n}")) for n in range(3)]
+    jobs += [await queue.accept("b", said("b0"))]
+    gated.gate.set()
+    await asyncio.gather(*(job.done for job in jobs))
+    assert [each.partition(":")[0] for each in gated.seen] == ["a0", "a1", "b0", "a2"]
+    await spaces.close()
+
+
+async def test_a_newer_text_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    first = await queue.accept("a", said("busy"))
+    older = await queue.accept("a", said("x", "one"))
+    newer = await queue.accept("a", said("x", "two"))
+    assert older is newer
+    gated.gate.set()
+    await asyncio.gather(first.done, newer.done)
+    assert gated.seen == ["busy:hello", "x:two"]
+    async with spaces.use("a") as memory:
+        assert (await memory.session("x")).turns[0].text == "two"
+    await spaces.close()
+
+
+async def test_a_newer_text_waits_for_the_one_at_work(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 2, Metrics())
+    older = await queue.accept("a", said("x", "one"))
+    await until_async(lambda: bool(gated.seen))
+    accepting = asyncio.create_task(queue.accept("a", said("x", "two")))
+    await asyncio.sleep(0.05)
+    assert not accepting.done()  # to keep it now would be undone when the older one is settled
+    gated.gate.set()
+    newer = await accepting
+    await asyncio.gather(older.done, newer.done)
+    async with spaces.use("a") as memory:
+        assert (await memory.session("x")).turns[0].text == "two"
+    await spaces.close()
+
+
+async def test_a_session_forgotten_while_it_waits_does_not_come_back(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    busy = await queue.accept("a", said("busy"))
+    job = await queue.accept("a", said("x"))
+    gone = await queue.forget_session("a", "x")
+    assert gone.sessions == 1
+    gated.gate.set()
+    await busy.done
+    with pytest.raises(NotInMemory):
+        await job.done
+    async with spaces.use("a") as memory:
+        assert [each.id for each in await memory.sessions()] == ["busy"]
+    await spaces.close()
+
+
+async def test_an_erased_space_stays_erased_although_sessions_waited(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    for number in range(5):
+        await queue.accept("a", said(f"x{number}"))
+    erasing = asyncio.create_task(queue.erase("a"))
+    await asyncio.sleep(0.05)
+    gated.gate.set()  # the one at work is waited for
+    await erasing
+    await asyncio.sleep(0.05)
+    assert await spaces.names() == []
+    assert queue.counts() == {"queued": 0, "paused": 0, "working": 0}
+
+
+async def test_a_full_queue_refuses_and_keeps_nothing(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(queue=2), 1, Metrics())
+    for number in range(3):  # one at work, two waiting
+        await queue.accept("a", said(f"x{number}"))
+        await asyncio.sleep(0.02)
+    with pytest.raises(NoRoom):
+        await queue.accept("a", said("late"))
+    async with spaces.use("a") as memory:
+        assert "late" not in {each.id for each in await memory.sessions()}
+    gated.gate.set()
+    await until_async(lambda: queue.counts()["working"] == 0)
+    await (await queue.accept("a", said("late"))).done
+    await spaces.close()
+
+
+async def test_spaces_nobody_uses_are_closed_and_opened_again(tmp_path: Path) -> None:
+    gated = Gated()
+    gated.gate.set()
+    spaces = spaces_in(tmp_path, gated)
+    for name in "abcd":
+        async with spaces.use(name, create=True) as memory:
+            await memory.remember(said("x", name))
+    assert spaces.open <= 2
+    async with spaces.use("a") as first, spaces.use("b"), spaces.use("c"):
+        assert (await first.session("x")).turns[0].text == "a"
+        assert spaces.open >= 3  # in use: not closed, although too many
+    await spaces.close()
+
+
+async def until_async(check: Any) -> None:
+    for _ in range(200):
+        if check():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+async def test_memory_in_a_process_beside_the_server_sees_the_same(tmp_path: Path) -> None:
+    with serve(tmp_path / "s") as running, running.owner() as owner:
+        owner.post("/v1/spaces/ana/sessions?wait=true", json=BIKE)
+        light = {"embedder": "justmem.testing:HashEmbedder", "reranker": "none"}
+        async with open_async("ana", folder=running.home, **light) as memory:
+            await memory.remember(RUN)
+            assert len(await memory.sessions()) == 2
+        assert owner.get("/v1/spaces/ana").json()["sessions"] == {"stored": 2}
