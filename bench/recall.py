@@ -32,7 +32,7 @@ from store import Writer, build
 from justmem import AsyncMemory, config
 from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
-from justmem.passages import passages
+from justmem.passages import opening, passages
 from justmem.planning.rules import RulesPlanner
 from justmem.ports import Embedded
 from justmem.sessions import as_session
@@ -113,12 +113,12 @@ async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, flo
         began = process_time()
         extraction = await rules.extract(session, limit=None)
         extracting += process_time() - began
-        texts = [card.text for card in extraction.cards]
+        texts = [card.dated for card in extraction.cards]
         began = process_time()
         embedded = await embedder.embed(texts)
         embedding += process_time() - began
         known.vectors |= dict(zip(texts, embedded.vectors, strict=True))
-        spoken = [session.turn(p.turn).text[p.start : p.end] for p in passages(session)]
+        spoken = [opening(session, passage) for passage in passages(session)]
         known.vectors |= dict.fromkeys(spoken, embedded.vectors[0])
         cards += len(texts)
     with tempfile.TemporaryDirectory() as folder:

@@ -216,9 +216,7 @@ def test_revocation_takes_effect_with_the_next_request(server: Running) -> None:
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-@pytest.mark.parametrize(
-    "header", [None, "", "Bearer", "Bearer ", "Bearer jm_x_y", "Basic YTpi", "jm_x_y"]
-)
+@pytest.mark.parametrize("header", [None, "Bearer", "Bearer jm_x_y", "Basic YTpi", "jm_x_y"])
 @pytest.mark.parametrize("path", ["/v1/spaces", "/v1/spaces/ana", "/metrics", "/mcp", "/v1/models"])
 def test_nothing_is_told_without_a_key(server: Running, path: str, header: str | None) -> None:
     headers = {} if header is None else {"authorization": header}

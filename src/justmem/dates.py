@@ -12,7 +12,8 @@ from datetime import date, datetime, timedelta
 
 from justmem.calendars import span
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.phrases import Said, matches
+from justmem.phrases import matches
+from justmem.reckoning import Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,6 @@ def _edge(on: date, *, first: bool) -> str:
     """One end of a range, no more exact than it is."""
     opens = first and on.day == 1
     closes = not first and (on + timedelta(days=1)).day == 1
-    if opens and on.month == 1 or closes and on.month == 12:
+    if (opens and on.month == 1) or (closes and on.month == 12):
         return f"{on.year}"
     return f"{on:%B %Y}" if opens or closes else f"{on.day} {on:%B %Y}"

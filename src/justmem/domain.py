@@ -169,6 +169,12 @@ class Card(Value):
     def text(self) -> str:
         return f"{self.subject} {self.fact}"
 
+    @property
+    def dated(self) -> str:
+        """The text with its date: what is embedded, so that a question for a time can find it."""
+        known = self.event_date.precision != "unknown"
+        return f"{self.text} ({self.event_date})" if known else self.text
+
 
 def card_id(session_id: str, subject: str, fact: str) -> str:
     """The same card of the same session always has the same id, so that ids survive
@@ -309,6 +315,7 @@ class Evidence(Value):
 
     question: str
     at: datetime
+    speaker: str | None = None  # who says it, where known
     plan: Plan
     chosen: tuple[Candidate, ...] = ()
     sources: tuple[Source, ...] = ()

@@ -14,7 +14,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -23,6 +22,7 @@ import numpy as np
 
 from justmem import tokens
 from justmem.answering.citing import cite
+from justmem.asking import Asked, Asking
 from justmem.domain import (
     Answer,
     Budget,
@@ -38,46 +38,26 @@ from justmem.domain import (
     Source,
     Stats,
 )
-from justmem.errors import BudgetExceeded, InputError, InvalidQuestion, InvalidSession
-from justmem.planning.rules import plan_by_rules
+from justmem.errors import InputError, InvalidSession
+from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
     Answerer,
     CardFilter,
     Embedder,
-    Extent,
     Extractor,
     Index,
-    Planned,
     Planner,
-    Reply,
     Reranker,
     Store,
-    StreamingAnswerer,
     Vectors,
 )
-from justmem.receipts import Ledger, Tally
+from justmem.receipts import Ledger
 from justmem.remembering import Remembering
 from justmem.retrieval import Retrieval
-from justmem.sessions import SessionLike, as_session, as_time
-
-NOT_IN_MEMORY = "That is not in memory."
-
-_LONGEST_QUESTION = 100_000  # characters
-_LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning leaves them
-_NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
+from justmem.sessions import SessionLike, as_session
 
 OnDone = Callable[[Remembered], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Understood:
-    """A question, when it is asked, its plan, and how much memory there was."""
-
-    question: str
-    at: datetime
-    plan: Plan
-    extent: Extent
 
 
 class AsyncMemory:
@@ -104,13 +84,12 @@ class AsyncMemory:
         self.profile = profile or Profile()
         self._store = store
         self._embedder = embedder
-        self._planner = planner
-        self._answerer = answerer
         self._ledger = Ledger(store, self.budget.day_tokens, clock)
         self._remembering = Remembering(
             store, embedder, extractor, self.budget, self._ledger, concurrency
         )
-        self._retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile)
+        retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile)
+        self._asking = Asking(store, planner, retrieval, answerer, self.budget, self._ledger)
         self._bound = False
 
     @property
@@ -182,119 +161,43 @@ class AsyncMemory:
 
     # ------------------------------------------------------------ ask
 
-    async def recall(self, question: str, *, at: datetime | str | None = None) -> Evidence:
+    async def recall(
+        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
+    ) -> Evidence:
         """The evidence that memory holds for a question, or for a remark you are about to reply
         to, without the answer call.
 
         `at` is when it is asked: "last week" counts from there, and what was said on later days
-        is left out. Without it, the time of the latest session."""
-        tally = Tally()
-        async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
-            understood = await self._understand(question, at, tally, limit)
-            return await self._evidence(understood, tally)
+        is left out. Without it, the time of the latest session.
 
-    async def ask(self, question: str, *, at: datetime | str | None = None) -> Answer:
-        """An answer from memory alone, with the exact words it rests on. `at` as for `recall`.
-        A remark that asks nothing gets a reply that bears what is remembered in mind."""
-        async with aclosing(self._asking(question, at, streaming=False)) as steps:
+        `speaker` is who says it: "my" is theirs. Without it, the one person whom most cards are
+        about, if there is one."""
+        await self._bind()
+        return await self._asking.recall(Asked(question, at, speaker))
+
+    async def ask(
+        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
+    ) -> Answer:
+        """An answer from memory alone, with the exact words it rests on. `at` and `speaker` as
+        for `recall`. A remark that asks nothing gets a reply that bears what is remembered in
+        mind."""
+        await self._bind()
+        asked = Asked(question, at, speaker)
+        async with aclosing(self._asking.steps(asked, streaming=False)) as steps:
             *_, answer = [step async for step in steps]
         assert isinstance(answer, Answer)
         return answer
 
     async def follow(
-        self, question: str, *, at: datetime | str | None = None
+        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
     ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
         """`ask`, step by step: the plan, the evidence, the answer's text piece by piece as the
         model writes it, and the answer itself, which alone is checked and cited."""
-        async with aclosing(self._asking(question, at, streaming=True)) as steps:
+        await self._bind()
+        asked = Asked(question, at, speaker)
+        async with aclosing(self._asking.steps(asked, streaming=True)) as steps:
             async for step in steps:
                 yield step
-
-    async def _asking(
-        self, question: str, at: datetime | str | None, *, streaming: bool
-    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
-        tally = Tally()
-        async with self._ledger.allow(self.budget.ask_tokens, tally) as limit:
-            understood = await self._understand(question, at, tally, limit, leave=_LEAST_ANSWER)
-            yield understood.plan
-            evidence = await self._evidence(understood, tally)
-            yield evidence
-            said = False
-            with tally.stage("answer"):
-                async with aclosing(
-                    self._replying(evidence, tally.left(limit), streaming)
-                ) as replies:
-                    async for reply in replies:
-                        if isinstance(reply, str):
-                            said = True
-                            yield reply
-            assert isinstance(reply, Reply)
-            tally.calls += reply.calls
-            tally.notes += reply.notes
-        if not said:
-            yield reply.text
-        yield Answer(
-            text=reply.text,
-            sufficient=reply.sufficient,
-            citations=tuple(reply.citations),
-            evidence=evidence,
-            receipt=tally.receipt(evidence.receipt.history_tokens),
-        )
-
-    async def _understand(
-        self,
-        question: str,
-        at: datetime | str | None,
-        tally: Tally,
-        limit: int | None,
-        *,
-        leave: int = 0,
-    ) -> _Understood:
-        """`leave`: tokens of the limit that planning may not touch."""
-        question = checked_question(question)
-        await self._bind()
-        extent = await self._store.extent()
-        when = as_time(at) if at is not None else extent.last_at or _NO_TIME
-        if not extent.cards and not extent.tokens:
-            tally.notes.append("this memory is empty")
-            return _Understood(question, when, Plan(), extent)
-        with tally.stage("plan"):
-            planned = await self._plan(question, when, None if limit is None else limit - leave)
-        tally.calls += planned.calls
-        tally.notes += planned.notes
-        return _Understood(question, when, planned.plan, extent)
-
-    async def _evidence(self, asked: _Understood, tally: Tally) -> Evidence:
-        if not asked.extent.cards and not asked.extent.tokens:
-            found = Evidence(question=asked.question, at=asked.at, plan=asked.plan)
-        else:
-            found = await self._retrieval.evidence(asked.question, asked.at, asked.plan, tally)
-        return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
-
-    async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
-        try:
-            return await self._planner.plan(question, at, limit=limit)
-        except BudgetExceeded as error:  # the rules plan for nothing
-            return Planned(plan_by_rules(question, at), error.calls, [f"planned by rules: {error}"])
-
-    async def _replying(
-        self, evidence: Evidence, limit: int | None, streaming: bool
-    ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the text, if the answerer can stream and is to; last, the reply itself."""
-        if not evidence.chosen and not evidence.sources:
-            notes = ["nothing was found: no answer call was made"]
-            yield Reply(NOT_IN_MEMORY, False, notes=notes)
-            return
-        ids = {card.session_id for card in evidence.cards} | {
-            s.session_id for s in evidence.sources
-        }
-        sessions = {id: await self._store.session(id) for id in ids}
-        if streaming and isinstance(self._answerer, StreamingAnswerer):
-            async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        else:
-            yield await self._answerer.answer(evidence, sessions, limit=limit)
 
     # ------------------------------------------------------------ look and forget
 
@@ -377,7 +280,8 @@ class AsyncMemory:
             keys: list[int] = []
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
-                embedded = await self._embedder.embed([text for _, text in batch])
+                longest = OPENING if index == "passages" else None
+                embedded = await self._embedder.embed([text[:longest] for _, text in batch])
                 keys += [key for key, _ in batch]
                 parts.append(embedded.vectors)
             if keys:
@@ -399,14 +303,3 @@ class AsyncMemory:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-
-def checked_question(question: str) -> str:
-    if not isinstance(question, str) or not question.strip():
-        raise InvalidQuestion("The question is empty: ask something, or pass the remark as text.")
-    if len(question) > _LONGEST_QUESTION:
-        raise InvalidQuestion(
-            f"The question has {len(question)} characters, more than {_LONGEST_QUESTION}: "
-            "`remember` long material first, then ask about it."
-        )
-    return question.encode("utf-8", "replace").decode().replace("\0", " ").strip()

@@ -1,8 +1,9 @@
 """Turns -> passages: what the source index holds.
 
 Both sides of a conversation are indexed, at no generative cost, so that REPLAY can find a reply
-that no card could carry. A long turn is cut into passages, because an embedder reads only its
-first few hundred tokens.
+that no card could carry. All words of a passage are in the words index; its vector is made from
+its opening alone, because a local embedder takes twenty times longer over a long reply than over
+a card, and what a reply is about is said first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from justmem.domain import Passage, Session
 from justmem.words import sentences
 
-LONGEST = 1200  # characters: about 300 tokens, what a small embedder still tells apart
+LONGEST = 2000  # characters of a passage
+OPENING = 400  # characters of it that are embedded
 
 
 def passages(session: Session) -> list[Passage]:
@@ -19,6 +21,12 @@ def passages(session: Session) -> list[Passage]:
         for number, turn in enumerate(session.turns, 1)
         for start, end in _stretches(turn.text)
     ]
+
+
+def opening(session: Session, passage: Passage) -> str:
+    """What is embedded of a passage."""
+    end = min(passage.end, passage.start + OPENING)
+    return session.turn(passage.turn).text[passage.start : end]
 
 
 def _stretches(text: str) -> list[tuple[int, int]]:

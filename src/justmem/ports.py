@@ -162,6 +162,8 @@ class StreamingAnswerer(Protocol):
 Index = Literal["cards", "passages"]
 INDEXES: tuple[Index, ...] = get_args(Index)
 
+Place = tuple[str, int]  # a session's id and the number of one of its turns
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -250,6 +252,11 @@ class Store(Protocol):
 
     async def extent(self) -> Extent: ...
 
+    async def main_subject(self) -> str | None:
+        """The one subject that most cards are about: the person whose memory this is. None where
+        there is no such one, as in a chat between two."""
+        ...
+
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
     ) -> Sequence[Hits]:
@@ -261,6 +268,14 @@ class Store(Protocol):
     async def card_vectors(self, keys: Sequence[int]) -> Vectors: ...
 
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
+
+    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
+        """The cards that rest on any of these turns, by key."""
+        ...
+
+    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
+        """The vectors of each turn's passages, one row each. Turns without any are left out."""
+        ...
 
     async def card(self, card_id: str) -> Card: ...
 
@@ -280,7 +295,8 @@ class Store(Protocol):
     async def texts(
         self, index: Index, *, after: int = 0, count: int = 256
     ) -> Sequence[tuple[int, str]]:
-        """The next texts that have a vector, as (key, text) in rising order of keys."""
+        """The next texts that have a vector, as (key, text) in rising order of keys: cards with
+        their dates, passages whole."""
         ...
 
     async def replace_vectors(

@@ -1,4 +1,8 @@
-"""Pure scores: fusion, entity match, date overlap, near-duplicates. No I/O."""
+"""Pure scores: how signals of different origin become one ranking. No I/O.
+
+A signal is a matrix of views by candidates; row 0 is the question (or the remark), the other rows
+its rewrites.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from justmem.words import content
 Scores = NDArray[np.float32]
 
 RRF_K = 60  # the customary constant of reciprocal rank fusion
+_SHARP = 2.0
 
 
 def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
@@ -26,42 +31,68 @@ def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
     return fused
 
 
-def bonuses(card: Card, plan: Plan, entities: Sequence[frozenset[str]]) -> Mapping[str, float]:
-    """Signals between 0 and 1 that order candidates. They never filter: a wrong filter is a miss
-    that nothing downstream can repair."""
-    words = set(content(card.text))
-    return {
-        "entity": sum(bool(entity & words) for entity in entities) / len(entities)
-        if entities
-        else 0.0,
-        "date": float(card.event_date.overlaps(plan.period)),
-        "kind": float(card.kind in plan.routes),
-    }
+def standardised(signal: Scores) -> Scores:
+    """Each view's scores in standard deviations over the candidates, so that signals of
+    different origin can be added."""
+    spread = signal.std(axis=1, keepdims=True)
+    scale: Scores = np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+    return (signal - signal.mean(axis=1, keepdims=True)) / scale
 
 
-def entity_words(plan: Plan) -> list[frozenset[str]]:
-    return [words for entity in plan.entities if (words := frozenset(content(entity)))]
+def combined(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
+    """One score for each view and candidate."""
+    total = sum(weights.values())
+    parts = [standardised(signals[name]) * np.float32(w / total) for name, w in weights.items()]
+    return np.stack(parts).sum(axis=0)
 
 
-def standardised(scores: Scores) -> Scores:
-    """Mean 0, deviation 1: so that scores of different origin can be added."""
-    spread = float(scores.std())
-    centred: Scores = scores - scores.mean()
-    return centred / np.float32(spread if spread > 1e-6 else 1.0)
+def over_views(scores: Scores, *, any_view: bool) -> Scores:
+    """One score for each candidate: the mean over the views, because evidence for a question
+    should fit all of its wordings; for a remark a soft maximum, because its rewrites are guesses
+    at what may lie behind it and one that hits is enough."""
+    if not any_view:
+        mean: Scores = scores.mean(axis=0)
+        return mean
+    soft: Scores = np.log(np.exp(_SHARP * scores).mean(axis=0)) / np.float32(_SHARP)
+    return soft
 
 
-def distinct(order: Sequence[int], vectors: Vectors, *, alike: float) -> list[list[int]]:
-    """Walks down a ranking and puts each item that is nearly the same as a better one into that
-    one's slot: [[best, its near-duplicates...], ...]."""
+def about(cards: Sequence[Card], views: Sequence[str]) -> Scores:
+    """1 where a card's subject is named in one of the views. It orders and never filters: a wrong
+    filter is a miss that nothing downstream can repair."""
+    said = set(content(" ".join(views)))
+    return np.array([not said.isdisjoint(content(card.subject)) for card in cards], np.float32)
+
+
+def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
+    """1 where a card's event lies in the period asked about."""
+    return np.array([card.event_date.overlaps(plan.period) for card in cards], np.float32)
+
+
+def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
+    """1 where a card is of a kind that the plan expects to hold the answer."""
+    return np.array([card.kind in plan.routes for card in cards], np.float32)
+
+
+def distinct(
+    order: Sequence[int], cards: Sequence[Card], vectors: Vectors, *, alike: float
+) -> list[list[int]]:
+    """Walks down a ranking and puts each card that adds nothing to a better one into its slot:
+    [[best, those it stands for...], ...]. A card adds nothing if it says nearly the same, or rests
+    only on turns that the slot rests on already."""
     slots: list[list[int]] = []
     heads: list[int] = []
+    held: list[set[tuple[str, int]]] = []
     for index in order:
-        if heads:
-            similarity = vectors[heads] @ vectors[index]
-            nearest = int(similarity.argmax())
-            if similarity[nearest] >= alike:
-                slots[nearest].append(index)
-                continue
-        heads.append(index)
-        slots.append([index])
+        turns = {(cards[index].session_id, turn) for turn in cards[index].turns}
+        near = vectors[heads] @ vectors[index] >= alike if heads else ()
+        for slot, (same, covered) in enumerate(zip(near, held, strict=True)):
+            if same or turns <= covered:
+                slots[slot].append(index)
+                covered |= turns
+                break
+        else:
+            heads.append(index)
+            slots.append([index])
+            held.append(turns)
     return slots

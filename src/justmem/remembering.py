@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from justmem import tokens
 from justmem.domain import Budget, Remembered, Session, SessionState, Usage
 from justmem.errors import BudgetExceeded, ModelError
-from justmem.passages import passages
+from justmem.passages import opening, passages
 from justmem.ports import CardFilter, Digested, Embedder, Extraction, Extractor, Store
 from justmem.receipts import Ledger, Tally
 
@@ -83,8 +83,8 @@ class Remembering:
         self, session: Session, extraction: Extraction, said: int, tally: Tally
     ) -> Digested:
         cards, stretches = extraction.cards, passages(session)
-        texts = [card.text for card in cards]
-        texts += [session.turn(p.turn).text[p.start : p.end] for p in stretches]
+        texts = [card.dated for card in cards]
+        texts += [opening(session, passage) for passage in stretches]
         start = time.perf_counter()
         embedded = await self._embedder.embed(texts)
         tally.embedding.append(

@@ -6,40 +6,34 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 import numpy as np
-from numpy.typing import NDArray
 
 from justmem import ranking
-from justmem.domain import (
-    Access,
-    Budget,
-    Candidate,
-    Card,
-    Evidence,
-    Plan,
-    Profile,
-    Source,
-    Usage,
-)
-from justmem.ports import Embedder, Hits, Reranker, Store, Vectors, View
+from justmem.domain import Access, Budget, Candidate, Card, Evidence, Plan, Profile, Source, Usage
+from justmem.ports import Embedder, Hits, Place, Reranker, Store, Vectors, View
+from justmem.ranking import Scores
 from justmem.receipts import Tally
 from justmem.recovery import recover
+from justmem.voice import named
 
-# Boosts are small against the fused score's own spread: they break ties, they do not decide.
-_BOOST = {"entity": 0.010, "date": 0.005, "kind": 0.003}
-_ALIKE = 0.95  # cosine from which two cards say the same thing
+# What speaks for a card: its own vector, the words of it and of its turns, its turns' vectors.
+_WEIGHTS = {"dense": 1.0, "lexical": 0.5, "turn": 0.5}
+# Worth in standard deviations of the above.
+_SUBJECT = 1.0  # the card is about whom the question names
+_PERIOD = 0.6  # its event lies in the period asked about
+_KIND = 0.2  # it is of a kind that the plan expects
+_ALIKE = 0.92  # cosine from which two cards say the same thing
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidate union, best first by the fused score."""
+    """The candidate union, with what speaks for each."""
 
     cards: Sequence[Card]
     vectors: Vectors
-    fused: NDArray[np.float32]
-    signals: Sequence[Mapping[str, float]]
+    signals: Mapping[str, Scores]  # views by candidates
 
 
 class Retrieval:
@@ -57,33 +51,34 @@ class Retrieval:
         self._budget = budget
         self._profile = profile
 
-    async def evidence(self, question: str, at: datetime, plan: Plan, tally: Tally) -> Evidence:
+    async def evidence(self, asked: Evidence, tally: Tally) -> Evidence:
+        """`asked` with its chosen cards, its sources and the candidates they were chosen from."""
+        plan, until = asked.plan, asked.at.date()
         with tally.stage("discover"):
-            views = await self._views(question, plan, tally)
-            pool = await self._discover(views, plan, at.date())
+            views = await self._views(asked, tally)
+            pool = await self._discover(views, until)
         with tally.stage("select"):
-            candidates, chosen = await self._select(views, pool, tally)
+            candidates, chosen = await self._select(views, pool, plan, tally)
         sources: tuple[Source, ...] = ()
         if plan.access is Access.REPLAY:
             with tally.stage("recover"):
                 sources = await recover(
-                    self._store, views, chosen, at.date(), self._budget, self._profile
+                    self._store, views, chosen, until, self._budget, self._profile
                 )
-        return Evidence(
-            question=question,
-            at=at,
-            plan=plan,
-            chosen=chosen,
-            sources=sources,
-            candidates=candidates,
+        return asked.model_copy(
+            update={"chosen": chosen, "sources": sources, "candidates": candidates}
         )
 
-    async def _views(self, question: str, plan: Plan, tally: Tally) -> list[View]:
-        """The question and, where evidence may be spread, the rewrites (Eq. 2)."""
+    async def _views(self, asked: Evidence, tally: Tally) -> list[View]:
+        """The question and, where evidence may be spread, the rewrites (Eq. 2); the speaker, where
+        known, by name, as the cards have it."""
+        plan = asked.plan
         broad = plan.access is Access.COMPOSE or (
             plan.spans_sessions and self._profile.rewrites_under_replay
         )
-        texts = [question, *(plan.rewrites if broad else ())]
+        texts = [asked.question, *(plan.rewrites if broad else ())]
+        if asked.speaker:
+            texts = [named(text, asked.speaker) for text in texts]
         start = time.perf_counter()
         embedded = await self._embedder.embed(texts, query=True)
         tally.embedding.append(
@@ -96,49 +91,78 @@ class Retrieval:
         )
         return [View(text, vector) for text, vector in zip(texts, embedded.vectors, strict=True)]
 
-    async def _discover(self, views: Sequence[View], plan: Plan, until: date) -> Pool:
-        found = await self._store.search(
-            views,
-            "cards",
-            dense=self._budget.dense,
-            lexical=self._budget.lexical,
-            until=until,
+    async def _discover(self, views: Sequence[View], until: date) -> Pool:
+        """Cards near to a view, cards that share its words, and cards whose own turns do: the
+        words of a turn find what its card says in others."""
+        budget = self._budget
+        near, spoken = await asyncio.gather(
+            self._store.search(
+                views, "cards", dense=budget.dense, lexical=budget.lexical, until=until
+            ),
+            self._store.search(views, "passages", dense=0, lexical=budget.lexical, until=until),
         )
-        fused = ranking.fuse(r for hits in found for r in (hits.dense, hits.lexical))
-        cards = await self._store.cards_at(list(fused))
-        entities = ranking.entity_words(plan)
-        signals = {key: ranking.bonuses(card, plan, entities) for key, card in cards.items()}
-        scores = {
-            key: fused[key] + sum(_BOOST[name] * value for name, value in signals[key].items())
-            for key in cards
-        }
-        keys = sorted(scores, key=lambda key: (-scores[key], key))
+        places = await self._places(spoken)
+        found = {key for hits in near for key, _ in (*hits.dense, *hits.lexical)}
+        cards = dict(await self._store.cards_at(sorted(found)))
+        cards |= await self._store.cards_on(list({p for scores in places for p in scores}))
+        keys = sorted(cards)
+        held = [cards[key] for key in keys]
+        vectors = await self._store.card_vectors(keys)
+        queries = np.stack([view.vector for view in views])
         return Pool(
-            cards=[cards[key] for key in keys],
-            vectors=await self._store.card_vectors(keys),
-            fused=np.array([scores[key] for key in keys], np.float32),
-            signals=[{**signals[key], **_origin(key, found)} for key in keys],
+            cards=held,
+            vectors=vectors,
+            signals={
+                "dense": queries @ vectors.reshape(len(keys), queries.shape[1]).T,
+                "lexical": _lexical(keys, held, near, places),
+                "turn": await self._turn_signal(held, queries),
+            },
         )
 
+    async def _places(self, spoken: Sequence[Hits]) -> list[dict[Place, float]]:
+        """For each view, the turns that share its words."""
+        keys = {key for hits in spoken for key, _ in hits.lexical}
+        passages = await self._store.passages_at(list(keys))
+        found: list[dict[Place, float]] = []
+        for hits in spoken:
+            scores: dict[Place, float] = {}
+            for key, score in hits.lexical:
+                if key in passages:
+                    place = passages[key].session_id, passages[key].turn
+                    scores[place] = max(score, scores.get(place, 0.0))
+            found.append(scores)
+        return found
+
+    async def _turn_signal(self, cards: Sequence[Card], queries: Vectors) -> Scores:
+        """The best of each card's turns, for each view."""
+        places = {(card.session_id, turn) for card in cards for turn in card.turns}
+        vectors = await self._store.turn_vectors(list(places))
+        best = {place: (queries @ rows.T).max(axis=1) for place, rows in vectors.items()}
+        signal = np.zeros((len(queries), len(cards)), np.float32)
+        for column, card in enumerate(cards):
+            found = [best[p] for turn in card.turns if (p := (card.session_id, turn)) in best]
+            if found:
+                signal[:, column] = np.max(found, axis=0)
+        return signal
+
     async def _select(
-        self, views: Sequence[View], pool: Pool, tally: Tally
+        self, views: Sequence[View], pool: Pool, plan: Plan, tally: Tally
     ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-        """The best K of the pool, against all views (or, as printed in the paper's Eq. 3, against
-        the question alone), near-duplicates sharing a slot."""
-        scores, reranked = pool.fused, np.zeros(0, np.float32)
-        if self._reranker is not None and len(pool.cards) > 1:
-            reranked = await self._rerank(self._reranker, views, pool, tally)
-            # What the reranker did not read stays below what it did.
-            scores = np.concatenate([reranked, pool.fused[len(reranked) :] - 1e6])
+        """The best K of the pool, near-duplicates sharing a slot."""
+        if not pool.cards:
+            return (), ()
+        remark = plan.mode == "reply"
+        scores = ranking.over_views(ranking.combined(pool.signals, _WEIGHTS), any_view=remark)
+        scores = scores + _SUBJECT * ranking.about(pool.cards, [view.text for view in views])
+        scores = scores + _PERIOD * ranking.in_period(pool.cards, plan)
+        scores = scores + _KIND * ranking.of_kind(pool.cards, plan)
         order = np.argsort(-scores, kind="stable")
-        slots = ranking.distinct(order.tolist(), pool.vectors, alike=_ALIKE)
+        slots = ranking.distinct(order.tolist(), pool.cards, pool.vectors, alike=_ALIKE)
 
         def candidate(slot: Sequence[int]) -> Candidate:
             head, *rest = slot
-            signals = {**pool.signals[head], "fused": float(pool.fused[head])}
-            if head < len(reranked):
-                signals["rerank"] = float(reranked[head])
-            return Candidate(
+            signals = {name: float(rows[:, head].max()) for name, rows in pool.signals.items()}
+            return Candidate.model_construct(
                 card=pool.cards[head],
                 scores=signals,
                 score=float(scores[head]),
@@ -148,30 +172,21 @@ class Retrieval:
         candidates = tuple(candidate(slot) for slot in slots)
         return candidates, candidates[: self._budget.cards]
 
-    async def _rerank(
-        self, reranker: Reranker, views: Sequence[View], pool: Pool, tally: Tally
-    ) -> NDArray[np.float32]:
-        texts = [card.text for card in pool.cards[: self._budget.rerank]]
-        against = views if self._profile.select_by == "views" else views[:1]
-        start = time.perf_counter()
-        results = await asyncio.gather(*(reranker.rerank(view.text, texts) for view in against))
-        tally.reranking.append(
-            Usage(
-                model=reranker.name,
-                items=len(texts) * len(against),
-                tokens=sum(result.tokens for result in results),
-                seconds=round(time.perf_counter() - start, 6),
-            )
-        )
-        mean: NDArray[np.float32] = np.stack([r.scores for r in results]).mean(axis=0)
-        return mean
 
-
-def _origin(key: int, found: Sequence[Hits]) -> dict[str, float]:
-    """The best dense and lexical score a candidate had in any view, for whoever asks why."""
-    best: dict[str, float] = {}
-    for name in ("dense", "lexical"):
-        scores = [s for hits in found for k, s in getattr(hits, name) if k == key]
-        if scores:
-            best[name] = max(scores)
-    return best
+def _lexical(
+    keys: Sequence[int],
+    cards: Sequence[Card],
+    near: Sequence[Hits],
+    places: Sequence[Mapping[Place, float]],
+) -> Scores:
+    """What a card's own words score and the best of its turns', for each view."""
+    signal = np.zeros((len(near), len(keys)), np.float32)
+    column = {key: place for place, key in enumerate(keys)}
+    for row, (hits, spoken) in enumerate(zip(near, places, strict=True)):
+        for key, score in hits.lexical:
+            if key in column:
+                signal[row, column[key]] = score
+        for index, card in enumerate(cards):
+            turns = [spoken.get((card.session_id, turn), 0.0) for turn in card.turns]
+            signal[row, index] += max(turns, default=0.0)
+    return signal

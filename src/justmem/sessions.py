@@ -142,7 +142,7 @@ def _cleaned(turn: Turn) -> Turn:
 def _said(text: str) -> str:
     if len(text) > _LONGEST_TURN:
         raise InvalidSession(
-            f"it has {len(text):,} characters, more than the {_LONGEST_TURN:,} of the longest turn. "
+            f"it has {len(text):,} characters; the longest turn may have {_LONGEST_TURN:,}. "
             "Split it into several turns, or leave the attachment out and say what it was."
         )
     return clean(text)

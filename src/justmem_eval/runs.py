@@ -132,7 +132,7 @@ def check_pinned(folder: Path, now: dict[str, Any]) -> None:
         write_json(folder / "run.json", now)
         return
     before = pinned(folder)
-    changed = [name for name in now if before.get(name) != now[name]]
+    changed = [name for name in now if name != "label" and before.get(name) != now[name]]
     if changed:
         raise InvalidSetting(
             f"{folder} holds a run with another {', '.join(changed)}. Going on would mix two "

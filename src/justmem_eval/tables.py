@@ -6,11 +6,13 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
+from justmem_eval.compare import compare
 from justmem_eval.results import RunFigures
 from justmem_eval.statistics import Spread
 
@@ -44,6 +46,8 @@ COLUMNS: Mapping[str, tuple[str, _Get]] = {
 }
 # LongMemEval's recall is counted in sessions, as its gold is; LoCoMo's in turns.
 _SESSION_RECALL = ("longmemeval",)
+# What a system does not do has no figure: nothing is built, and the whole history is no top ten.
+_NOT_OF = {"fulltext": ("recall", "construction"), "naive_rag": ("construction",)}
 
 
 def _thousands(value: float | None) -> float | None:
@@ -145,6 +149,8 @@ def _pair(entry: Mapping[str, Any], benchmark: str) -> Pair:
 
 
 def ours(figures: RunFigures, column: str) -> float | Spread | None:
+    if column in _NOT_OF.get(figures.system, ()):
+        return None
     if column == "recall" and figures.benchmark in _SESSION_RECALL:
         return figures.session.fraction.value
     return COLUMNS[column][1](figures)
@@ -158,10 +164,8 @@ def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
         row = [TITLES[line.benchmark], line.title]
         figures = found.get(line.slug)
         for column in table.columns:
-            row += [
-                shown(ours(figures, column) if figures else None),
-                shown(line.paper.get(column)),
-            ]
+            mine = ours(figures, column) if figures else None
+            row += [shown(mine, column), shown(line.paper.get(column), column)]
         made.append(row)
     return made
 
@@ -171,12 +175,30 @@ def headings(table: Table) -> list[str]:
     return ["", "", *(name for pair in pairs for name in pair)]
 
 
-def shown(value: float | Spread | None) -> str:
+def shown(value: float | Spread | None, column: str = "") -> str:
     if value is None:
         return "–"
     if isinstance(value, Spread):
         return str(value)
-    return f"{value:,.0f}" if value >= 10_000 else f"{value:.2f}"
+    return f"{value:,.0f}" if column in ("sessions", "cards") else f"{value:,.2f}"
+
+
+def tested(table: Table, folders: Mapping[str, Path]) -> list[list[str]]:
+    """The comparisons that the paper tests, where we have both runs (by slug)."""
+    made = []
+    for pair in table.pairs:
+        lines = [line for line in table.lines if line.benchmark == pair.benchmark]
+        before, after = lines[pair.before], lines[pair.after]
+        if before.slug in folders and after.slug in folders:
+            flips = compare(folders[before.slug], folders[after.slug]).majority
+            paper = "–" if pair.gained is None else f"{pair.gained} / {pair.lost}"
+            ours = [f"{len(flips.gained)} / {len(flips.lost)}", f"{flips.p:.3g}"]
+            name = f"{before.title} → {after.title}"
+            made.append([TITLES[pair.benchmark], name, ours[0], paper, ours[1], f"{pair.p:.3g}"])
+    return made
+
+
+TESTED = ["", "", "Flips", "paper", "p", "paper"]
 
 
 def needed(names: Sequence[str]) -> dict[str, Line]:

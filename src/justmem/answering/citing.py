@@ -6,6 +6,7 @@ A quotation is cut out of the turn by offsets, never copied from anywhere else, 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -54,7 +55,7 @@ def best_stretch(hint: str, text: str) -> tuple[int, int]:
     stems = [content(piece.text) for piece in pieces]
     # A word that every second sentence has tells little about which one is meant.
     frequency = Counter(stem for found in stems for stem in set(found))
-    weigh = {stem: 1.0 / frequency[stem] ** 0.5 for stem in wanted if stem in frequency}
+    weigh = {stem: 1.0 / math.sqrt(frequency[stem]) for stem in wanted if stem in frequency}
 
     def value(run: Sequence[int]) -> float:
         given = {stem for index in run for stem in stems[index]}

@@ -10,7 +10,8 @@ from justmem.words import content, stem
 
 _SAME = 0.6  # cards that share this much of their words tell of the same thing
 _NUMBER = re.compile(
-    r"(?P<number>[$€£]?\d[\d,.]*(?:\s?%)?|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven"
+    r"(?P<number>[$€£]?\d[\d,.]*(?:\s?%)?|\b(?:one|two|three|four|five|six|seven|eight|nine|ten"
+    r"|eleven"
     r"|twelve|twice|once)\b)",
     re.IGNORECASE,
 )

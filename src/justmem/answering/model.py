@@ -15,7 +15,7 @@ from justmem.answering.reading import arranged, evidence_text
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
-from justmem.prompts import fence, load
+from justmem.prompts import fence, load, one_line
 from justmem.salvage import parse
 from justmem.words import content, overlap
 
@@ -110,9 +110,9 @@ def _answer_so_far(written: str) -> str:
 def answering_prompt(evidence: Evidence) -> Prompt:
     plan = evidence.plan
     task = load(f"operations/{plan.mode if plan.mode in _BY_MODE else plan.operation}")
-    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}\n" + fence(
-        "question", evidence.question
-    )
+    by = f", asked by {one_line(evidence.speaker)}" if evidence.speaker else ""
+    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{by}\n"
+    asked += fence("question", evidence.question)
     # A quotation can be as long as the source it comes from.
     reply = 300 + sum(source.tokens for source in evidence.sources)
     system = f"{load('answer')}\n\n{task}"

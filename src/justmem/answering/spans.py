@@ -11,9 +11,9 @@ from justmem.domain import Card
 
 _UNIT = re.compile(r"\bhow many (?:\w+ )?(day|week|month|year|hour|minute)s?\b", re.IGNORECASE)
 _FOR = re.compile(
-    r"\b(?:for|about|around|over|nearly|almost|took|lasted|spent|been|past|last)?\s?((?:(?:about|around|over|nearly|almost|the"
-    r" last|the past) )*(?:\d[\d.,]*|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven"
-    r"|twelve|a few|several|a couple of)(?:-\d+)? (?:and a half )?(?:second|minute|hour|day|week|month|year|decade)s?)\b"
+    r"\b((?:(?:about|around|over|nearly|almost|the last|the past) )*"
+    r"(?:\d[\d.,]*|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a few|several"
+    r"|a couple of)(?:-\d+)? (?:and a half )?(?:second|minute|hour|day|week|month|year|decade)s?)\b"
     r"(?! ago)",
     re.IGNORECASE,
 )

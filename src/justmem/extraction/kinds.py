@@ -53,7 +53,7 @@ def status_of(fact: str) -> Status:
 
 def kind_of(fact: str, status: Status) -> Kind:
     told = fact.removeprefix("said ")
-    if fact.startswith("shared a photo") or fact.startswith("asked "):
+    if fact.startswith(("shared a photo", "asked ", "pasted ")):
         return "interaction"
     if status == "completed":
         if _PREFERENCE.search(told[:40]) and not re.search(r"\bago\b|yesterday|last ", told):

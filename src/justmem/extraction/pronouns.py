@@ -165,7 +165,8 @@ _LEAD = re.compile(
     r"^(?P<lead>(?:"
     r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
     r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every) [^,;.!?]{2,40}?,?"
-    r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once|one day"
+    r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
+    r"|one day"
     r"|yesterday (?:morning|evening|afternoon)),?"
     r") )?(?P<who>I|[Ww]e)\s+(?P<rest>\S.*)$",
     re.IGNORECASE | re.DOTALL,
@@ -178,7 +179,8 @@ _POSSESSED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DROPPED = re.compile(
-    r"^(?P<adverbs>(?:(?:really|recently|finally|actually|definitely|just|also|still) )*)(?P<verb>[\w']+)\b(?P<rest>.*)$",
+    r"^(?P<adverbs>(?:(?:really|recently|finally|actually|definitely|just|also"
+    r"|still) )*)(?P<verb>[\w']+)\b(?P<rest>.*)$",
     re.DOTALL,
 )
 _NOT_PARTICIPLES = frozenset(

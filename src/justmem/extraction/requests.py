@@ -14,9 +14,9 @@ _POLITE = re.compile(
     re.IGNORECASE,
 )
 _WISH = re.compile(
-    r"^(?:I (?:want|need|would like|am hoping|was hoping|was wondering if)(?: you)? (?:to (?:know|learn"
-    r"|hear|ask|see|get)|for you to|you to|if you (?:can|could)|your help|some help|help with|advice"
-    r"|recommendations?|suggestions?|tips|you could)\b)",
+    r"^I (?:want|need|would like|am hoping|was hoping|was wondering if)(?: you)? "
+    r"(?:to (?:know|learn|hear|ask|see|get)|for you to|you to|if you (?:can|could)|your help"
+    r"|some help|help with|advice|recommendations?|suggestions?|tips|you could)\b",
     re.IGNORECASE,
 )
 _ORDER = re.compile(
@@ -77,7 +77,9 @@ _CODE = re.compile(
     r"|[{}]\)?;?\s*$)|[;{]\s*$",
     re.MULTILINE,
 )
-_TABLE = re.compile(r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE)
+_TABLE = re.compile(
+    r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE
+)
 _OWN_WORDS = re.compile(r"\b(?:I|I'm|I've|my|me|we|our)\b")
 
 

@@ -16,7 +16,7 @@ from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn,
 from justmem.extraction.dating import absolute
 from justmem.extraction.kinds import kind_of, status_of
 from justmem.extraction.pronouns import Voices, question_about, tell
-from justmem.extraction.requests import Request, pasted, requests
+from justmem.extraction.requests import pasted, requests
 from justmem.extraction.statements import Cut, Statement, cut
 from justmem.ports import Extraction
 from justmem.words import content
@@ -132,8 +132,7 @@ def _join(drafts: list[_Draft], new: _Draft) -> None:
         last is None
         or last.subject != new.subject
         or len(last.fact.split()) + len(new.fact.split()) > LONGEST
-        or UNKNOWN_DATE not in (last.when, new.when)
-        and last.when != new.when
+        or (UNKNOWN_DATE not in (last.when, new.when) and last.when != new.when)
     ):
         drafts.append(new)
         return
@@ -204,6 +203,3 @@ def _reply_to(session: Session, number: int) -> int | None:
     if following <= len(session.turns) and session.turn(following).role == "assistant":
         return following
     return None
-
-
-__all__ = ["Request", "RulesExtractor", "extract_by_rules"]

@@ -8,35 +8,84 @@ from collections.abc import Collection
 from justmem.words import content
 
 _INTERJECTION = re.compile(
-    r"^(?:(?:no (?:worries|problem|doubt|way)|oh yeah|however|besides that|either way|wow|oh|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
+    r"^(?:(?:no (?:worries|problem|doubt|way)|oh yeah|however|besides that|either way|wow|oh"
+    r"|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
     r"|hey|hi|hello|thanks|thank you|thx|cool|nice|great|awesome|amazing|exactly|absolutely|totally"
     r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw|by the way|anyway"
     r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
-    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily|(?:speaking|talking) of [^,.!?]{2,30}"
+    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily"
+    r"|(?:speaking|talking) of [^,.!?]{2,30}"
     r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like|same|same here"
-    r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi|glad to hear"
+    r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi"
+    r"|glad to hear"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
     r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
     re.IGNORECASE,
 )
-_PLEASANTRY = re.compile(
-    r"^(?:"
-    r"(?:good|great|nice|lovely|so good|so great|awesome) (?:to|hearing|seeing|talking|chatting|catching)\b.*"
-    r"|(?:good|great|nice) (?:morning|afternoon|evening|night|job|work|one|luck|idea|plan|call|point)\b.*"
-    r"|(?:it's|it is|it was|so) (?:so |really |always )?(?:good|great|nice|lovely|awesome|cool|amazing) (?:to (?:see|hear|chat|talk|catch)|seeing|hearing|talking|chatting|catching)\b.*"
-    r"|(?:that|this|it)(?:'s| is| was| sounds| looks| must(?:'ve| have)? be(?:en)?| seems) (?:\w+ly |so |such an? |a |an |really |very |pretty |too |just )*(?:great|awesome|amazing|cool|nice|wonderful|fantastic|lovely|incredible|good|sweet|rad|wild|crazy|inspiring|impressive|exciting|brilliant|beautiful|adorable|cute|fun|funny|tough|rough|hard|sad|terrible|bummer|true|right|perfect|delicious|gorgeous|powerful|touching|interesting|lit|neat|epic|stunning|sick|dope|news|idea|plan|shame)(?: (?:news|idea|plan|to hear|stuff|one|job|work|pic|photo|shot|pics|picture|thing|dude|man|bro|really|so))*"
-    r"|(?:sounds|looks) (?:\w+ly |so |like )*(?:an? )?(?:\w+ ){0,2}(?:great|awesome|amazing|cool|nice|fun|good|interesting|delicious|incredible|fantastic|plan|blast|lovely|wonderful|time|yummy|tasty|gorgeous|perfect|exciting)"
-    r"|(?:i'm|i am|so|really|just|very|super|i was)? ?(?:so |really |very |super )?(?:glad|happy|thrilled|excited|proud|sorry|stoked|pumped) (?:for you|to (?:hear|help|see)|you|that you|about that|it|of you|i could)\b.*"
-    r"|(?:i )?(?:really |truly |totally |so )?appreciate (?:it|that|you|your)\b.*"
-    r"|(?:keep|way to|good luck|best of luck|take care|have (?:a|fun)|enjoy|stay|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know|hope (?:you|to|it|all|everything)|wishing|sending|don't (?:worry|give up|hesitate)|you(?:'ve)? got this|hang in|anytime|my pleasure|you're welcome|welcome|no problem|no worries|can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing)|i'm here|here for you|count me in|sure thing|of course|same here|me too|you too|likewise|congrats|congratulations|happy to|(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)|(?:i )?(?:definitely |totally |really |sure )?(?:will|won't)(?: do| forget)?(?: that| it| so)?$|let's (?:keep|do it|go|catch|make|stay|chat|talk)|love (?:it|that|this|to hear)|i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)|i bet|i can (?:imagine|see|tell)|thanks?|thank you|what a|so (?:cool|awesome|great|true|sweet|proud|nice)|go for it|i believe in you|bring it on|means a lot|it means a lot|your (?:support|words|kind))\b.*"
-    r"|how(?:'s| is| are| have| has)? (?:it|you|things|everything|life|ya|u|about you)\b.*"
-    r"|what(?:'s| is) (?:up|new|going on|happening)\b.*|(?:what|how) about (?:you|yours)\b.*"
-    r"|you(?:'re| are) (?:\w+ly |so |such an? |a |an |an? )*(?:amazing|awesome|great|welcome|right|doing|making|inspiring|incredible|killing|the best|sweet|strong|rockin\w*|on|spot|gonna|one|wonderful|truly|rocking|talented|not alone)\b.*"
-    r"|(?:hey|hi|hello|yo|sup)\b.{0,25}"
-    r")$",
-    re.IGNORECASE | re.DOTALL,
+_GOOD = (
+    r"great|awesome|amazing|cool|nice|wonderful|fantastic|lovely|incredible|good|sweet|rad|wild"
+    r"|crazy"
+    r"|inspiring|impressive|exciting|brilliant|beautiful|adorable|cute|fun|funny|tough|rough"
+    r"|hard|sad"
+    r"|terrible|bummer|true|right|perfect|delicious|gorgeous|powerful|touching|interesting|lit|neat"
+    r"|epic|stunning|sick|dope|news|idea|plan|shame|yummy|tasty|blast|time"
 )
+_VERY = r"(?:\w+ly |so |such an? |an? |really |very |pretty |too |just |like |the )*"
+_KIND = "|".join(
+    (
+        # meeting and parting
+        r"(?:so )?(?:good|great|nice|lovely|awesome) (?:to|hearing|seeing|talking|chatting"
+        r"|catching)\b.*",
+        r"(?:good|great|nice) (?:morning|afternoon|evening|night|job|work|one|luck|idea|plan"
+        r"|call)\b.*",
+        rf"(?:it's|it is|it was) {_VERY}(?:{_GOOD}) (?:to (?:see|hear|chat|talk|catch)|seeing"
+        rf"|hearing"
+        r"|talking|chatting|catching)\b.*",
+        r"(?:hey|hi|hello|yo|sup)\b.{0,25}",
+        r"(?:take care|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know"
+        r"|stay)\b.*",
+        r"(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)\b.*",
+        r"(?:can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing))\b.*",
+        # praise
+        rf"(?:that|this|it)(?:'s| is| was| sounds| looks| must(?:'ve| have)? be(?:en)?"
+        rf"| seems) {_VERY}"
+        rf"(?:{_GOOD})(?: (?:{_GOOD}|to hear|stuff|one|job|work|pic|photo|shot|pics|picture"
+        rf"|thing|dude|man"
+        r"|bro|really|so))*",
+        rf"(?:sounds|looks) {_VERY}(?:\w+ ){{0,2}}(?:{_GOOD})",
+        r"you(?:'re| are) (?:\w+ly |so |such an? |an? )*(?:amazing|awesome|great|welcome|right"
+        r"|doing"
+        r"|making|inspiring|incredible|killing|the best|sweet|strong|rockin\w*|on|spot|gonna|one"
+        r"|wonderful|truly|talented|not alone)\b.*",
+        r"(?:way to|what a|love (?:it|that|this|to hear)|congrats|congratulations|go for it)\b.*",
+        r"so (?:cool|awesome|great|true|sweet|proud|nice)\b.*",
+        # thanks and sympathy
+        r"(?:i'm|i am|so|really|just|very|super|i was)? ?(?:so |really |very |super )?(?:glad|happy"
+        r"|thrilled|excited|proud|sorry|stoked|pumped) (?:for you|to (?:hear|help|see)|you|that you"
+        r"|about that|it|of you|i could)\b.*",
+        r"(?:i )?(?:really |truly |totally |so )?appreciate (?:it|that|you|your)\b.*",
+        r"(?:thanks?|thank you|means a lot|it means a lot|your (?:support|words|kind))\b.*",
+        r"(?:you're welcome|welcome|my pleasure|anytime|no problem|no worries|sure thing"
+        r"|of course)\b.*",
+        r"i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)\b.*",
+        r"i (?:bet|can (?:imagine|see|tell))\b.*",
+        # encouragement
+        r"(?:keep|good luck|best of luck|have (?:a|fun)|enjoy|wishing|sending|hang in"
+        r"|bring it on)\b.*",
+        r"hope (?:you|to|it|all|everything)\b.*",
+        r"(?:don't (?:worry|give up|hesitate)|you(?:'ve)? got this|i believe in you"
+        r"|count me in)\b.*",
+        r"(?:i'm here|here for you|same here|me too|you too|likewise|happy to)\b.*",
+        r"(?:i )?(?:definitely |totally |really |sure )?(?:will|won't)(?: do| forget)?(?: that"
+        r"| it| so)?",
+        r"let's (?:keep|do it|go|catch|make|stay|chat|talk)\b.*",
+        # asking back
+        r"how(?:'s| is| are| have| has)? (?:it|you|things|everything|life|ya|u|about you)\b.*",
+        r"what(?:'s| is) (?:up|new|going on|happening)\b.*|(?:what|how) about (?:you|yours)\b.*",
+    )
+)
+_PLEASANTRY = re.compile(rf"^(?:{_KIND})$", re.IGNORECASE | re.DOTALL)
 
 
 def strip_interjections(sentence: str, people: Collection[str]) -> str:
@@ -58,8 +107,10 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
 
 _THANKS = re.compile(r"^(?:thanks|thank you|thx|appreciate)\b[^,.!?]{0,60}[,!]\s*", re.IGNORECASE)
 _CONJUNCTION = re.compile(
-    r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay|anyway|anyways)\s+"
-    r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a|an)\b)",
+    r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay"
+    r"|anyway|anyways)\s+"
+    r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a"
+    r"|an)\b)",
     re.IGNORECASE,
 )
 
@@ -74,9 +125,11 @@ def _without_kind_words(text: str) -> str:
 
 _GREETING = re.compile(
     r"^(?:hey|hi|hello|so|and|well)?[, ]*(?:how(?:'s|'ve|'re| is| are| have| has)? (?:it|you|ya|u"
-    r"|things|everything|life|your day|your week)\b.{0,25}|what(?:'s| is| has|'ve)? (?:\w+ )?(?:up|new|good"
+    r"|things|everything|life|your day|your week)\b.{0,25}|what(?:'s| is| has"
+    r"|'ve)? (?:\w+ )?(?:up|new|good"
     r"|going on|happening|been up|been happening)\b.{0,25}|(?:what|how) about (?:you|u|yours)"
-    r"|(?:and )?you|anything (?:new|else)\b.{0,20}|really|right|isn't it|don't you think|know what i mean"
+    r"|(?:and )?you|anything (?:new|else)\b.{0,20}|really|right|isn't it|don't you think"
+    r"|know what i mean"
     r"|guess what|long time no (?:see|talk))\W*$",
     re.IGNORECASE,
 )
@@ -105,4 +158,7 @@ _TELLING = 6  # a pleasantry with more content words than this says something be
 _THIN = 2  # a sentence with fewer must name a person, a thing or a number to be kept
 _THIN_LEANING = 4  # and more where it is about something said before
 _LEANS = re.compile(r"(?:it|that|this|they|those|these|you|your|what|so|such)\b", re.IGNORECASE)
-_TELLS = re.compile(r"\b(?:I|I'\w+|my|me|we|we're|we've|our|us|mine)\b|\d|(?<=\s)[A-Z][a-z]|[\"“]|^(?:My|We|Our|Me)\b")
+_TELLS = re.compile(
+    r"\b(?:I|I'\w+|my|me|we|we're|we've|our|us|mine)\b|\d|(?<=\s)[A-Z][a-z]|[\"“]|^(?:My|We|Our"
+    r"|Me)\b"
+)

@@ -56,7 +56,8 @@ class Cut:
 
 _CONTEXT = 20  # words of what a question points at
 _POINTS = re.compile(
-    r"\b(?:it|that|this|they|them|those|these|he|she|him|her|there|one)\b(?! (?:was|is) (?:like )?to)",
+    r"\b(?:it|that|this|they|them|those|these|he|she|him|her|there|one)\b(?! (?:was"
+    r"|is) (?:like )?to)",
     re.IGNORECASE,
 )
 

@@ -7,14 +7,13 @@ import re
 from justmem.words import is_stop, names, words
 
 _QUOTED = re.compile(r"[\"“]([^\"”]{2,80})[\"”]|(?<!\w)['‘]([^'’]{2,60})['’](?!\w)")
-_WEAK = frozenset(
-    """what which who when where why how many much long often time times day days week weeks month
-    months year years ago happened happen first last event events passed between kind type sort
-    name names way ways did does remind previous conversation chat wondering wanted confirm
-    looking back going follow mentioned recommended suggested told able currently recent recently
-    different total number amount order earliest latest person people thing things favorite lot
-    describe feel feels likely considered want wants good best new did do""".split()  # noqa: SIM905
-)
+_WEAK_WORDS = """what which who when where why how many much long often time times day days week
+weeks month months year years ago happened happen first last event events passed between kind
+type sort name names way ways did does remind previous conversation chat wondering wanted
+confirm looking back going follow mentioned recommended suggested told able currently recent
+recently different total number amount order earliest latest person people thing things favorite
+lot describe feel feels likely considered want wants good best new do"""
+_WEAK = frozenset(_WEAK_WORDS.split())
 MOST = 6
 
 

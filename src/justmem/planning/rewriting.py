@@ -51,13 +51,13 @@ def _keywords(question: str) -> str:
 
 
 def behind(remark: str) -> tuple[str, ...]:
-    """What an earlier memory behind a remark may have said."""
-    text = re.sub(r"^(?:\w{1,12}: )", "", remark)
-    core = [w for w in words(text) if not is_stop(w)]
-    more = related(content(text))
-    cause = _cut("because of an earlier experience: " + " ".join([*dict.fromkeys(core)]))
-    wider = _cut(" ".join(["wants values believes", *more])) if more else ""
-    return tuple(view for view in (cause, wider) if view)
+    """What an earlier memory behind a remark may have said: mostly a reason."""
+    text = re.sub(r"^\w{1,12}: ", "", remark)
+    core = " ".join(dict.fromkeys(word for word in words(text) if not is_stop(word)))
+    if not core:
+        return ()
+    cause = f"always does this because of an earlier experience with {_cut(core)}"
+    return cause, f"because {_cut(core)}, I changed my habit"
 
 
 def _cut(text: str) -> str:

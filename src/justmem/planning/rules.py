@@ -11,6 +11,7 @@ from datetime import datetime
 from justmem import dates
 from justmem.domain import UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
 from justmem.planning.entities import entities_of
+from justmem.planning.hearing import is_question, needs_source
 from justmem.planning.rewriting import behind, rewrites_of
 from justmem.ports import Planned
 
@@ -55,108 +56,6 @@ def plan_by_rules(question: str, at: datetime) -> Plan:
     )
 
 
-# ---------------------------------------------------------------- question or remark
-
-_ASKS = re.compile(
-    r"^(?:(?:so|and|but|ok|okay|hey|hi|also|well|please|now|by the way)[, ]+)*"
-    r"(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|has|have|had|can"
-    r"|could|will|would|should|may|might|am|in what|in which|at what|at which|on what|for how|since"
-    r" when|by what|to what|to whom|with whom|from where|with which|tell me|remind me|list|name"
-    r"|give me|show me|find|describe|explain|summari[sz]e|compare|recommend|suggest|count|what's"
-    r"|who's|where's|when's|how's|i wonder|i was wondering|i'm trying to remember|do you remember)"
-    r"\b",
-    re.IGNORECASE,
-)
-_ASKS_WITHIN = re.compile(
-    r"\b(?:remind me|can you|could you|tell me|any (?:tips|ideas|suggestions|advice|recommendations)"
-    r"|i (?:want|wanted|would like|need) to (?:know|confirm|check|ask|follow up)|i'm wondering"
-    r"|i was wondering|what should i|do you (?:have|know|remember))\b",
-    re.IGNORECASE,
-)
-_TAG = re.compile(
-    r"(?:\b(?:you know|right|huh|eh|okay|ok|isn't it|don't you think|am i|is it)\s*\?|\?!|\?\")$",
-    re.IGNORECASE,
-)
-
-
-_EXCLAIMS = re.compile(r"(?:can|could|would) you (?:believe|imagine)\b", re.IGNORECASE)
-# "When the alarm rang I ran out.": a story may begin like a question.
-_TELLS = re.compile(
-    r"(?:when|whenever|where|how|what|which|who)\b(?! (?:did|do|does|is|are|was|were|has|have|had|can"
-    r"|could|will|would|should|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b",
-    re.IGNORECASE,
-)
-
-
-def is_question(text: str) -> bool:
-    """A remark told to someone is none, even where it ends by asking what they think of it."""
-    if _EXCLAIMS.match(text) or ("?" not in text and _TELLS.match(text)):
-        return False
-    if _ASKS.match(text) or _ASKS_WITHIN.search(text):
-        return True
-    if not text.endswith("?") or _TAG.search(text):
-        return False
-    last = re.split(r"(?<=[.!?])\s+", text)[-1]
-    # "According to Sam, what matters?" asks; "... praising her—am I old-fashioned?" does not.
-    clauses = re.split(r", | - ", last)
-    return any(_ASKS.match(part) for part in clauses) or len(text.split()) <= 12
-
-
-# ---------------------------------------------------------------- source fidelity
-
-_TALKED = (
-    r"talk|talked|talking|discuss|discussed|discussing|spoke|chatted|outlined|covered|went over"
-    r"|came up with|worked on|wrote|created|made|looked at|reviewed|explored|brainstormed|planned"
-)
-_GAVE = (
-    r"recommend|suggest|mention|tell|told|say|said|give|gave|provide|write|wrote|list|share"
-    r"|describe|explain|create|made|make|come up with|came up with|draft|generate|outline|show"
-    r"|propose|send|sent|point|advise|quote|cite|compile|design|help|refer|name|identify"
-)
-_SOURCE = re.compile(
-    r"\b(?:our|my) (?:\w+ ){0,2}(?:previous|last|earlier|past|prior|recent|old|first|original)?\s?"
-    r"(?:chats?|conversations?|discussions?|exchanges?)(?: with you)?\b"
-    r"|\b(?:previous|earlier|last|prior|past) (?:chat|conversation|discussion|exchange|session)\b"
-    rf"|\byou(?: had| have|'ve|'d| also| just| once| previously| originally| earlier| initially)*"
-    rf" (?:{_GAVE})(?:e?d)?\b(?! me (?:if|whether))"
-    rf"|\b(?:did|had|have) you (?:\w+ )?(?:{_GAVE})(?:e?d)?\b"
-    rf"|\b(?:we|we've|we had)(?: \w+ly)? (?:{_TALKED})\b"
-    r"|\bthe (?:\w+ ){1,4}(?:you|that you) (?:gave|made|wrote|shared|listed|sent)\b"
-    r"|\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)|precise words"
-    r"|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the))\b"
-    r"|\bwhat exactly did \w+ (?:say|write|tell|answer|reply)\b"
-    r"|\b(?:did|do|does) \w+ say exactly\b|\bexactly what (?:\w+ ){1,3}(?:said|wrote|told)\b"
-    r"|\byour (?:previous|earlier|last|first|original) (?:\w+ )?(?:answer|reply|response|message"
-    r"|suggestions?|recommendations?|list|plan|recipe|advice|explanation|example|code|script)\b",
-    re.IGNORECASE,
-)
-_REMIND = re.compile(r"\bremind me\b(?P<of>[^.?!]*)", re.IGNORECASE)
-_OFFER = re.compile(
-    r"\b(?:can|could|would|will|should) you (?:\w+ )?(?:please )?(?:recommend|suggest|give|provide"
-    r"|list|share|write|help|show|name|explain|describe|create|make|tell me (?:more|about)|come up)\b"
-    r"|\bif you (?:recommend|suggest)",
-    re.IGNORECASE,
-)
-
-
-def needs_source(text: str) -> bool:
-    """Whether it asks for what the assistant said before, or for anyone's exact words."""
-    cleared = _OFFER.sub(" ", text)
-    if _SOURCE.search(cleared):
-        return not _own_words(cleared)
-    remind = _REMIND.search(text)
-    # "Remind me what I bought" asks for the user's own doings; "remind me of the name of that
-    # deli" for something that was told.
-    return bool(remind) and not re.search(
-        r"\b(?:I|my|mine|we|our)\b(?! (?:was wondering|wanted))", remind["of"] if remind else ""
-    )
-
-
-def _own_words(text: str) -> bool:
-    """ "You said" inside what someone else is quoted to have said is no reply of ours."""
-    return bool(re.search(r"\b(?:did|does|do) [A-Z]\w+ (?:say|tell|mention) (?:that )?you\b", text))
-
-
 # ---------------------------------------------------------------- mode and operation
 
 _DURATION = re.compile(
@@ -166,7 +65,8 @@ _DURATION = re.compile(
 )
 _WHEN = re.compile(
     r"^(?:\w+[, ]+){0,2}when\b|\bwhen (?:did|was|is|does|do|will|were|has|have|are)\b"
-    r"|\b(?:what|which|on what|in what|in which) (?:date|day|month|year|weekend)s?\b(?! of the week)"
+    r"|\b(?:what|which|on what|in what|in which) (?:date|day|month|year"
+    r"|weekend)s?\b(?! of the week)"
     r"|\bwhat was the date\b|\bsince when\b",
     re.IGNORECASE,
 )
@@ -177,12 +77,14 @@ _ORDER = re.compile(
 )
 _FIRST = re.compile(
     r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later|before the other)\b.*(?:,| or )"
-    r"|\bwhich\b.*\b(?:happen|come|came|start|start\w*|begin|began|occur)\w* (?:first|last|earlier)\b"
+    r"|\bwhich\b.*\b(?:happen|come|came|start|start\w*|begin|began|occur)\w* (?:first|last"
+    r"|earlier)\b"
     r"|\b(?:did|was) .{3,80}\b(?:before or after)\b",
     re.IGNORECASE,
 )
 _ADVICE = re.compile(
-    r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b|\bany (?:\w+ )?(?:tips|ideas|advice|suggestions"
+    r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b"
+    r"|\bany (?:\w+ )?(?:tips|ideas|advice|suggestions"
     r"|recommendations)\b|\bwhat should i\b|\bwhat (?:can|could|do you think) i\b|\bhelp me (?:plan"
     r"|choose|decide|find|pick)\b|\bshould i\b|\bi(?:'m| am) (?:looking for|in need of)\b"
     r"|\bdo you have any\b|\bwhat would you\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b"
@@ -195,7 +97,8 @@ _VERBATIM = re.compile(
     re.IGNORECASE,
 )
 _YESNO = re.compile(
-    r"^(?:(?:so|and|but|well)[, ]+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would"
+    r"^(?:(?:so|and|but|well)[, ]+)?(?:is|are|was|were|do|does|did|has|have|had|can|could|will"
+    r"|would"
     r"|should|am|isn't|aren't|didn't|doesn't|hasn't)\b(?! you (?:\w+ )?(?:recommend|suggest|remind"
     r"|tell|give|help|list|show|name|explain))",
     re.IGNORECASE,
@@ -214,7 +117,8 @@ _PLURAL_HEAD = re.compile(
 )
 _LIST = re.compile(
     r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
-    r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|tried|won|taken|written|given|met|visited)\b"
+    r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|tried|won|taken|written|given|met"
+    r"|visited)\b"
     r"|^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b"
     r"|^what (?:are|were) (?!the (?:name|title)\b)|\blist (?:all|the|every|of)\b|\ball (?:the|of)\b"
     r"|\bwhat (?:all|else|other|various|different|kinds?|types?|sorts?)\b|^name (?:all|the|some)\b"
@@ -247,20 +151,22 @@ def mode_of(text: str) -> Mode:
 
 def _many_things(text: str) -> bool:
     match = _PLURAL_HEAD.search(text)
-    return bool(match) and not re.search(
+    return match is not None and not re.search(
         r"\b(?:is|was|does|this|series|news|always)$", match["noun"]
     )
 
 
 _BOTH = re.compile(
-    r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b|\bshared?"
+    r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b"
+    r"|\bshared?"
     r" by\b|\bmore .{2,60}\bthan\b|\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b"
     r"|\bwhich\b.*\bthe (?:most|least)\b|\bversus\b|\bvs\b|\bhow much (?:more|less|older|younger"
     r"|earlier|later|longer)\b|\bmore \w+ than\b|\byears older\b",
     re.IGNORECASE,
 )
 _INFER = re.compile(
-    r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bwould (?:\w+ )?(?:be considered|be|want|enjoy|prefer)\b"
+    r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bwould (?:\w+ )?(?:be considered|be"
+    r"|want|enjoy|prefer)\b"
     r"|\bmight\b|\bpersonality\b|\battributes?\b|\btraits?\b|\bwhat (?:would|could|might)\b",
 )
 _AGGREGATE = re.compile(
@@ -323,17 +229,15 @@ def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
 
 # ---------------------------------------------------------------- routes and period
 
-_ROUTES: tuple[tuple[re.Pattern[str], tuple[Kind, ...]], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), kinds)
-    for pattern, kinds in (
-        (r"\b(?:like|love|enjoy|prefer|favou?rite|interest|hobb|passion|taste)", ("preference",)),
-        (r"\b(?:husband|wife|friend|family|sister|brother|mother|father|related)", ("relation",)),
-        (r"\b(?:how (?:many|much|long|far|tall|old)|price|cost|weigh)", ("measurement", "fact")),
-        (r"\b(?:plan|going to|will|upcoming|intend)", ("event", "state")),
-        (r"\b(?:did|went|attend|visit|buy|bought|happen|start|when)", ("event",)),
-        (r"\b(?:current|now|feel|status|live|work)", ("state", "fact")),
-    )
+_WORDS_TO_KINDS: tuple[tuple[str, tuple[Kind, ...]], ...] = (
+    (r"\b(?:like|love|enjoy|prefer|favou?rite|interest|hobb|passion|taste)", ("preference",)),
+    (r"\b(?:husband|wife|friend|family|sister|brother|mother|father|related)", ("relation",)),
+    (r"\b(?:how (?:many|much|long|far|tall|old)|price|cost|weigh)", ("measurement", "fact")),
+    (r"\b(?:plan|going to|will|upcoming|intend)", ("event", "state")),
+    (r"\b(?:did|went|attend|visit|buy|bought|happen|start|when)", ("event",)),
+    (r"\b(?:current|now|feel|status|live|work)", ("state", "fact")),
 )
+_ROUTES = tuple((re.compile(words, re.IGNORECASE), kinds) for words, kinds in _WORDS_TO_KINDS)
 _BY_MODE: dict[Mode, tuple[Kind, ...]] = {
     "date": ("event",),
     "order": ("event",),

@@ -20,6 +20,7 @@ from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
 from justmem.server.edge import KEY
 from justmem.server.keys import OWNER, Key, Right
+from justmem.server.problems import public
 from justmem.server.results import (
     AskResult,
     Cost,
@@ -73,7 +74,7 @@ class Tools:
             self._server.check(key, space, right)
             yield key, space
         except JustMemError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(public(error)) from error
 
     @asynccontextmanager
     async def _opened(self, context: Context[Any, Any]) -> AsyncIterator[AsyncMemory]:

@@ -62,7 +62,7 @@ def status_of(error: JustMemError) -> int:
 def problem_of(error: JustMemError, instance: str) -> Problem:
     name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
     title = name.replace("-", " ").capitalize()
-    return _problem(name, title, status_of(error), _public(error), instance)
+    return _problem(name, title, status_of(error), public(error), instance)
 
 
 def _problem(name: str, title: str, status: int, detail: str, instance: str) -> Problem:
@@ -79,7 +79,7 @@ def _problem(name: str, title: str, status: int, detail: str, instance: str) -> 
     )
 
 
-def _public(error: JustMemError) -> str:
+def public(error: JustMemError) -> str:
     """Messages about stores and weights name files of this machine: those stay in its log."""
     if isinstance(error, errors.WeightsUnavailable):
         log.error("%s", error)

@@ -24,6 +24,7 @@ from justmem.models.streaming import Gathered
 from justmem.server.chats import Chats, Exchange, read_messages
 from justmem.server.keys import Key
 from justmem.server.notes import Note, note
+from justmem.server.problems import public
 from justmem.server.routes.access import SpaceHeader, key_of, server_of, space_for
 from justmem.server.state import Server
 
@@ -72,8 +73,8 @@ class _Chat:
     trouble: str = ""
 
     def failed(self, what: str, error: JustMemError) -> None:
-        log.warning("a chat goes on without memory: %s: %s", what, error)
-        self.trouble = f"{what}: {error}"
+        log.warning("a chat goes on without memory: %s: %s", what, type(error).__name__)
+        self.trouble = f"{what}: {public(error)}"
 
     @property
     def headers(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Extent, Index
+from justmem.ports import CardFilter, Extent, Index, Place, Vectors
 from justmem.stores import files, rows, words
 
 _RECORDS = f"SELECT {rows.RECORD} FROM sessions s LEFT JOIN incoming i ON i.session = s.key"
@@ -63,6 +63,14 @@ def extent(db: sqlite3.Connection) -> Extent:
     last = db.execute("SELECT at FROM sessions ORDER BY instant DESC, key DESC LIMIT 1").fetchone()
     cards, tokens = db.execute("SELECT cards, tokens FROM space").fetchone()
     return Extent(datetime.fromisoformat(last[0]) if last else None, cards, tokens)
+
+
+def main_subject(db: sqlite3.Connection) -> str | None:
+    row = db.execute(
+        "SELECT subject, count(*) FROM cards GROUP BY subject ORDER BY 2 DESC, 1 LIMIT 1"
+    ).fetchone()
+    (cards,) = db.execute("SELECT cards FROM space").fetchone()
+    return str(row[0]) if row and row[1] > 0.6 * cards else None
 
 
 def last_day(db: sqlite3.Connection) -> int:
@@ -134,6 +142,40 @@ def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passag
     return passages
 
 
+def cards_on(db: sqlite3.Connection, places: Sequence[Place]) -> dict[int, Card]:
+    wanted: dict[str, set[int]] = {}
+    for session_id, turn in places:
+        wanted.setdefault(session_id, set()).add(turn)
+    found = db.execute(
+        f"{_CARDS} WHERE s.id IN (SELECT value FROM json_each(?)) ORDER BY c.key",
+        (json.dumps(list(wanted)),),
+    )
+    # The turns are the row's last column: most rows of a session are not the ones wanted.
+    return {
+        row[0]: rows.card_of(row)
+        for row in found
+        if not wanted[row[2]].isdisjoint(map(int, row[-1].split()))
+    }
+
+
+def turn_vectors(db: sqlite3.Connection, places: Sequence[Place]) -> dict[Place, Vectors]:
+    wanted = set(places)
+    found = db.execute(
+        "SELECT s.id, p.spans, p.vectors FROM passage_chunks p JOIN sessions s "
+        "ON s.key = p.session WHERE p.vectors IS NOT NULL "
+        "AND s.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list({session_id for session_id, _ in wanted})),),
+    )
+    vectors: dict[Place, Vectors] = {}
+    for session_id, spans, packed in found:
+        turns = rows.spans_of(spans)[:, 0]
+        matrix = np.frombuffer(packed, np.float32).reshape(len(turns), -1)
+        for turn in np.unique(turns).tolist():
+            if (session_id, turn) in wanted:
+                vectors[session_id, turn] = matrix[turns == turn]
+    return vectors
+
+
 def quarantined(db: sqlite3.Connection, session_id: str) -> list[Quarantined]:
     found = db.execute(
         "SELECT q.subject, q.fact, q.reason FROM quarantine q JOIN sessions s ON s.key = q.session "
@@ -148,7 +190,9 @@ def texts(db: sqlite3.Connection, index: Index, after: int, count: int) -> list[
     whole sessions at a time, so a little more than `count` may come."""
     if index == "cards":
         return db.execute(
-            "SELECT key, subject || ' ' || fact FROM cards WHERE key > ? ORDER BY key LIMIT ?",
+            "SELECT key, subject || ' ' || fact || "
+            "CASE event_precision WHEN 'unknown' THEN '' ELSE ' (' || event || ')' END "
+            "FROM cards WHERE key > ? ORDER BY key LIMIT ?",
             (after, count),
         ).fetchall()
     found: list[tuple[int, str]] = []

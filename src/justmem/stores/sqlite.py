@@ -27,10 +27,10 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
-from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Vectors, View
+from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Place, Vectors, View
 from justmem.stores import derived, files, forgetting, reads, schema, writes
 from justmem.stores.connections import Connections, connect, translated
-from justmem.stores.vectors import MatrixCache, moment
+from justmem.stores.vectors import MatrixCache, Moment, moment
 from justmem.stores.words import WordIndex
 
 
@@ -94,6 +94,8 @@ class SqliteStore:
         self._fresh_caches()
 
     def _fresh_caches(self) -> None:
+        self._subject: str | None = None
+        self._subject_at: Moment | None = None
         self._matrices = {index: MatrixCache(index) for index in ("cards", "passages")}
         self._words = {index: WordIndex(index) for index in ("cards", "passages")}
 
@@ -122,6 +124,16 @@ class SqliteStore:
 
     async def extent(self) -> Extent:
         return await self._db.read(reads.extent)
+
+    async def main_subject(self) -> str | None:
+        return await self._db.read(self._main_subject)
+
+    def _main_subject(self, db: sqlite3.Connection) -> str | None:
+        """Counting every card takes time: once for each state of the store."""
+        now = moment(db)
+        if self._subject_at != now:
+            self._subject, self._subject_at = reads.main_subject(db), now
+        return self._subject
 
     # ------------------------------------------------------------ search
 
@@ -164,6 +176,12 @@ class SqliteStore:
 
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return await self._db.read(partial(reads.passages_at, keys=keys))
+
+    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
+        return await self._db.read(partial(reads.cards_on, places=places))
+
+    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
+        return await self._db.read(partial(reads.turn_vectors, places=places))
 
     async def card(self, card_id: str) -> Card:
         return await self._db.read(partial(reads.card, card_id=card_id))

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from justmem.errors import JustMemError
-from justmem_eval.cli import keyless, looking, running
+from justmem_eval.cli import gating, keyless, looking, running
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -19,6 +19,7 @@ app.command("all")(keyless.everything)
 app.command()(keyless.recall)
 app.command()(running.run)
 app.command()(running.table)
+app.command()(gating.gate)
 app.command()(looking.compare)
 app.command()(looking.report)
 app.command()(looking.data)

@@ -140,11 +140,14 @@ def table(
     for slug, each in prepared.items():
         _do(each, to / slug, cache.folder(cache_folder))
         found[slug] = figures(to / slug, each.benchmark)
-    show_table(tables.table(name), found)
+    show_table(tables.table(name), found, {slug: to / slug for slug in found})
 
 
-def show_table(table: tables.Table, found: dict[str, RunFigures]) -> None:
+def show_table(table: tables.Table, found: dict[str, RunFigures], folders: dict[str, Path]) -> None:
     out().print(grid(table.title, tables.headings(table), tables.cells(table, found)))
+    judged = {slug: folder for slug, folder in folders.items() if found[slug].judged}
+    if tests := tables.tested(table, judged):
+        out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
     for slug, each in found.items():
         note = f"{slug}: {each.judged} of {each.questions} questions judged in every run"
         if each.unjudged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,8 @@ Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=
 Limit = Annotated[int | None, typer.Option(help="About so many questions, spread evenly.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors, replies and memories.")]
+
+_WIDE = 150
 
 
 def bar() -> Progress:
@@ -37,4 +40,6 @@ def grid(title: str, headings: list[str], rows: list[list[str]]) -> Table:
 
 
 def out() -> Console:
-    return Console(highlight=False, markup=False)
+    """A file or a pipe has no width: tables stay whole there."""
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(highlight=False, markup=False, width=width)

@@ -22,15 +22,17 @@ Found = Mapping[str, RunFigures]  # by folder
 
 
 def page(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
+    # A run over one category alone is in its table, and in no plot beside whole ones.
+    whole = {folder: f for folder, f in found.items() if not pinned[folder]["category"]}
     style = files("justmem_eval.report").joinpath("style.css").read_text("utf-8")
     body = "\n".join(
         [
             "<h1>Memory, measured</h1>",
             _lead(found),
             _runs(found),
-            _tradeoff(found),
-            _recall(found),
-            _tokens(found),
+            _tradeoff(whole),
+            _recall(whole),
+            _tokens(whole),
             _paper(found, pinned),
             _flips(found),
             _pins(pinned),
@@ -54,8 +56,9 @@ def _lead(found: Found) -> str:
     )
     return (
         f"<p>{len(found)} runs, {judged:,} questions with a verdict in every run.{lost} "
-        "Accuracy is the mean over answer-and-judge runs with its sample standard deviation; memories and "
-        "evidence are the same in all of them. Hollow points and grey figures are the paper's.</p>"
+        "Accuracy is the mean over answer-and-judge runs with its sample standard deviation; "
+        "memories and evidence are the same in all of them. Hollow points and grey figures are "
+        "the paper's.</p>"
     )
 
 
@@ -64,7 +67,7 @@ def _runs(found: Found) -> str:
         "System",
         "Benchmark",
         "Accuracy",
-        "False positives of the judge",
+        "Judge's false positives",
         "Recall@10 turn",
         "Recall@10 session",
         "Construction",
@@ -77,15 +80,20 @@ def _runs(found: Found) -> str:
             TITLES[f.benchmark],
             tables.shown(f.accuracy),
             str(f.false_positives),
-            str(f.turn.fraction),
-            str(f.session.fraction),
-            tables.shown(f.tokens.construction.value),
-            tables.shown(f.tokens.infer.value),
+            str(f.turn.fraction) if _ranked(f) else "–",
+            str(f.session.fraction) if _ranked(f) else "–",
+            f"{f.tokens.construction.value or 0:,.0f}",
+            f"{f.tokens.infer.value or 0:,.0f}",
             ", ".join(f"{n} {stage}" for stage, n in f.errors.items()) or "none",
         ]
         for f in found.values()
     ]
     return _section("Runs", _table(heads, rows) + _note("Tokens per history and per question."))
+
+
+def _ranked(figures: RunFigures) -> bool:
+    """Whether it chose a top ten at all: the whole history has no recall."""
+    return figures.system != "fulltext"
 
 
 def _tradeoff(found: Found) -> str:
@@ -113,7 +121,7 @@ def _recall(found: Found) -> str:
     for benchmark in dict.fromkeys(f.benchmark for f in found.values()):
         groups: dict[str, dict[str, float | None]] = {}
         for figures in found.values():
-            if figures.benchmark == benchmark and figures.turn.fraction.value is not None:
+            if figures.benchmark == benchmark and _ranked(figures):
                 for category, value in figures.recall_by_category.items():
                     if value is not None:
                         groups.setdefault(category, {})[figures.label] = value
@@ -142,15 +150,19 @@ def _paper(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
     parts = []
     for name in tables.NAMES:
         table = tables.table(name)
-        mine = {
-            line.slug: figures
+        folders = {
+            line.slug: folder
             for line in table.lines
-            for folder, figures in found.items()
+            for folder in found
             if _is(line, pinned[folder])
         }
-        if mine:
+        if folders:
+            mine = {slug: found[folder] for slug, folder in folders.items()}
             rows = _table(tables.headings(table), tables.cells(table, mine), paper=True)
-            parts.append(f"<h3>{escape(table.title)}</h3>{rows}")
+            judged = {slug: Path(f) for slug, f in folders.items() if found[f].judged}
+            tests = tables.tested(table, judged)
+            tested = _table(tables.TESTED, tests, paper=True) if tests else ""
+            parts.append(f"<h3>{escape(table.title)}</h3>{rows}{tested}")
     return _section("The paper's tables", "".join(parts))
 
 

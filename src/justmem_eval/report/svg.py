@@ -8,6 +8,7 @@ from math import log10
 
 from justmem.domain import Value
 
+_LETTER = 6.4  # pixels a letter takes, about
 COLOURS = ("#2f6fb0", "#c2571a", "#3b8a4f", "#8a4fa3", "#a33a4f", "#6b7280", "#b08a1a")
 
 
@@ -22,9 +23,9 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str) -> str:
     """Logarithmic in x: token budgets differ by a hundredfold."""
     if not points:
         return ""
-    width, height, left, bottom = 640, 380, 56, 46
+    width, height, left, bottom = 760, 420, 56, 46
     xs = [log10(max(p.x, 0.01)) for p in points]
-    low_x, high_x = min(xs) - 0.15, max(xs) + 0.35
+    low_x, high_x = min(xs) - 0.15, max(xs) + 0.15
     low_y = max(0.0, min(p.y for p in points) - 6)
     high_y = min(100.0, max(p.y for p in points) + 6)
 
@@ -44,14 +45,19 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str) -> str:
             f'<line class="grid" x1="{x:.1f}" y1="{y:.1f}" x2="{width - 16}" y2="{y:.1f}"/>'
         )
         parts.append(_text(x - 6, y + 4, f"{tick_y:g}", "end"))
-    taken: list[tuple[float, float]] = []
+    taken: list[Box] = []
     for point, log_x in zip(points, xs, strict=True):
         x, y = place(log_x, point.y)
         shape = "ours" if point.ours else "theirs"
         title = f"<title>{escape(point.name)}: {point.y:.2f} at {point.x:.2f}K</title>"
         parts.append(f'<circle class="{shape}" cx="{x:.1f}" cy="{y:.1f}" r="5">{title}</circle>')
-        at = _free(x + 9, y + 4, taken)
-        parts.append(_text(*at, point.name, "start", "label"))
+        room = _LETTER * len(point.name)
+        if x + 9 + room > width:  # at the right edge a label stands before its point
+            at = _free(x - 9 - room, y + 4, room, taken)
+            parts.append(_text(x - 9, at[1], point.name, "end", "label"))
+        else:
+            at = _free(x + 9, y + 4, room, taken)
+            parts.append(_text(*at, point.name, "start", "label"))
     parts.append(_text(width / 2, height - 8, x_title, "middle", "axis"))
     parts.append(
         f'<text class="axis" text-anchor="middle" transform="translate(14 {height / 2 - 16}) '
@@ -60,11 +66,14 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str) -> str:
     return "".join(parts)
 
 
-def _free(x: float, y: float, taken: list[tuple[float, float]]) -> tuple[float, float]:
+Box = tuple[float, float, float]  # left, baseline, width
+
+
+def _free(x: float, y: float, room: float, taken: list[Box]) -> tuple[float, float]:
     """A label moves down until no other stands there."""
-    while any(abs(y - other) < 12 and abs(x - across) < 90 for across, other in taken):
-        y += 12
-    taken.append((x, y))
+    while any(abs(y - b) < 13 and x < a + w and a < x + room for a, b, w in taken):
+        y += 13
+    taken.append((x, y, room))
     return x, y
 
 
@@ -75,7 +84,8 @@ def bars(groups: Mapping[str, Mapping[str, float | None]], unit: str = "%") -> s
     if not values:
         return ""
     top = 100.0 if unit == "%" else max(values) or 1.0
-    left, line, gap, width = 190, 16, 14, 640
+    left = 20 + int(_LETTER * max(map(len, groups)))
+    line, gap, width = 16, 14, 760
     room = width - left - 70
     parts: list[str] = []
     y = 10.0

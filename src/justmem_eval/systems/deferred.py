@@ -15,6 +15,7 @@ import numpy as np
 
 from justmem.domain import Session, SessionRecord
 from justmem.errors import StoreError
+from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
     Digested,
@@ -97,7 +98,9 @@ class Deferred:
             keys: list[int] = []
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
-                parts.append((await self._embedder.embed([text for _, text in batch])).vectors)
+                longest = OPENING if index == "passages" else None
+                texts = [text[:longest] for _, text in batch]
+                parts.append((await self._embedder.embed(texts)).vectors)
                 keys += [key for key, _ in batch]
             if keys:
                 replaced[index] = keys, np.concatenate(parts)

@@ -144,7 +144,7 @@ class Peer:
     ) -> None:
         self.name = name
         self._model = model
-        script = adapter or ADAPTERS / f"{name}.py"
+        script = adapter or ADAPTERS / f"{name}_adapter.py"
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
         given = {**settings, "base_url": meter.url(name), "folder": str(folder / "peer")}

@@ -1,0 +1,162 @@
+"""Question -> answer, in steps: plan, evidence, reply."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+
+from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
+from justmem.errors import BudgetExceeded, InvalidQuestion
+from justmem.planning.rules import plan_by_rules
+from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
+from justmem.receipts import Ledger, Tally
+from justmem.retrieval import Retrieval
+from justmem.sessions import as_time, clean
+from justmem.voice import first_person
+
+NOT_IN_MEMORY = "That is not in memory."
+
+_LONGEST_QUESTION = 100_000  # characters
+_LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning leaves them
+_NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, when and by whom it is asked."""
+
+    question: str
+    at: datetime | str | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood:
+    """The same with everything settled, its plan, and how much memory there was."""
+
+    question: str
+    at: datetime
+    speaker: str | None
+    plan: Plan
+    extent: Extent
+
+
+class Asking:
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        retrieval: Retrieval,
+        answerer: Answerer,
+        budget: Budget,
+        ledger: Ledger,
+    ) -> None:
+        self._store = store
+        self._planner = planner
+        self._retrieval = retrieval
+        self._answerer = answerer
+        self._budget = budget
+        self._ledger = ledger
+
+    async def recall(self, asked: Asked) -> Evidence:
+        tally = Tally()
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+            understood = await self._understand(asked, tally, limit)
+            return await self._evidence(understood, tally)
+
+    async def steps(
+        self, asked: Asked, *, streaming: bool
+    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
+        """The plan, the evidence, the text (in pieces, if streaming), the answer."""
+        tally = Tally()
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+            understood = await self._understand(asked, tally, limit, leave=_LEAST_ANSWER)
+            yield understood.plan
+            evidence = await self._evidence(understood, tally)
+            yield evidence
+            said = False
+            with tally.stage("answer"):
+                async with aclosing(
+                    self._replying(evidence, tally.left(limit), streaming)
+                ) as replies:
+                    async for reply in replies:
+                        if isinstance(reply, str):
+                            said = True
+                            yield reply
+            assert isinstance(reply, Reply)
+            tally.calls += reply.calls
+            tally.notes += reply.notes
+        if not said:
+            yield reply.text
+        yield Answer(
+            text=reply.text,
+            sufficient=reply.sufficient,
+            citations=tuple(reply.citations),
+            evidence=evidence,
+            receipt=tally.receipt(evidence.receipt.history_tokens),
+        )
+
+    async def _understand(
+        self, asked: Asked, tally: Tally, limit: int | None, *, leave: int = 0
+    ) -> _Understood:
+        """`leave`: tokens of the limit that planning may not touch."""
+        question = checked(asked.question)
+        extent = await self._store.extent()
+        at = as_time(asked.at) if asked.at is not None else extent.last_at or _NO_TIME
+        if not extent.cards and not extent.tokens:
+            tally.notes.append("this memory is empty")
+            return _Understood(question, at, asked.speaker, Plan(), extent)
+        with tally.stage("plan"):
+            planned = await self._plan(question, at, None if limit is None else limit - leave)
+            plan = planned.plan
+            speaker = asked.speaker
+            if speaker is None and (plan.mode == "reply" or first_person(question)):
+                speaker = await self._store.main_subject()
+        tally.calls += planned.calls
+        tally.notes += planned.notes
+        return _Understood(question, at, speaker, plan, extent)
+
+    async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
+        try:
+            return await self._planner.plan(question, at, limit=limit)
+        except BudgetExceeded as error:  # the rules plan for nothing
+            return Planned(plan_by_rules(question, at), error.calls, [f"planned by rules: {error}"])
+
+    async def _evidence(self, asked: _Understood, tally: Tally) -> Evidence:
+        empty = Evidence(
+            question=asked.question, at=asked.at, speaker=asked.speaker, plan=asked.plan
+        )
+        found = empty
+        if asked.extent.cards or asked.extent.tokens:
+            found = await self._retrieval.evidence(empty, tally)
+        return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
+
+    async def _replying(
+        self, evidence: Evidence, limit: int | None, streaming: bool
+    ) -> AsyncGenerator[str | Reply]:
+        """Pieces of the text, if the answerer can stream and is to; last, the reply itself."""
+        if not evidence.chosen and not evidence.sources:
+            notes = ["nothing was found: no answer call was made"]
+            yield Reply(NOT_IN_MEMORY, False, notes=notes)
+            return
+        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
+        sessions = {id: await self._store.session(id) for id in {one.session_id for one in held}}
+        if streaming and isinstance(self._answerer, StreamingAnswerer):
+            async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        else:
+            yield await self._answerer.answer(evidence, sessions, limit=limit)
+
+
+def checked(question: str) -> str:
+    if not isinstance(question, str) or not question.strip():
+        raise InvalidQuestion("The question is empty: ask something, or pass the remark as text.")
+    if len(question) > _LONGEST_QUESTION:
+        raise InvalidQuestion(
+            f"The question has {len(question)} characters, more than {_LONGEST_QUESTION}: "
+            "`remember` long material first, then ask about it."
+        )
+    return clean(question).strip()

@@ -1,0 +1,1 @@
+"""The parts of the PostgreSQL store (see `justmem.stores.postgres`)."""

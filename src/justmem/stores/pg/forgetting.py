@@ -1,0 +1,177 @@
+"""Forgetting: rows go at once, in one transaction; `sweep` has the server drop their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from justmem.domain import Forgotten
+from justmem.errors import NotInMemory
+from justmem.stores.pg import rows, terms
+from justmem.stores.pg.database import Database, Transaction
+from justmem.stores.pg.derived import Derived, Space
+from justmem.stores.pg.encode import plain
+from justmem.stores.pg.schema import PROMOTED, TABLES, Names
+from justmem.stores.pg.wire import Statement
+from justmem.stores.pg.writes import one_space
+
+
+class Forgetting:
+    def __init__(self, database: Database, names: Names, derived: Derived) -> None:
+        self._database = database
+        self._names = names
+        self._derived = derived
+        self._space = names.space
+
+    def _do(self, sql: str, *params: Any) -> Statement:
+        return Statement(sql, [self._space, *params])
+
+    async def forget(self, cards: Sequence[str], sessions: Sequence[str]) -> Forgotten:
+        async def work(transaction: Transaction) -> Forgotten:
+            (held,) = await transaction.run(self._derived.held())
+            space = Space(*one_space(held.rows))
+            # Cards first: a card named beside its session must be known, and stays forgotten.
+            gone = await self._cards(transaction, list(dict.fromkeys(cards)), space)
+            of_sessions = await self._sessions(transaction, list(dict.fromkeys(sessions)), space)
+            await transaction.run(self._sum_anew())
+            return Forgotten(
+                cards=gone + of_sessions.cards,
+                sessions=of_sessions.sessions,
+                turns=of_sessions.turns,
+            )
+
+        return await self._database.write_once(self._space, self._names.marks, work)
+
+    async def _cards(self, transaction: Transaction, ids: list[str], space: Space) -> int:
+        if not ids:
+            return 0
+        names = self._names
+        (known,) = await transaction.run(
+            self._do(
+                f"SELECT id, key, session, subject, fact FROM {names.cards} "
+                "WHERE space = $1 AND id = ANY($2)",
+                ids,
+            )
+        )
+        if missing := set(ids) - {row[0] for row in known.rows}:
+            raise NotInMemory(f"There is no card {min(missing)!r} in this space.")
+        keys = rows.numbers([row[1] for row in known.rows])
+        sessions = rows.numbers([row[2] for row in known.rows])
+        lengths = [len(terms.fold(f"{plain(row[3])} {plain(row[4])}")) for row in known.rows]
+        await transaction.run(
+            *self._unindex(keys, sessions),
+            *self._unpromote(keys, space),
+            self._do(f"DELETE FROM {names.cards} WHERE space = $1 AND key = ANY($2)", keys),
+            self._do(
+                f"UPDATE {names.sessions} s SET cards = s.cards - g.cards, "
+                "card_tokens = s.card_tokens * (s.cards - g.cards) / s.cards, "
+                "card_length = s.card_length - g.length FROM (SELECT session, count(*) AS cards, "
+                "sum(length) AS length FROM (SELECT unnest($2::bigint[]) AS session, "
+                "unnest($3::bigint[]) AS length) each_card GROUP BY session) g "
+                "WHERE s.space = $1 AND s.key = g.session",
+                sessions,
+                rows.numbers(lengths),
+            ),
+            self._do(
+                f"INSERT INTO {names.forgotten} (space, id) SELECT $1, unnest($2::text[]) "
+                "ON CONFLICT DO NOTHING",
+                ids,
+            ),
+        )
+        return len(known.rows)
+
+    def _unindex(self, keys: rows.Numbers, sessions: rows.Numbers) -> list[Statement]:
+        """By the sessions' rows, not by their words: nothing depends on cutting text alike."""
+        return [
+            self._do(
+                f"UPDATE {self._names.card_words} SET found = ARRAY(SELECT e FROM unnest(found) e "
+                "WHERE NOT e >> 24 = ANY($3)) WHERE space = $1 AND session = ANY($2) "
+                "AND EXISTS (SELECT 1 FROM unnest(found) e WHERE e >> 24 = ANY($3))",
+                sessions,
+                keys,
+            ),
+            self._do(
+                f"DELETE FROM {self._names.card_words} "
+                "WHERE space = $1 AND session = ANY($2) AND found = '{}'",
+                sessions,
+            ),
+        ]
+
+    def _unpromote(self, keys: rows.Numbers, space: Space) -> list[Statement]:
+        if not space.promoted:
+            return []
+        table = self._names.promoted("cards")
+        return [self._do(f"DELETE FROM {table} WHERE space = $1 AND key = ANY($2)", keys)]
+
+    async def _sessions(
+        self, transaction: Transaction, ids: list[str], space: Space
+    ) -> Forgotten:
+        if not ids:
+            return Forgotten()
+        names = self._names
+        (known,) = await transaction.run(
+            self._do(
+                f"SELECT id, key, cards, turns FROM {names.sessions} "
+                "WHERE space = $1 AND id = ANY($2)",
+                ids,
+            )
+        )
+        there = {plain(row[0]) for row in known.rows}
+        for id in ids:
+            if id not in there:
+                raise NotInMemory(f"There is no session {id!r} in this space.")
+        keys = rows.numbers([row[1] for row in known.rows])
+        await transaction.run(
+            *self._derived.remove(keys.tolist(), promoted=space.promoted),
+            *(
+                self._do(f"DELETE FROM {table} WHERE space = $1 AND session = ANY($2)", keys)
+                for table in (names.texts, names.incoming, names.queue)
+            ),
+            self._do(f"DELETE FROM {names.sessions} WHERE space = $1 AND key = ANY($2)", keys),
+        )
+        return Forgotten(
+            cards=sum(row[2] for row in known.rows),
+            sessions=len(known.rows),
+            turns=sum(row[3] for row in known.rows),
+        )
+
+    def _sum_anew(self) -> Statement:
+        counted = ("cards", "passages", "tokens", "card_length", "passage_length")
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in counted)
+        return self._do(
+            f"UPDATE {self._names.spaces} SET ({', '.join(counted)}) = "
+            f"(SELECT {sums} FROM {self._names.sessions} WHERE space = $1) WHERE space = $1"
+        )
+
+    async def erase(self) -> Forgotten:
+        counted: list[Forgotten] = []  # what a first attempt saw, if its commit was cut off
+
+        async def work(transaction: Transaction) -> Forgotten:
+            held, sums = await transaction.run(
+                self._derived.held(),
+                self._do(
+                    "SELECT coalesce(sum(cards), 0)::bigint, count(*), "
+                    f"coalesce(sum(turns), 0)::bigint FROM {self._names.sessions} WHERE space = $1"
+                ),
+            )
+            if not held.rows:
+                return counted[-1] if counted else Forgotten()
+            cards, sessions, turns = sums.rows[0]
+            counted.append(Forgotten(cards=cards, sessions=sessions, turns=turns))
+            tables = [f"justmem.{table}" for table in PROMOTED.values()] if held.rows[0][3] else []
+            tables += [self._names(table) for table in TABLES]
+            await transaction.last(
+                *(self._do(f"DELETE FROM {table} WHERE space = $1") for table in tables)
+            )
+            return counted[-1]
+
+        return await self._database.write(self._space, work)
+
+    async def sweep(self, *, rewrite: bool) -> None:
+        """VACUUM for the partitions that hold this space. It makes deleted rows unreachable and
+        their room free; `rewrite` copies the tables without them instead, so that no byte stays,
+        and keeps the space's neighbours waiting meanwhile."""
+        tables = [self._names(table) for table in TABLES]
+        async with self._database.connection() as connection:
+            for table in tables:
+                await connection.execute(f"VACUUM {'(FULL)' if rewrite else ''} {table}")

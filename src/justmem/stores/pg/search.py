@@ -1,0 +1,152 @@
+"""Search inside one space: every vector compared, and BM25 by the formula that FTS5 uses.
+
+Neither asks an index that spaces share, so the cost does not depend on how many others there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from justmem.ports import Hits, Index, View
+from justmem.stores.pg import terms
+from justmem.stores.pg.database import Database
+from justmem.stores.pg.schema import Names
+from justmem.stores.pg.wire import Outcome, Statement
+from justmem.stores.words import POSTINGS
+
+_ALWAYS = 2**31 - 1  # no day is later
+_LENGTH = {"cards": "card_length", "passages": "passage_length"}
+_WORDS = {"cards": "card_words", "passages": "passage_words"}
+# FTS5's BM25: k1 = 1.2, b = 0.75, and a word that stands in more than half of all texts weighs
+# next to nothing instead of less than nothing. Words are taken rarest first, until together they
+# stand in POSTINGS texts: the SQLite store does the same.
+_BEST = """
+    WITH asked AS (
+        SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
+    ), postings AS MATERIALIZED (
+        SELECT asked.word, asked.times, entry
+        FROM asked CROSS JOIN LATERAL (
+            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word LIMIT {most} + 1
+        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry
+    ), chosen AS (
+        SELECT word, times, texts FROM (
+            SELECT word, times, count(*) AS texts,
+                sum(count(*) * times) OVER (ORDER BY count(*), word) AS reading
+            FROM postings GROUP BY word, times
+        ) counted WHERE reading <= {most}
+    ), memory AS (
+        SELECT {docs}::float8 AS docs, {length}::float8 / greatest({docs}, 1) AS mean, last_day
+        FROM {spaces} WHERE space = $1
+    ), scored AS (
+        SELECT entry >> 24 AS key, sum(
+            times * greatest(ln((docs - texts + 0.5) / (texts + 0.5)), 1e-6)
+            * (entry >> 16 & 255) * 2.2
+            / ((entry >> 16 & 255) + 1.2 * (0.25 + 0.75 * (entry & 65535) / mean))
+        ) AS score
+        FROM chosen JOIN postings USING (word, times) CROSS JOIN memory GROUP BY 1
+    )
+    SELECT key, score FROM scored WHERE (
+        $4::bigint >= (SELECT last_day FROM memory)
+        OR EXISTS (
+            SELECT 1 FROM {table} t WHERE t.space = $1 AND t.key = scored.key AND t.day <= $4
+        )
+    ) ORDER BY score DESC, key LIMIT $5
+"""
+# Nothing but words that are everywhere: BM25 would tell little, so the newest it is.
+_NEWEST = """
+    SELECT DISTINCT t.key, 0.0::float8 FROM unnest($2::text[]) asked (word) CROSS JOIN LATERAL (
+        SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word
+        ORDER BY session DESC LIMIT $4
+    ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry
+    JOIN {table} t ON t.space = $1 AND t.key = entry >> 24 AND t.day <= $3
+    ORDER BY t.key DESC LIMIT $4
+"""
+_COMMON = """
+    SELECT EXISTS (SELECT 1 FROM {words} WHERE space = $1 AND word = ANY($2)), EXISTS (
+        SELECT 1 FROM unnest($2::text[]) asked (word) WHERE (
+            SELECT count(*) FROM (
+                SELECT 1 FROM {words} w, unnest(w.found) WHERE w.space = $1
+                AND w.word = asked.word LIMIT {most} + 1
+            ) counted
+        ) BETWEEN 1 AND {most}
+    )
+"""
+_NEAREST = """
+    SELECT key, -(vector <#> $2::vector) FROM {table}
+    WHERE space = $1 AND day <= $3 AND vector IS NOT NULL
+    ORDER BY vector <#> $2::vector, key LIMIT $4
+"""
+
+
+class Search:
+    def __init__(self, database: Database, names: Names) -> None:
+        self._database = database
+        self._names = names
+        self._sql = {index: _statements(names, index) for index in _WORDS}
+
+    async def __call__(
+        self, views: Sequence[View], index: Index, dense: int, lexical: int, until: int | None
+    ) -> list[Hits]:
+        last = _ALWAYS if until is None else until
+        asked: list[Statement] = []
+        for view in views:
+            if dense:
+                asked.append(self.nearest(view, index, dense, last))
+            if lexical:
+                asked.append(self._best(view, index, lexical, last))
+        if not asked:
+            return [Hits([], []) for _ in views]
+        found = iter(await self._database.read(self._names.space, *asked))
+        hits = []
+        for view in views:
+            near = _pairs(next(found)) if dense else []
+            best = _pairs(next(found)) if lexical else []
+            if lexical and not best:
+                best = await self._newest(view, index, lexical, last)
+            hits.append(Hits(near, best))
+        return hits
+
+    def nearest(self, view: View, index: Index, count: int, last: int) -> Statement:
+        return Statement(
+            self._sql[index]["nearest"], [self._names.space, view.vector, last, count]
+        )
+
+    def _best(self, view: View, index: Index, count: int, last: int) -> Statement:
+        words, times = terms.wanted(view.text)
+        return Statement(
+            self._sql[index]["best"], [self._names.space, words, times, last, count]
+        )
+
+    async def _newest(
+        self, view: View, index: Index, count: int, last: int
+    ) -> list[tuple[int, float]]:
+        words, _ = terms.wanted(view.text)
+        if not words:
+            return []
+        sql, space = self._sql[index], self._names.space
+        (counted,) = await self._database.read(space, Statement(sql["common"], [space, words]))
+        occurs, telling = counted.rows[0]
+        if telling or not occurs:
+            return []
+        (found,) = await self._database.read(
+            space, Statement(sql["newest"], [space, words, last, count])
+        )
+        return _pairs(found)
+
+
+def _pairs(found: Outcome) -> list[tuple[int, float]]:
+    return [(key, score) for key, score in found.rows]
+
+
+def _statements(names: Names, index: str) -> dict[str, str]:
+    fields: dict[str, Any] = {
+        "table": names(index),
+        "words": names(_WORDS[index]),
+        "spaces": names.spaces,
+        "docs": index,
+        "length": _LENGTH[index],
+        "most": POSTINGS,
+    }
+    named = {"best": _BEST, "newest": _NEWEST, "common": _COMMON, "nearest": _NEAREST}
+    return {name: " ".join(sql.split()).format(**fields) for name, sql in named.items()}

@@ -1,0 +1,200 @@
+"""The store for many: PostgreSQL with pgvector, all spaces in one database.
+
+What it promises is what the SQLite store promises (`justmem.ports.Store`). Every table is divided
+by space and guarded by row-level security; a search reads the rows of its space and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import date
+
+from justmem.domain import Card, Forgotten, Passage, Quarantined, Session, SessionRecord, Stats
+from justmem.errors import NotInMemory, StoreError
+from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Vectors, View
+from justmem.stores.pg import promotion, schema
+from justmem.stores.pg.database import Connection, Database
+from justmem.stores.pg.derived import Derived
+from justmem.stores.pg.encode import plain, text
+from justmem.stores.pg.forgetting import Forgetting
+from justmem.stores.pg.reads import Reads
+from justmem.stores.pg.schema import Names
+from justmem.stores.pg.search import Search
+from justmem.stores.pg.wire import Statement
+from justmem.stores.pg.workers import Claims
+from justmem.stores.pg.writes import Writes
+
+
+async def open_store(url: str, space: str, *, create: bool = True) -> PostgresStore:
+    """With a pool of its own. To open many spaces of one database, share a `Database`."""
+    database = Database(url)
+    await schema.prepare(database)
+    return await open_in(database, space, create=create, close=True)
+
+
+async def open_in(
+    database: Database, space: str, *, create: bool = True, close: bool = False
+) -> PostgresStore:
+    """A space of a database that is prepared (`schema.prepare`). `close`: the database is closed
+    with the store."""
+    number = schema.number(space)
+    async with database.connection() as connection:
+        part = await _part(connection, number, space, create=create)
+    if part is None:
+        raise NotInMemory(f"There is no space {space!r} in {database.shown}.")
+    return PostgresStore(space, database, Names(number, part), close=close)
+
+
+async def _part(connection: Connection, number: int, space: str, *, create: bool) -> str | None:
+    """The ending of the names of the tables that hold this space."""
+    async with connection.transaction():
+        await connection.execute("SELECT set_config('justmem.space', %s, true)", [str(number)])
+        name = text(space).decode()
+        asked = "SELECT name, tableoid::regclass::text FROM justmem.spaces WHERE space = %s"
+        found = await (await connection.execute(asked, [number])).fetchone()
+        if found is None and create:
+            await connection.execute(
+                "INSERT INTO justmem.spaces (space, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                [number, name],
+            )
+            found = await (await connection.execute(asked, [number])).fetchone()
+    if found is None:
+        return None
+    if found[0] != name:
+        raise StoreError(f"The name {space!r} cannot be told from another: choose another name.")
+    return str(found[1]).rpartition("spaces")[2]
+
+
+async def spaces(database: Database) -> list[str]:
+    """The names of all spaces, in order."""
+    found = await database.read_all(Statement("SELECT name FROM justmem.spaces"))
+    return sorted(plain(name) for (name,) in found.rows)
+
+
+class PostgresStore:
+    """See `justmem.ports.Store` for what each method promises."""
+
+    def __init__(self, space: str, database: Database, names: Names, *, close: bool) -> None:
+        self.space = space
+        self.database = database
+        self.names = names
+        self._close = close
+        self._reads = Reads(database, names)
+        self._writes = Writes(database, names, self._reads)
+        self._derived = Derived(database, names, self._writes)
+        self._forgetting = Forgetting(database, names, self._derived)
+        self._search = Search(database, names)
+        self._claims = Claims(database, names)
+
+    async def bind(self, embedder: str, dim: int) -> None:
+        await self._writes.bind(embedder, dim)
+
+    # ------------------------------------------------------------ sessions
+
+    async def keep(self, session: Session) -> SessionRecord:
+        return await self._writes.keep(session)
+
+    async def settle(self, session: Session, digested: Digested) -> None:
+        await self._derived.settle(session, digested)
+
+    async def fail(self, session_id: str, reason: str) -> None:
+        await self._writes.fail(session_id, reason)
+
+    def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
+        return self._claims.claim(session_id)
+
+    async def session(self, session_id: str) -> Session:
+        return await self._reads.session(session_id)
+
+    async def waiting(self) -> Sequence[Session]:
+        return await self._reads.waiting()
+
+    async def sessions(self) -> Sequence[SessionRecord]:
+        return await self._reads.sessions()
+
+    async def extent(self) -> Extent:
+        return await self._reads.extent()
+
+    # ------------------------------------------------------------ search
+
+    async def search(
+        self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
+    ) -> Sequence[Hits]:
+        last = None if until is None else until.toordinal()
+        return await self._search(views, index, dense, lexical, last)
+
+    async def card_vectors(self, keys: Sequence[int]) -> Vectors:
+        return await self._reads.card_vectors(keys)
+
+    # ------------------------------------------------------------ cards and passages
+
+    async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]:
+        return await self._reads.cards_at(keys)
+
+    async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
+        return await self._reads.passages_at(keys)
+
+    async def card(self, card_id: str) -> Card:
+        return await self._reads.card(card_id)
+
+    async def cards(self, where: CardFilter) -> Sequence[Card]:
+        return await self._reads.cards(where)
+
+    async def quarantined(self, session_id: str) -> Sequence[Quarantined]:
+        return await self._reads.quarantined(session_id)
+
+    # ------------------------------------------------------------ forgetting
+
+    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+        """The rows are gone when this returns. Their bytes go with the server's next vacuum, or
+        with `sweep`."""
+        return await self._forgetting.forget(cards, sessions)
+
+    async def erase(self) -> Forgotten:
+        gone = await self._forgetting.erase()
+        await self.close()
+        return gone
+
+    async def sweep(self, *, rewrite: bool = False) -> None:
+        await self._forgetting.sweep(rewrite=rewrite)
+
+    # ------------------------------------------------------------ re-embedding
+
+    async def texts(
+        self, index: Index, *, after: int = 0, count: int = 256
+    ) -> Sequence[tuple[int, str]]:
+        return await self._reads.texts(index, after, count)
+
+    async def replace_vectors(
+        self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
+    ) -> None:
+        await self._derived.replace_vectors(embedder, dim, replaced)
+
+    # ------------------------------------------------------------ the ledger
+
+    async def reserve(self, day: date, tokens: int, limit: int) -> bool:
+        return await self._writes.reserve(day, tokens, limit)
+
+    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
+        await self._writes.spend(day, tokens, reserved)
+
+    async def spent(self, day: date) -> int:
+        return await self._reads.spent(day)
+
+    async def stats(self) -> Stats:
+        return await self._reads.stats(self.space)
+
+    # ------------------------------------------------------------ large spaces
+
+    def promote(self) -> AsyncIterator[promotion.Progress]:
+        """For its owner: gives the space an index of its own. Its searches are then approximate,
+        fast, and checked: fewer rows than there must be means an exact search instead."""
+        return promotion.promote(self.database, self.names)
+
+    async def demote(self) -> None:
+        await promotion.demote(self.database, self.names)
+
+    async def close(self) -> None:
+        if self._close:
+            await self.database.close()

@@ -1,0 +1,40 @@
+"""JSON lines between justmem-eval and a peer. Standard library only: this runs in the peer's
+environment, where justmem is not installed.
+
+    serve(start=..., ingest=..., open=..., retrieve=..., answer=...)
+
+Each is a function of the message that returns the reply. What it prints goes to the log, never
+between the lines.
+"""
+
+import json
+import sys
+import traceback
+
+
+def serve(**handlers):
+    replies, sys.stdout = sys.stdout, sys.stderr  # libraries print: keep the wire clean
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        message = json.loads(line)
+        try:
+            reply = handlers[message["do"]](message) or {"ok": True}
+        except Exception as error:  # noqa: BLE001  whatever a peer raises is its reply
+            traceback.print_exc()
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        replies.write(json.dumps(reply, default=str) + "\n")
+        replies.flush()
+
+
+def turns(message):
+    """(session, number, turn) of everything in an ingest message, in order."""
+    for session in message["sessions"]:
+        for number, turn in enumerate(session["turns"], 1):
+            if turn["text"].strip():
+                yield session, number, turn
+
+
+def safe(name):
+    """An id as a folder or user name."""
+    return "".join(c if c.isalnum() else "-" for c in name)

@@ -1,0 +1,166 @@
+"""Date phrases, resolved against the day they were said: Thursday 25 May 2023."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import pytest
+
+from justmem import dates
+
+AT = date(2023, 5, 25)
+
+
+def meaning(text: str, at: date = AT) -> str:
+    return str(dates.resolve(text, at))
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("today", "2023-05-25"),
+        ("yesterday", "2023-05-24"),
+        ("tonight", "2023-05-25"),
+        ("this morning", "2023-05-25"),
+        ("last night", "2023-05-24"),
+        ("tomorrow", "2023-05-26"),
+        ("the day before yesterday", "2023-05-23"),
+        ("last Friday", "2023-05-19"),
+        ("next Tuesday", "2023-05-30"),
+        ("three days ago", "2023-05-22"),
+        ("a week ago", "2023-05-18"),
+        ("a couple of weeks ago", "2023-05-11"),
+        ("the Wednesday two months ago", "2023-03-22"),
+        ("Monday last week", "2023-05-15"),
+    ],
+)
+def test_days(phrase: str, expected: str) -> None:
+    assert meaning(phrase) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("last week", "2023-05-15/2023-05-21"),
+        ("the week before last", "2023-05-08/2023-05-14"),
+        ("the week of May 8", "2023-05-08/2023-05-14"),
+        ("last weekend", "2023-05-20/2023-05-21"),
+        ("two weekends ago", "2023-05-13/2023-05-14"),
+        ("the first weekend of August", "2023-08-05/2023-08-06"),
+        ("last month", "2023-04"),
+        ("next month", "2023-06"),
+        ("last year", "2022"),
+        ("3 years ago", "2020"),
+        ("a year and a half ago", "2021-11"),
+        ("a few months ago", "2022-12/2023-03"),
+        ("last summer", "2022-06/2022-08"),
+        ("the summer of 2021", "2021-06/2021-08"),
+        ("in the last 3 months", "2023-02-25/2023-05-25"),
+        ("since 2019", "2019"),
+    ],
+)
+def test_weeks_months_and_years_keep_their_precision(phrase: str, expected: str) -> None:
+    assert meaning(phrase) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("7 May 2023", "2023-05-07"),
+        ("May 7th, 2021", "2021-05-07"),
+        ("the 3rd of June 2022", "2022-06-03"),
+        ("5/7/2023", "2023-05-07"),
+        ("25/12/2022", "2022-12-25"),
+        ("2023-05-07", "2023-05-07"),
+        ("June 2022", "2022-06"),
+        ("last Christmas", "2022-12-25"),
+        ("on Valentine's Day", "2023-02-14"),
+        ("last Thanksgiving", "2022-11-24"),
+        ("last Easter", "2023-04-09"),
+        ("the sunday before 25 May 2023", "2023-05-21"),
+        ("the weekend before 17 July 2023", "2023-07-15/2023-07-16"),
+        ("two days before last Christmas", "2022-12-23"),
+        ("May 5-7", "2023-05-05/2023-05-07"),
+    ],
+)
+def test_dates_in_the_calendar(phrase: str, expected: str) -> None:
+    assert meaning(phrase) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("We went there in June", "2022-06"),
+        ("We'll go there in June", "2023-06"),
+        ("I saw her Friday", "2023-05-19"),
+        ("I will see her Friday", "2023-05-26"),
+        ("I hiked this weekend", "2023-05-20/2023-05-21"),
+        ("I am going to hike this weekend", "2023-05-27/2023-05-28"),
+        ("We will move in two weeks", "2023-06-08"),
+    ],
+)
+def test_the_tense_settles_the_direction(sentence: str, expected: str) -> None:
+    assert meaning(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for 3 years",
+        "for the last 3 months",
+        "built it in two weeks",
+        "every Friday",
+        "on Fridays",
+        "I may go",
+        "March on",
+        "my 2018 Honda",
+        "31 June 2023",
+        "24/7",
+        "May 10:30",
+        "",
+        "el martes pasado",
+    ],
+)
+def test_what_is_no_date_stays_unknown(text: str) -> None:
+    assert meaning(text) == "unknown"
+
+
+def test_find_gives_the_place_of_each_phrase() -> None:
+    text = "I ran last Friday and rested two days ago."
+    found = dates.find(text, AT)
+    assert [text[one.start : one.end] for one in found] == ["last Friday", "two days ago"]
+    assert [str(one.date) for one in found] == ["2023-05-19", "2023-05-23"]
+
+
+def test_a_time_of_day_does_not_matter() -> None:
+    assert str(dates.resolve("yesterday", datetime(2023, 5, 25, 23, 59))) == "2023-05-24"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What did I do between March and May?", "2023-03-01/2023-05-31"),
+        ("How many did I buy in May 2023?", "2023-05"),
+        ("Where did I live before June 2020?", "1900-01-01/2020-05-31"),
+        ("What have I done since 2019?", "2019-01-01/2023-05-25"),
+        ("What did I watch in the past month?", "2023-04-25/2023-05-25"),
+        ("What is my name?", "unknown"),
+    ],
+)
+def test_the_period_of_a_question(question: str, expected: str) -> None:
+    assert str(dates.period(question, AT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "said"),
+    [
+        ("yesterday", "24 May 2023"),
+        ("last week", "the week of 15 May 2023"),
+        ("last weekend", "the weekend of 20 May 2023"),
+        ("June 2022", "June 2022"),
+        ("last year", "2022"),
+        ("last summer", "June 2022 to August 2022"),
+    ],
+)
+def test_a_date_is_said_plainly(phrase: str, said: str) -> None:
+    assert dates.say(dates.resolve(phrase, AT)) == said

@@ -1,0 +1,35 @@
+"""First person to third, so that a question meets the cards that answer it."""
+
+import pytest
+
+from justmem.voice import first_person, named
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("What am I allergic to?", "What is Mira allergic to?"),
+        ("Where do I live?", "Where does Mira live?"),
+        ("Have I ever been to Rome?", "Has Mira ever been to Rome?"),
+        ("What's my cat's name?", "What's Mira's cat's name?"),
+        ("Can you remind me what I bought?", "Can you remind me what Mira bought?"),
+        ("How did Ana meet me?", "How did Ana meet Mira?"),
+        (
+            "I'm overwhelmed, and I've said yes again",
+            "Mira is overwhelmed, and Mira has said yes again",
+        ),
+    ],
+)
+def test_the_speaker_is_named(asked: str, meant: str) -> None:
+    assert named(asked, "Mira") == meant
+    assert first_person(asked)
+
+
+def test_what_is_about_others_stays_as_it_is() -> None:
+    for text in ("Tell me about Ana", "Who is Ben?", "Did Ana go?", "Henry I. of England", ""):
+        assert named(text, "Mira") == text
+        assert not first_person(text)
+
+
+def test_a_strange_name_is_only_text() -> None:
+    assert named("What do I like?", r"\1 {x}") == r"What does \1 {x} like?"
