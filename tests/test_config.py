@@ -93,6 +93,7 @@ def test_what_is_passed_wins_over_the_environment_and_that_over_the_file(
 def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "JUSTMEM_HOME": "/data",
+        "JUSTMEM_STORE": "postgresql://ana:pw@host/memory",
         "JUSTMEM_SPACE": "ana",
         "JUSTMEM_MODEL": "openai:m",
         "JUSTMEM_EMBEDDER": "onnx:e",
@@ -104,7 +105,9 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> 
 
     settings = load()
 
-    assert {n: str(getattr(settings, key)) for n, key in config.ENVIRONMENT.items()} == values
+    seen = {n: str(getattr(settings, key)) for n, key in config.ENVIRONMENT.items()}
+    assert {**seen, "JUSTMEM_STORE": config.address(settings)} == values
+    assert "pw" not in repr(settings)
 
 
 def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,8 @@ import pytest
 
 from conftest import HISTORY, KYOTO, NOW, RUN, Make, extract_history, plan, scripted
 from justmem import Access, Budget, Plan, Profile
+from justmem.domain import PAPER
 from justmem.ports import Reranked
-
-PAPER = Profile(name="paper", select_by="question", replay="session", rewrites_under_replay=False)
 
 
 class Spy:
@@ -120,7 +119,7 @@ async def test_lookup_reranks_candidates_against_the_query_to_a_bounded_set(make
     )
     await memory.remember_many(HISTORY)
     evidence = await memory.recall("What did I buy?", at=NOW)
-    assert spy.queries == ["What did I buy?"]
+    assert spy.queries == ["What did User buy?"]
     assert len(evidence.cards) == 2
 
 
@@ -153,7 +152,7 @@ async def test_our_default_selects_against_all_views(make: Make) -> None:
     memory = await make(scripted(extract=extract_history, plan=spread), reranker=spy)
     await memory.remember_many(HISTORY)
     await memory.recall("What do I like?", at=NOW)
-    assert set(spy.queries) == {"What do I like?", "User loves gardens", "half marathon"}
+    assert set(spy.queries) == {"What does User like?", "User loves gardens", "half marathon"}
 
 
 # ---------------------------------------------------------------- REPLAY

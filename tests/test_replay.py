@@ -1,7 +1,8 @@
 """REPLAY: a card can find it, only the original words can answer it."""
 
 from conftest import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
-from justmem import Access, Budget, Profile
+from justmem import Access, Budget
+from justmem.domain import PAPER
 
 SOURCE = plan(entities=["Kyoto"], mode="verbatim", needs_source=True)
 
@@ -84,10 +85,7 @@ async def test_a_single_turn_longer_than_the_budget_is_cut_not_lost(make: Make) 
 
 
 async def test_the_papers_profile_replays_the_whole_session_of_the_best_card(make: Make) -> None:
-    paper = Profile(
-        name="paper", select_by="question", replay="session", rewrites_under_replay=False
-    )
-    memory = await make(scripted(extract=extract_history, plan=SOURCE), profile=paper)
+    memory = await make(scripted(extract=extract_history, plan=SOURCE), profile=PAPER)
     await memory.remember_many(HISTORY)
 
     evidence = await memory.recall("What three-day plan for Kyoto did you give me?", at=NOW)

@@ -19,13 +19,12 @@ def plan(question: str):
 @pytest.mark.parametrize(
     "question",
     [
-        "Can you remind me of the name of the Italian restaurant in Rome you recommended?",
-        "I think we discussed jobs for seniors earlier. What was the 7th job in the list?",
-        "I'm checking our previous chat about the shift rotation. What was Admon's on a Sunday?",
-        "Could you remind me of that dessert shop with the giant milkshakes?",
-        "You mentioned tomato juice for dark circles. How long should I leave it on?",
-        "What was Andy wearing in the script you wrote for the comedy scene?",
-        "I'm trying to recall what the designation on my jumpsuit was in the story.",
+        "Can you remind me of the campsite near Bergen you recommended?",
+        "We talked about garden sheds the other day. Which one was the cheapest?",
+        "In our last conversation about bread, what temperature was given?",
+        "Could you remind me of the third step for oiling a bicycle chain?",
+        "You mentioned soaking the beans first. For how long?",
+        "What was the dragon called in the fairy tale you wrote?",
         "What was the phone number that you provided me earlier?",
         "What exactly did Maria say about the move?",
         "Quote the answer word for word.",
@@ -39,14 +38,14 @@ def test_what_was_told_before_or_word_for_word_needs_the_source(question: str) -
 @pytest.mark.parametrize(
     "question",
     [
-        "Can you recommend some resources about video editing?",
-        "Could you suggest a hotel for my trip to Miami?",
-        "Who did I have a conversation with about destiny?",
+        "Can you recommend some books about beekeeping?",
+        "Could you suggest a tent for my trip to Iceland?",
+        "Who did I have a conversation with about chess?",
         "How long was my last session with my therapist?",
         "Can you remind me what I bought for my sister?",
         "How many cakes have we made this year?",
         "What did I tell you about my job?",
-        "When did Caroline go to the support group?",
+        "When did Nora join the choir?",
     ],
 )
 def test_new_requests_and_own_doings_do_not_need_the_source(question: str) -> None:
@@ -56,17 +55,17 @@ def test_new_requests_and_own_doings_do_not_need_the_source(question: str) -> No
 @pytest.mark.parametrize(
     ("question", "mode", "operation"),
     [
-        ("When did Melanie paint a sunrise?", "date", "temporal"),
-        ("How long ago was Caroline's 18th birthday?", "duration", "temporal"),
-        ("How many plants did I acquire in the last month?", "count", "aggregate"),
-        ("What instruments does Melanie play?", "list", "aggregate"),
-        ("Which trip did I take first, the one to Europe or the one to Asia?", "short", "order"),
+        ("When did Nora repaint the boat?", "date", "temporal"),
+        ("How long ago was Nora's graduation?", "duration", "temporal"),
+        ("How many kayaks did I rent in the last month?", "count", "aggregate"),
+        ("What languages does Nora speak?", "list", "aggregate"),
+        ("Which course did I take first, the one on glass or the one on wood?", "short", "order"),
         ("What is the order of the concerts I attended?", "order", "order"),
-        ("Would Melanie be more interested in a park or a museum?", "yesno", "compare"),
-        ("Is Oscar Melanie's pet?", "yesno", "lookup"),
-        ("Any tips for keeping my kitchen clean?", "advice", "lookup"),
-        ("What degree did I graduate with?", "short", "lookup"),
-        ("What book am I currently reading?", "short", "temporal"),
+        ("Would Nora be more interested in a ferry or a flight?", "yesno", "compare"),
+        ("Is Bruno Nora's neighbour?", "yesno", "lookup"),
+        ("Any tips for drying my hiking boots?", "advice", "lookup"),
+        ("What colour did I paint the door?", "short", "lookup"),
+        ("What song am I currently practising?", "short", "temporal"),
     ],
 )
 def test_mode_and_operation_follow_the_wording(question: str, mode: str, operation: str) -> None:
@@ -77,11 +76,11 @@ def test_mode_and_operation_follow_the_wording(question: str, mode: str, operati
 @pytest.mark.parametrize(
     "question",
     [
-        "How many movie festivals have I attended?",
-        "What do Jon and Gina have in common?",
-        "What activities has Melanie done with her family?",
+        "How many lighthouses have I visited?",
+        "What do Nora and Ivar have in common?",
+        "What mushrooms has Nora found with her brother?",
         "How many days passed between the race and the party?",
-        "Can you suggest some accessories for my camera?",
+        "Can you suggest some routes for my bicycle?",
     ],
 )
 def test_what_many_memories_answer_together_is_composed_with_rewrites(question: str) -> None:
@@ -91,24 +90,24 @@ def test_what_many_memories_answer_together_is_composed_with_rewrites(question: 
 
 
 def test_a_local_question_is_looked_up_without_rewrites() -> None:
-    made = plan("Where did I redeem a $5 coupon on coffee creamer?")
+    made = plan("Where did I leave the spare key?")
     assert made.access is Access.LOOKUP
     assert made.rewrites == ()
 
 
 def test_a_remark_becomes_a_reply_with_views_of_what_may_lie_behind_it() -> None:
-    made = plan("I ended up volunteering for that project, and now I'm totally overwhelmed.")
+    made = plan("I agreed to run the choir's bake sale, and now I can't sleep.")
     assert made.mode == "reply"
     assert made.access is Access.COMPOSE
-    assert any("volunteering" in rewrite for rewrite in made.rewrites)
+    assert any("choir" in rewrite for rewrite in made.rewrites)
 
 
 @pytest.mark.parametrize(
     "remark",
     [
-        "When HR announced that training, I signed up immediately because I never want to freeze.",
-        "Can you believe they charge that much for a car key?",
-        "My sister bent the story and everyone praises her—am I old-fashioned?",
+        "When the ferry stopped running, I took the long road and my hands shook all the way.",
+        "Can you believe it snowed on the tulips?",
+        "My cousin sold grandmother's clock and everyone shrugged—am I too sentimental?",
     ],
 )
 def test_a_story_that_begins_or_ends_like_a_question_is_still_a_remark(remark: str) -> None:
@@ -116,19 +115,19 @@ def test_a_story_that_begins_or_ends_like_a_question_is_still_a_remark(remark: s
 
 
 def test_a_question_may_come_after_an_introduction() -> None:
-    assert plan("According to Evan, what is important for Sam to believe in?").mode != "reply"
+    assert plan("According to Ivar, what makes a good knot for Nora?").mode != "reply"
 
 
 def test_entities_are_names_quotations_and_what_the_question_is_about() -> None:
-    made = plan('Did Caroline read "Becoming Nicole" before the charity race?')
-    assert made.entities[:2] == ("Becoming Nicole", "Caroline")
-    assert "charity race" in made.entities
+    made = plan('Did Nora read "The Summer Book" before the rowing regatta?')
+    assert made.entities[:2] == ("The Summer Book", "Nora")
+    assert "rowing regatta" in made.entities
 
 
 def test_the_period_is_resolved_against_the_time_of_asking() -> None:
-    assert str(plan("What certification did I complete last month?").period) == "2023-04"
-    assert str(plan("What did Mel paint in July 2022?").period) == "2022-07"
-    assert str(plan("What degree did I graduate with?").period) == "unknown"
+    assert str(plan("What fence did I mend last month?").period) == "2023-04"
+    assert str(plan("What did Nora build in July 2022?").period) == "2022-07"
+    assert str(plan("What colour did I paint the door?").period) == "unknown"
 
 
 async def test_the_planner_makes_no_calls() -> None:

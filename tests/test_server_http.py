@@ -98,7 +98,7 @@ def test_recall_gives_evidence_with_scores_and_candidates_on_request(ana: httpx.
     assert found["candidates"] is None
     more = ana.post("/v1/spaces/ana/recall", json={**ASKED, "candidates": True}).json()
     assert len(more["candidates"]) >= len(more["chosen"])
-    assert "fused" in more["candidates"][0]["scores"]
+    assert "dense" in more["candidates"][0]["scores"]
 
 
 def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:

@@ -24,6 +24,7 @@ from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
 from justmem.serving import Serving
 from justmem.sessions import as_session
+from justmem.stores.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
 
@@ -310,7 +311,7 @@ def spaces_in(folder: Path, extractor: Any) -> Spaces:
         "planner": RulesPlanner(),
         "answerer": RulesAnswerer(),
     }
-    return Spaces(folder, parts, most_open=2, idle_seconds=60)
+    return Spaces(storage(folder), parts, most_open=2, idle_seconds=60)
 
 
 class Gated:

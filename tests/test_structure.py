@@ -13,12 +13,15 @@ ROOT = Path(justmem.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "domain", "words", "calendars", "phrases"},
     {"dates", "ports", "prompts", "salvage", "sessions"},
-    {"tokens", "ranking", "passages", "transcripts"},
+    {"tokens", "ranking", "passages", "quotes", "transcripts", "voice"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
-    {"recovery", "retrieval", "remembering"},
+    {"copying", "discovery", "recovery"},
+    {"retrieval", "remembering"},
+    {"asking"},
     {"memory"},
     {"sync"},
     {"serving", "specs", "config"},
+    {"server"},
     {"server"},
     {"cli", "demo"},
 ]

@@ -18,15 +18,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from justmem import specs
-from justmem.domain import Budget, Profile
+from justmem.domain import PAPER, Budget, Profile
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
+from justmem.ports import Store
 from justmem.serving import Serving
 from justmem.sync import Memory
 
 FILE = "justmem.toml"
 ENVIRONMENT = {
     "JUSTMEM_HOME": "folder",
+    "JUSTMEM_STORE": "store",
     "JUSTMEM_SPACE": "space",
     "JUSTMEM_MODEL": "model",
     "JUSTMEM_EMBEDDER": "embedder",
@@ -34,8 +36,8 @@ ENVIRONMENT = {
     "JUSTMEM_MODELS": "models_folder",
 }
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
+_DATABASES = ("postgresql://", "postgres://")
 
-PAPER = Profile(name="paper", select_by="question", replay="session", rewrites_under_replay=False)
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "paper": {
@@ -54,6 +56,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     folder: Path  # one file per space lies in here
+    store: SecretStr | None = None  # postgresql://...: all spaces in that database instead
     space: str = "default"
     profile: Literal["default", "paper"] = "default"
     model: Any = "rules"
@@ -115,6 +118,11 @@ def _settings(
         settings = Settings(**{**given, "file": file})
     except ValidationError as error:
         raise InvalidSetting(_sentence(error, layers)) from None
+    if settings.store is not None and not address(settings).startswith(_DATABASES):
+        raise InvalidSetting(
+            f"The setting store in {_where('store', layers)} is not the address of a database: "
+            "write postgresql://user@host/database. Folders are set with folder."
+        )
     for name, part in _SPECS.items():
         if isinstance(getattr(settings, name), str):
             try:
@@ -195,11 +203,30 @@ async def parts(
     settings: Settings, *, create: bool = True, report: specs.Report | None = None
 ) -> dict[str, Any]:
     """What a Memory is made of. With `create` off, the space has to be there already."""
-    from justmem.stores.sqlite import open_store
-
     made = shared_parts(settings, report=report)
     # The store last: a setting that cannot be used leaves no file behind.
-    return {"store": await open_store(settings.folder, settings.space, create=create), **made}
+    return {"store": await opened_store(settings, create=create), **made}
+
+
+async def opened_store(settings: Settings, *, create: bool = True) -> Store:
+    if settings.store is None:
+        from justmem.stores.sqlite import open_store
+
+        return await open_store(settings.folder, settings.space, create=create)
+    from justmem.stores.storage import open_postgres
+
+    return await open_postgres(address(settings), settings.space, create=create)
+
+
+def address(settings: Settings) -> str:
+    """Of the database in `store`. It may hold a password: not for the eye."""
+    assert settings.store is not None
+    return settings.store.get_secret_value()
+
+
+def kept_in(settings: Settings) -> str | Path:
+    """Where the spaces are: an address or a folder, as `stores.storage` takes it."""
+    return settings.folder if settings.store is None else address(settings)
 
 
 def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
@@ -263,7 +290,7 @@ def _refuse_elsewhere(table: Mapping[str, Any]) -> None:
     inner = [f"server.{key}" for key in _OUTWARD if isinstance(server, Mapping) and key in server]
     for key, value in [*table.items(), *((name, None) for name in inner)]:
         url = specs.url_in(value) if key in _SPECS and isinstance(value, str) else None
-        if key.endswith("_env") or key in inner or (url and not specs.is_local(url)):
+        if key.endswith("_env") or key in ("store", *inner) or (url and not specs.is_local(url)):
             raise InvalidSetting(
                 f"./{FILE} was found in the current folder, and its {key} decides where your "
                 f"words or keys are sent. If the file is yours, say so: --config {FILE} or "

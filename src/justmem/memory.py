@@ -38,7 +38,7 @@ from justmem.domain import (
     Source,
     Stats,
 )
-from justmem.errors import InputError, InvalidSession
+from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
@@ -52,6 +52,7 @@ from justmem.ports import (
     Store,
     Vectors,
 )
+from justmem.quotes import quote, quoted
 from justmem.receipts import Ledger
 from justmem.remembering import Remembering
 from justmem.retrieval import Retrieval
@@ -217,11 +218,17 @@ class AsyncMemory:
         return list(await self._store.cards(where))
 
     async def card(self, card_id: str) -> Card:
-        return await self._store.card(card_id)
+        """A card by its id, or a quote by its own, which is as in `s12#3`."""
+        if (place := quoted(card_id)) is None:
+            return await self._store.card(card_id)
+        session = await self._store.session(place[0])
+        if not 1 <= place[1] <= len(session.turns):
+            raise NotInMemory(f"Session {place[0]!r} has {len(session.turns)} turns.")
+        return quote(session, place[1])
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
-        card = await self._store.card(card_id)
+        card = await self.card(card_id)
         session = await self._store.session(card.session_id)
         first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
         turns = tuple((n, session.turn(n)) for n in range(first, last + 1))

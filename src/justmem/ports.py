@@ -6,6 +6,7 @@ Any object with these methods will do; nothing has to inherit from anything here
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
@@ -321,3 +322,48 @@ class Store(Protocol):
     async def stats(self) -> Stats: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ClaimingStore(Protocol):
+    """What a store may have besides, if several processes make cards at once."""
+
+    def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
+        """False inside the block if another process makes this session's cards, or has made
+        them: one extraction is paid for, however many try."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that a store holds of one session."""
+
+    session: Session  # the current text
+    digested: Digested  # what was made of it
+    waiting: Session | None = None  # a changed text whose cards are still to be made
+    failure: str = ""  # why that could not be done
+
+
+class CopyableStore(Protocol):
+    """What copying between stores asks of one, beside the Store itself."""
+
+    @property
+    def store(self) -> Store: ...
+
+    async def embedder(self) -> tuple[str, int]: ...
+
+    async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]: ...
+
+    async def take(self, wholes: Sequence[Whole]) -> None:
+        """Stores them as they are. What is there already of a session is replaced."""
+        ...
+
+    async def forgotten(self) -> Sequence[str]:
+        """Ids of cards forgotten on their own, in order."""
+        ...
+
+    async def take_forgotten(self, ids: Sequence[str]) -> None: ...
+
+    async def spending(self) -> Sequence[tuple[date, int]]:
+        """Tokens spent, by day, in order."""
+        ...

@@ -36,14 +36,16 @@ def standardised(signal: Scores) -> Scores:
     different origin can be added."""
     spread = signal.std(axis=1, keepdims=True)
     scale: Scores = np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
-    return (signal - signal.mean(axis=1, keepdims=True)) / scale
+    standard: Scores = (signal - signal.mean(axis=1, keepdims=True)) / scale
+    return standard
 
 
 def combined(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
     """One score for each view and candidate."""
     total = sum(weights.values())
     parts = [standardised(signals[name]) * np.float32(w / total) for name, w in weights.items()]
-    return np.stack(parts).sum(axis=0)
+    whole: Scores = np.stack(parts).sum(axis=0)
+    return whole
 
 
 def over_views(scores: Scores, *, any_view: bool) -> Scores:

@@ -7,12 +7,21 @@ import time
 from weakref import WeakValueDictionary
 
 from justmem import tokens
-from justmem.domain import Budget, Remembered, Session, SessionState, Usage
+from justmem.domain import Budget, Remembered, Session, SessionRecord, SessionState, Usage
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.passages import opening, passages
-from justmem.ports import CardFilter, Digested, Embedder, Extraction, Extractor, Store
+from justmem.ports import (
+    CardFilter,
+    ClaimingStore,
+    Digested,
+    Embedder,
+    Extraction,
+    Extractor,
+    Store,
+)
 from justmem.receipts import Ledger, Tally
 
+_ELSEWHERE = "another process is making its cards"
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
@@ -40,14 +49,30 @@ class Remembering:
         async with self._slots, lock:
             record = await self._store.keep(session)
             if record.state in _SETTLED:
-                return Remembered(
-                    session_id=session.id,
-                    state=record.state,
-                    reason=record.reason,
-                    cards=tuple(await self._store.cards(CardFilter(session_id=session.id))),
-                    unchanged=True,
-                )
+                return await self._known(record)
+            if isinstance(self._store, ClaimingStore):
+                return await self._claimed(self._store, session)
             return await self._digest(session)
+
+    async def _known(self, record: SessionRecord) -> Remembered:
+        return Remembered(
+            session_id=record.id,
+            state=record.state,
+            reason=record.reason,
+            cards=tuple(await self._store.cards(CardFilter(session_id=record.id))),
+            unchanged=True,
+        )
+
+    async def _claimed(self, store: ClaimingStore, session: Session) -> Remembered:
+        async with store.claim(session.id) as mine:
+            if mine:
+                return await self._digest(session)
+        record = await self._store.keep(session)
+        if record.state in _SETTLED:  # made by another process since
+            return await self._known(record)
+        return Remembered(
+            session_id=session.id, state=SessionState.PENDING, reason=_ELSEWHERE, unchanged=True
+        )
 
     async def _digest(self, session: Session) -> Remembered:
         tally = Tally()

@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Sequence
 
 import numpy as np
 
 from justmem import ranking
-from justmem.domain import Access, Budget, Candidate, Card, Evidence, Plan, Profile, Source, Usage
-from justmem.ports import Embedder, Hits, Place, Reranker, Store, Vectors, View
+from justmem.discovery import Discovery, Pool
+from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Source, Usage
+from justmem.ports import Embedder, Reranker, Store, View
 from justmem.ranking import Scores
 from justmem.receipts import Tally
 from justmem.recovery import recover
 from justmem.voice import named
 
-# What speaks for a card: its own vector, the words of it and of its turns, its turns' vectors.
-_WEIGHTS = {"dense": 1.0, "lexical": 0.5, "turn": 0.5}
-# Worth in standard deviations of the above.
-_SUBJECT = 1.0  # the card is about whom the question names
-_PERIOD = 0.6  # its event lies in the period asked about
-_KIND = 0.2  # it is of a kind that the plan expects
 _ALIKE = 0.92  # cosine from which two cards say the same thing
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """The candidate union, with what speaks for each."""
-
-    cards: Sequence[Card]
-    vectors: Vectors
-    signals: Mapping[str, Scores]  # views by candidates
 
 
 class Retrieval:
@@ -46,6 +30,7 @@ class Retrieval:
         profile: Profile,
     ) -> None:
         self._store = store
+        self._discovery = Discovery(store, budget, profile)
         self._embedder = embedder
         self._reranker = reranker
         self._budget = budget
@@ -56,7 +41,7 @@ class Retrieval:
         plan, until = asked.plan, asked.at.date()
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            pool = await self._discover(views, until)
+            pool = await self._discovery.pool(views, until, remark=plan.mode == "reply")
         with tally.stage("select"):
             candidates, chosen = await self._select(views, pool, plan, tally)
         sources: tuple[Source, ...] = ()
@@ -77,7 +62,7 @@ class Retrieval:
             plan.spans_sessions and self._profile.rewrites_under_replay
         )
         texts = [asked.question, *(plan.rewrites if broad else ())]
-        if asked.speaker:
+        if asked.speaker and self._profile.speaker:
             texts = [named(text, asked.speaker) for text in texts]
         start = time.perf_counter()
         embedded = await self._embedder.embed(texts, query=True)
@@ -91,77 +76,28 @@ class Retrieval:
         )
         return [View(text, vector) for text, vector in zip(texts, embedded.vectors, strict=True)]
 
-    async def _discover(self, views: Sequence[View], until: date) -> Pool:
-        """Cards near to a view, cards that share its words, and cards whose own turns do: the
-        words of a turn find what its card says in others."""
-        budget = self._budget
-        near, spoken = await asyncio.gather(
-            self._store.search(
-                views, "cards", dense=budget.dense, lexical=budget.lexical, until=until
-            ),
-            self._store.search(views, "passages", dense=0, lexical=budget.lexical, until=until),
-        )
-        places = await self._places(spoken)
-        found = {key for hits in near for key, _ in (*hits.dense, *hits.lexical)}
-        cards = dict(await self._store.cards_at(sorted(found)))
-        cards |= await self._store.cards_on(list({p for scores in places for p in scores}))
-        keys = sorted(cards)
-        held = [cards[key] for key in keys]
-        vectors = await self._store.card_vectors(keys)
-        queries = np.stack([view.vector for view in views])
-        return Pool(
-            cards=held,
-            vectors=vectors,
-            signals={
-                "dense": queries @ vectors.reshape(len(keys), queries.shape[1]).T,
-                "lexical": _lexical(keys, held, near, places),
-                "turn": await self._turn_signal(held, queries),
-            },
-        )
-
-    async def _places(self, spoken: Sequence[Hits]) -> list[dict[Place, float]]:
-        """For each view, the turns that share its words."""
-        keys = {key for hits in spoken for key, _ in hits.lexical}
-        passages = await self._store.passages_at(list(keys))
-        found: list[dict[Place, float]] = []
-        for hits in spoken:
-            scores: dict[Place, float] = {}
-            for key, score in hits.lexical:
-                if key in passages:
-                    place = passages[key].session_id, passages[key].turn
-                    scores[place] = max(score, scores.get(place, 0.0))
-            found.append(scores)
-        return found
-
-    async def _turn_signal(self, cards: Sequence[Card], queries: Vectors) -> Scores:
-        """The best of each card's turns, for each view."""
-        places = {(card.session_id, turn) for card in cards for turn in card.turns}
-        vectors = await self._store.turn_vectors(list(places))
-        best = {place: (queries @ rows.T).max(axis=1) for place, rows in vectors.items()}
-        signal = np.zeros((len(queries), len(cards)), np.float32)
-        for column, card in enumerate(cards):
-            found = [best[p] for turn in card.turns if (p := (card.session_id, turn)) in best]
-            if found:
-                signal[:, column] = np.max(found, axis=0)
-        return signal
-
     async def _select(
         self, views: Sequence[View], pool: Pool, plan: Plan, tally: Tally
     ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-        """The best K of the pool, near-duplicates sharing a slot."""
+        """The best K of the pool. Each slot is a card that adds something."""
         if not pool.cards:
             return (), ()
-        remark = plan.mode == "reply"
-        scores = ranking.over_views(ranking.combined(pool.signals, _WEIGHTS), any_view=remark)
-        scores = scores + _SUBJECT * ranking.about(pool.cards, [view.text for view in views])
-        scores = scores + _PERIOD * ranking.in_period(pool.cards, plan)
-        scores = scores + _KIND * ranking.of_kind(pool.cards, plan)
-        order = np.argsort(-scores, kind="stable")
-        slots = ranking.distinct(order.tolist(), pool.cards, pool.vectors, alike=_ALIKE)
+        scores = self._fused(views, pool, plan)
+        reranked: dict[int, float] = {}
+        if self._reranker is not None and len(pool.cards) > 1:
+            scores, reranked = await self._reranked(
+                self._reranker, views, pool, plan, scores, tally
+            )
+        order = np.argsort(-scores, kind="stable").tolist()
+        slots = [[index] for index in order]
+        if self._profile.merge:
+            slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE)
 
         def candidate(slot: Sequence[int]) -> Candidate:
             head, *rest = slot
             signals = {name: float(rows[:, head].max()) for name, rows in pool.signals.items()}
+            if head in reranked:
+                signals["rerank"] = reranked[head]
             return Candidate.model_construct(
                 card=pool.cards[head],
                 scores=signals,
@@ -172,21 +108,52 @@ class Retrieval:
         candidates = tuple(candidate(slot) for slot in slots)
         return candidates, candidates[: self._budget.cards]
 
+    def _fused(self, views: Sequence[View], pool: Pool, plan: Plan) -> Scores:
+        weights = self._profile.weights
+        near = {name: float(getattr(weights, name)) for name in pool.signals}
+        fused = ranking.over_views(
+            ranking.combined(pool.signals, near), any_view=plan.mode == "reply"
+        )
+        for worth, holds in (
+            (weights.subject, ranking.about(pool.cards, [view.text for view in views])),
+            (weights.period, ranking.in_period(pool.cards, plan)),
+            (weights.kind, ranking.of_kind(pool.cards, plan)),
+            (weights.quote, np.array(pool.quotes, np.float32)),
+        ):
+            fused = fused + np.float32(worth) * holds
+        return fused
 
-def _lexical(
-    keys: Sequence[int],
-    cards: Sequence[Card],
-    near: Sequence[Hits],
-    places: Sequence[Mapping[Place, float]],
-) -> Scores:
-    """What a card's own words score and the best of its turns', for each view."""
-    signal = np.zeros((len(near), len(keys)), np.float32)
-    column = {key: place for place, key in enumerate(keys)}
-    for row, (hits, spoken) in enumerate(zip(near, places, strict=True)):
-        for key, score in hits.lexical:
-            if key in column:
-                signal[row, column[key]] = score
-        for index, card in enumerate(cards):
-            turns = [spoken.get((card.session_id, turn), 0.0) for turn in card.turns]
-            signal[row, index] += max(turns, default=0.0)
-    return signal
+    async def _reranked(
+        self,
+        reranker: Reranker,
+        views: Sequence[View],
+        pool: Pool,
+        plan: Plan,
+        scores: Scores,
+        tally: Tally,
+    ) -> tuple[Scores, dict[int, float]]:
+        """The scores after a reranker has read the best candidates, and what it said of each.
+
+        In the paper (Eq. 3) its word against the question alone decides. By default it reads only
+        the head, against every view, and its word is one more signal."""
+        paper = self._profile.select_by == "question"
+        head = np.argsort(-scores, kind="stable")[: self._budget.rerank].tolist()
+        texts = [pool.cards[i].dated for i in head]
+        against = views[:1] if paper else views
+        start = time.perf_counter()
+        results = await asyncio.gather(*(reranker.rerank(view.text, texts) for view in against))
+        tally.reranking.append(
+            Usage(
+                model=reranker.name,
+                items=len(texts) * len(against),
+                tokens=sum(result.tokens for result in results),
+                seconds=round(time.perf_counter() - start, 6),
+            )
+        )
+        read = np.stack([result.scores for result in results])
+        said = ranking.over_views(ranking.standardised(read), any_view=plan.mode == "reply")
+        after = scores - np.float32(1e6) if paper else scores.copy()
+        after[head] = (
+            said if paper else scores[head] + np.float32(self._profile.weights.rerank) * said
+        )
+        return after, dict(zip(head, read[0].tolist(), strict=True))

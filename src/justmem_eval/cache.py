@@ -32,6 +32,7 @@ class Blobs:
     """key -> bytes, on disk, for several threads and processes."""
 
     def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, timeout=60, check_same_thread=False)
         self._lock = threading.Lock()
         with self._lock:

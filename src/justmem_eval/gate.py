@@ -40,6 +40,7 @@ class Floor(Value):
     benchmark: str
     cards: str
     plans: str
+    set: tuple[str, ...] = ()
     figures: Mapping[str, float]
 
     @property
@@ -72,7 +73,7 @@ class Passed(Value):
         return f"{self.floor}: {self.figure} {now}, committed {self.committed:.2f}: {word}{by}"
 
 
-Measure = Callable[[str, str, str], Mapping[str, Any]]  # benchmark, cards, plans -> figures
+Measure = Callable[[Floor], Mapping[str, Any]]
 
 
 def read(path: Path) -> list[Floor]:
@@ -86,7 +87,7 @@ def read(path: Path) -> list[Floor]:
 def check(floors: Sequence[Floor], measure: Measure) -> list[Passed]:
     found = []
     for floor in floors:
-        values = measure(floor.benchmark, floor.cards, floor.plans)
+        values = measure(floor)
         for path, committed in floor.figures.items():
             now, _ = figure(values, path)
             found.append(
@@ -105,11 +106,13 @@ def written(floors: Sequence[Floor], measure: Measure) -> str:
     """The same floors with the figures of today, as the file's text."""
     parts = ["# Committed figures: `justmem-eval gate --write` writes this file.\n"]
     for floor in floors:
-        values = measure(floor.benchmark, floor.cards, floor.plans)
+        values = measure(floor)
         now = {path: figure(values, path)[0] for path in WATCHED}
         rows = [f"{json.dumps(path)} = {v:.4f}" for path, v in now.items() if v is not None]
         parts.append(
             f'\n[[floor]]\nbenchmark = "{floor.benchmark}"\ncards = "{floor.cards}"\n'
-            f'plans = "{floor.plans}"\n\n[floor.figures]\n' + "\n".join(rows) + "\n"
+            f'plans = "{floor.plans}"\nset = {json.dumps(list(floor.set))}\n\n[floor.figures]\n'
+            + "\n".join(rows)
+            + "\n"
         )
     return "".join(parts)

@@ -1,6 +1,7 @@
 """`--set name=value`: everything about the system under test that can be turned.
 
-A name is a field of Budget or of Profile, or one of the switches below.
+A name is a field of Budget or of Profile, `weight.` and a field of Weights, or one of the
+switches below.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from justmem.config import PAPER
-from justmem.domain import Budget, Profile, Value
+from justmem.domain import PAPER, Budget, Profile, Value, Weights
 from justmem.errors import InvalidSetting
 
 T = TypeVar("T", bound=Value)
@@ -40,6 +40,10 @@ def parse(settings: Sequence[str]) -> Switches:
             if value not in ("default", "paper"):
                 raise InvalidSetting(f"The profile is default or paper, not {value!r}.")
             profile = PAPER if value == "paper" else Profile()
+        elif name.startswith("weight."):
+            weights = {**profile.weights.model_dump(), name.removeprefix("weight."): value}
+            new = _checked(Weights, weights)
+            profile = profile.model_copy(update={"weights": new})
         elif name in Budget.model_fields:
             budget[name] = None if value == "none" else value
         elif name in Profile.model_fields:

@@ -37,6 +37,7 @@ COLUMNS: Mapping[str, tuple[str, _Get]] = {
     "construction": ("Construction (K)", lambda f: _thousands(f.tokens.construction.value)),
     "infer": ("Infer (K)", lambda f: _thousands(f.tokens.infer.value)),
     "answering": ("Answer tokens", lambda f: f.tokens.answering.value),
+    "evidence": ("Evidence tokens", lambda f: f.tokens.evidence.value),
     "source_hit": ("Source hit", lambda f: f.sources.session_at_1.value),
     "given_hit": ("Accuracy | hit", lambda f: f.given_hit.value),
     "sessions": ("Sessions", lambda f: float(f.sessions)),
@@ -163,15 +164,21 @@ def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
     for line in table.lines:
         row = [TITLES[line.benchmark], line.title]
         figures = found.get(line.slug)
-        for column in table.columns:
+        for column in columns(table, found):
             mine = ours(figures, column) if figures else None
             row += [shown(mine, column), shown(line.paper.get(column), column)]
         made.append(row)
     return made
 
 
-def headings(table: Table) -> list[str]:
-    pairs = [(COLUMNS[column][0], "paper") for column in table.columns]
+def columns(table: Table, found: Mapping[str, RunFigures]) -> list[str]:
+    """The paper's; where nothing was judged, what can be told without a judge as well."""
+    more = () if any(figures.judged for figures in found.values()) else ("recall", "evidence")
+    return [column for column in COLUMNS if column in (*table.columns, *more)]
+
+
+def headings(table: Table, found: Mapping[str, RunFigures]) -> list[str]:
+    pairs = [(COLUMNS[column][0], "paper") for column in columns(table, found)]
     return ["", "", *(name for pair in pairs for name in pair)]
 
 

@@ -33,7 +33,7 @@ async def measure(memories: Memories, benchmark: Benchmark, count: int) -> CpuTi
         async with memories.memory(benchmark.history(history_id), metered=models) as memory:
             texts = [card.text for card in await memory.cards(limit=PAIRS)]
             # The first recall of a memory loads its matrices: not what a recall costs.
-            await memory.recall(cases[0].question.text, at=cases[0].question.at)
+            await _recall(memory, cases[0])
             await yardstick.rerank("warm up", texts[:1])
             for case in cases:
                 await _one(memory, case, models, spent)
@@ -50,10 +50,15 @@ async def measure(memories: Memories, benchmark: Benchmark, count: int) -> CpuTi
 async def _one(memory: AsyncMemory, case: Case, models: Metered, spent: dict[str, float]) -> None:
     before = models.cpu()
     start = time.process_time()
-    await memory.recall(case.question.text, at=case.question.at)
+    await _recall(memory, case)
     spent["rest"] += time.process_time() - start
     for name, value in models.cpu().items():
         spent[name] += value - before[name]
+
+
+async def _recall(memory: AsyncMemory, case: Case) -> None:
+    asked = case.question
+    await memory.recall(asked.text, at=asked.at, speaker=asked.speaker)
 
 
 def _yardstick() -> Reranker:

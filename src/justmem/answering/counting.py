@@ -21,11 +21,13 @@ _NOUN = re.compile(
 )
 
 
-def distinct(found: Sequence[Supported]) -> list[Supported]:
-    """Without those that repeat a better one."""
+def distinct(found: Sequence[Supported], question: str) -> list[Supported]:
+    """Without those that repeat a better one. What the question itself says (all of them visited
+    a museum) does not make two alike."""
+    asked = set(content(question))
     kept: list[tuple[set[str], Supported]] = []
     for one in found:
-        stems = set(content(one.card.fact))
+        stems = (set(content(one.card.fact)) - asked) or set(content(one.card.fact))
         if all(len(stems & other) < _SAME * min(len(stems), len(other)) for other, _ in kept):
             kept.append((stems, one))
     return [one for _, one in kept]

@@ -24,13 +24,12 @@ from justmem.answering.spans import (
 from justmem.answering.support import Supported, negated, relevant, suffices, supported
 from justmem.dates import say
 from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
-from justmem.planning.rules import asks_for_latest
 from justmem.ports import Reply
-from justmem.words import content
+from justmem.words import content, overlap
 
 NOT_IN_MEMORY = "That is not in memory."
 _MOST_LISTED = 8
-_QUOTABLE = 0.4  # the share of the asked words that a quoted turn must have, roughly
+_QUOTABLE = 0.25  # the share of the asked words that a quoted turn must have, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def _best(evidence: Evidence, found: Sequence[Supported]) -> _Said:
         first = _which_first(evidence, found)
         if first is not None:
             return first
-    if asks_for_latest(evidence.question):
+    if evidence.plan.operation == "temporal":  # a newer memory replaces an older one
         return _latest(evidence, found)
     return _Said(_sentence(found[0].card), [found[0].card])
 
@@ -133,13 +132,13 @@ def _count(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     if stated is not None:
         number, holder = stated
         return _Said(f"{_capital(number)}: {_sentence(holder.card)}", [holder.card])
-    items = distinct(near)[:_MOST_LISTED]
+    items = distinct(near, evidence.question)[:_MOST_LISTED]
     listed = "; ".join(_plain(one.card) for one in items)
     return _Said(f"{len(items)}: {listed}.", [one.card for one in items])
 
 
 def _list(evidence: Evidence, found: Sequence[Supported]) -> _Said:
-    items = distinct(relevant(found))[:_MOST_LISTED]
+    items = distinct(relevant(found), evidence.question)[:_MOST_LISTED]
     return _Said("; ".join(_plain(one.card) for one in items) + ".", [one.card for one in items])
 
 
@@ -147,7 +146,7 @@ def _yesno(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     card = found[0].card
     if evidence.plan.operation == "compare":
         # "Would she enjoy it?" asks for a judgement: show what bears on it, and judge nothing.
-        items = distinct(relevant(found))[:3]
+        items = distinct(relevant(found), evidence.question)[:3]
         listed = " ".join(_sentence(one.card) for one in items)
         return _Said(f"Memory does not say so outright. {listed}", [one.card for one in items])
     word = "No" if negated(card.fact) != negated(evidence.question) else "Yes"
@@ -158,7 +157,10 @@ def _order(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     first = _which_first(evidence, found)
     if first is not None:
         return first
-    items = sorted(distinct(relevant(found))[:_MOST_LISTED], key=lambda one: day_of(one.card))
+    items = sorted(
+        distinct(relevant(found), evidence.question)[:_MOST_LISTED],
+        key=lambda one: day_of(one.card),
+    )
     listed = " ".join(f"{number}. {_sentence(one.card)}" for number, one in enumerate(items, 1))
     return _Said(listed, [one.card for one in items])
 
@@ -176,7 +178,7 @@ def _which_first(evidence: Evidence, found: Sequence[Supported]) -> _Said | None
 
 
 def _advice(evidence: Evidence, found: Sequence[Supported]) -> _Said:
-    items = distinct(relevant(found))[:4]
+    items = distinct(relevant(found), evidence.question)[:4]
     listed = " ".join(_sentence(one.card) for one in items)
     return _Said(f"What memory holds that bears on it: {listed}", [one.card for one in items])
 
@@ -217,24 +219,30 @@ _BY_MODE: dict[Mode, Callable[[Evidence, Sequence[Supported]], _Said]] = {
 def _quotation(evidence: Evidence) -> Reply | None:
     """The turn of the sources that says most of what is asked, in its own words."""
     wanted = set(content(evidence.question))
+    told = [
+        (place, source, number, turn)
+        for place, source in enumerate(evidence.sources)
+        for number, turn in source.turns
+    ]
+    replies = [row for row in told if row[3].role == "assistant"]
+    if replies and not _OWN_WORDS.search(evidence.question):
+        told = replies  # the request before a reply says what is asked, but not the answer
     best: tuple[float, Citation] | None = None
-    theirs = re.search(r"\byou(?:r|'ve)?\b", evidence.question, re.IGNORECASE)
-    for place, source in enumerate(evidence.sources):
-        for number, turn in source.turns:
-            session = Session(id=source.session_id, at=source.at, turns=(turn,))
-            cited = quote(evidence.question, session, 1).model_copy(update={"turn": number})
-            score = len(wanted & set(content(turn.text))) / (len(wanted) or 1)
-            score += 0.3 * (len(wanted & set(content(cited.quote))) / (len(wanted) or 1))
-            score += 0.25 if theirs and turn.role == "assistant" else 0.0
-            score -= 0.1 * place
-            if best is None or score > best[0]:
-                best = score, cited
+    for place, source, number, turn in told:
+        session = Session(id=source.session_id, at=source.at, turns=(turn,))
+        cited = quote(evidence.question, session, 1).model_copy(update={"turn": number})
+        score = overlap(wanted, content(turn.text)) + 0.3 * overlap(wanted, content(cited.quote))
+        if best is None or score - 0.1 * place > best[0]:
+            best = score - 0.1 * place, cited
     if best is None or best[0] < _QUOTABLE:
         return None
     cited = best[1]
     day = f"{cited.said_at.day} {cited.said_at:%B %Y}"
-    speaker = _capital(cited.speaker)
-    return Reply(f'{speaker}, {day}: "{cited.quote}"', sufficient=True, citations=(cited,))
+    text = f'{_capital(cited.speaker)}, {day}: "{cited.quote}"'
+    return Reply(text, sufficient=True, citations=(cited,))
+
+
+_OWN_WORDS = re.compile(r"\b(?:did I|I (?:said|told|wrote|asked|mentioned))\b", re.IGNORECASE)
 
 
 # ---------------------------------------------------------------- sentences

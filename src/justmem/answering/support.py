@@ -18,8 +18,9 @@ ENOUGH = 3.5  # support that one card must have to be an answer
 ENOUGH_SPREAD = 1.5  # where many cards answer together, each may have less
 _NEAR = 4.0  # cards this close to the best one speak of the same thing
 _WORDS = 3.0  # what sharing all asked words is worth
-_OTHER = 5.0  # what it costs to be about someone else
-_NAMED = 2.0  # what it costs to have none of the names asked about ("Is Oscar her pet?")
+_OTHER = 12.0  # what it costs to be about someone else
+_MENTIONED = 5.0  # the same, where the one asked about is at least mentioned
+_NAMED = 2.0  # what it costs to have none of the names asked about ("Is Bruno her dog?")
 _SHADOW = 0.35  # how much a better card about someone else takes away
 
 _ASKING = """remind previous conversation chat mention recommend suggest tell wonder confirm look
@@ -68,7 +69,9 @@ def supported(evidence: Evidence) -> list[Supported]:
     shadow = max((one.support - best_own for one in others), default=0.0)
     taken = _SHADOW * max(0.0, shadow) if own else 0.0
     found = [Supported(one.candidate, one.support - taken) for one in own]
-    found += [Supported(one.candidate, one.support - _OTHER) for one in others]
+    for one in others:
+        cost = _MENTIONED if set(words(one.card.fact)) & people else _OTHER
+        found.append(Supported(one.candidate, one.support - cost))
     return sorted(found, key=lambda one: -one.support)
 
 
@@ -107,7 +110,7 @@ def _is_about(card: Card, people: set[str]) -> bool:
 
 
 def _same_name(asked: str, known: str) -> bool:
-    """Mel is Melanie."""
+    """Cat is Catherine."""
     return asked == known or (len(asked) >= 3 and known.startswith(asked))
 
 

@@ -22,6 +22,7 @@ from justmem.cli.doctor import doctor
 from justmem.cli.keeping import forget, reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
+from justmem.cli.storing import copy, promote, sweep, work
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
 
@@ -115,6 +116,10 @@ for command in (
     retry,
     reembed,
     doctor,
+    copy,
+    promote,
+    sweep,
+    work,
     serving.serve,
     serving.mcp,
 ):

@@ -17,9 +17,10 @@ from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json
 from justmem.cli.weights import configured, present
-from justmem.config import Settings
-from justmem.errors import JustMemError, StoreError
+from justmem.config import Settings, kept_in
+from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.ports import Prompt
+from justmem.stores.storage import storage
 
 State = Literal["ok", "note", "wrong"]
 _MARKS: dict[State, tuple[str, str]] = {
@@ -88,6 +89,8 @@ def _checks(settings: Settings, online: bool) -> Iterator[Check]:
 
 
 def _folder(settings: Settings) -> Check:
+    if settings.store is not None:
+        return Check("ok", "spaces are kept in a PostgreSQL database")
     folder = settings.folder
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not nearest.is_dir():
@@ -101,21 +104,23 @@ def _folder(settings: Settings) -> Check:
 
 
 def _store(settings: Settings) -> Check:
-    from justmem.stores.sqlite import open_store, spaces
-
     async def look() -> str:
-        store = await open_store(settings.folder, settings.space, create=False)
+        place = storage(kept_in(settings))
         try:
-            held = await store.stats()
+            if settings.space not in await place.spaces():
+                return "is still empty"
+            store = await place.open(settings.space, create=False)
+            try:
+                held = await store.stats()
+            finally:
+                await store.close()
         finally:
-            await store.close()
-        return f"{held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
+            await place.close()
+        return f"opens: {held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
 
     try:
-        if settings.space not in spaces(settings.folder):
-            return Check("ok", f"the space {settings.space!r} is still empty")
-        return Check("ok", f"the space {settings.space!r} opens: {asyncio.run(look())}")
-    except StoreError as error:
+        return Check("ok", f"the space {settings.space!r} {asyncio.run(look())}")
+    except (StoreError, InvalidSetting) as error:
         return Check("wrong", f"the space {settings.space!r} does not open", str(error))
 
 

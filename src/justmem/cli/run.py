@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import typer
 
 from justmem.cli.terminal import fetching
-from justmem.config import Settings, load, parts
+from justmem.config import Settings, kept_in, load, parts
 from justmem.errors import InvalidSession, JustMemError, ModelError, NotInMemory, StoreError
 from justmem.memory import AsyncMemory
 from justmem.sessions import as_time
-from justmem.stores.sqlite import spaces
+from justmem.stores.storage import storage
 
 T = TypeVar("T")
 
@@ -63,17 +63,21 @@ class Run:
             try:
                 made = await parts(settings, create=create, report=fetching())
             except NotInMemory:
-                raise NotInMemory(_no_space(settings)) from None
+                raise NotInMemory(await _no_space(settings)) from None
             async with AsyncMemory(**made) as memory:
                 return await work(memory)
 
         return asyncio.run(opened())
 
 
-def _no_space(settings: Settings) -> str:
-    known = ", ".join(spaces(settings.folder))
+async def _no_space(settings: Settings) -> str:
+    where = "this database" if settings.store else settings.folder
+    place = storage(kept_in(settings))
+    found = await place.spaces()
+    await place.close()
+    known = ", ".join(found[:20]) + (" and others" if len(found) > 20 else "")
     return (
-        f"There is no space {settings.space!r} in {settings.folder}: `justmem remember FILE` "
+        f"There is no space {settings.space!r} in {where}: `justmem remember FILE` "
         f"makes it{f'; there are {known}' if known else ''}."
     )
 

@@ -35,7 +35,12 @@ _RELATION = re.compile(
     r"|roommate|mentors?|boss|married|engaged|dating)\b",
     re.IGNORECASE,
 )
-_LIST = re.compile(r"(?:[\w' -]+,\s+){2,}(?:and|or|&)\s+\w+|(?:[\w' -]+,\s+){3,}", re.IGNORECASE)
+_LIST = re.compile(
+    r"(?:[\w' -]{1,40},\s+){2,}(?:and|or|&)\s+\w+"
+    r"|(?:[\w' -]{1,40},\s+){2,}[\w' -]{1,40} (?:and|or|&) "
+    r"|(?:[\w' -]{1,40},\s+){3,}",
+    re.IGNORECASE,
+)
 _ONGOING = re.compile(
     r"^(?:\w+ly |just |still |also )*(?:is|are|isn't|has been|have been|keeps?|continues?|feels?"
     r"|works?|tries|needs?)\b|\b(?:currently|these days|right now|lately|at the moment|still)\b",

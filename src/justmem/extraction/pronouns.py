@@ -1,4 +1,4 @@
-"""First and second person turned into names: "I went" -> subject "Caroline", fact "went"."""
+"""First and second person turned into names: "I went" -> subject "Nora", fact "went"."""
 
 from __future__ import annotations
 
@@ -267,8 +267,8 @@ def _dropped(text: str) -> str | None:
 _DROPS = frozenset(("wish", "need", "want", "think", "feel", "guess", "miss", "hate", "enjoy"))
 _DROPS |= {"prefer", "love", "hope", "plan", "believe", "haven't", "am", "have"}
 _OWN_VERB = re.compile(
-    r"[^.!?;]*?\b(?:is|are|was|were|has|have|can|will|makes?|gives?|helps?|brings?|means?|feels?"
-    r"|takes?|keeps?|fills?|gets?|warms?|reminds?|'s)\b"
+    r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
+    r"|fills|gets|warms|reminds)\b|'s (?:my|the|a|so)\b)"
 )
 
 

@@ -116,7 +116,7 @@ _CONJUNCTION = re.compile(
 
 
 def _without_kind_words(text: str) -> str:
-    """ "It's great to see progress, I was at the gym" -> "I was at the gym"."""
+    """ "It's great to see you, I just came from Molde" -> "I just came from Molde"."""
     clause = re.match(r"([^,;!?—-]{4,80}?)(?:[,;!]| [-–—]|—)\s+(?=\S+ \S+ \S+)", text)
     if clause and _PLEASANTRY.match(clause[1].replace("’", "'")) and len(content(clause[1])) <= 4:
         return text[clause.end() :]

@@ -41,8 +41,8 @@ class Cut:
 
     @property
     def asks(self) -> str:
-        """The last question, with what it points at: "Those flowers look great! What kind are
-        they?"."""
+        """The last question, with what it points at: "Those boats look fast! Who built
+        them?"."""
         if not self.questions:
             return ""
         question = self.questions[-1]

@@ -1,4 +1,4 @@
-"""Verbs after "I", turned to follow a name: "I love" -> "Caroline loves"."""
+"""Verbs after "I", turned to follow a name: "I love" -> "Nora loves"."""
 
 from __future__ import annotations
 

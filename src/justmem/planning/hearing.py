@@ -9,7 +9,8 @@ _ASKS = re.compile(
     r"(?:who|whom|whose|what|which|when|where|why|how|is|are|was|were|do|does|did|has|have|had|can"
     r"|could|will|would|should|may|might|am|in what|in which|at what|at which|on what|for how|since"
     r" when|by what|to what|to whom|with whom|from where|with which|tell me|remind me|list|name"
-    r"|give me|show me|find|describe|explain|summari[sz]e|compare|recommend|suggest|count|what's"
+    r"|give me|show me|find|describe|explain|summari[sz]e|compare|recommend|suggest|count|quote"
+    r"|repeat|what's"
     r"|who's|where's|when's|how's|i wonder|i was wondering|i'm trying to remember|do you remember)"
     r"\b",
     re.IGNORECASE,
@@ -18,6 +19,7 @@ _ASKS_WITHIN = re.compile(
     r"\b(?:remind me|can you|could you|tell me|any (?:tips|ideas|suggestions|advice"
     r"|recommendations)"
     r"|i (?:want|wanted|would like|need) to (?:know|confirm|check|ask|follow up)|i'm wondering"
+    r"|trying to (?:recall|remember)"
     r"|i was wondering|what should i|do you (?:have|know|remember))\b",
     re.IGNORECASE,
 )
@@ -46,9 +48,9 @@ def is_question(text: str) -> bool:
     if not text.endswith("?") or _TAG.search(text):
         return False
     last = re.split(r"(?<=[.!?])\s+", text)[-1]
-    # "According to Sam, what matters?" asks; "... praising her—am I old-fashioned?" does not.
+    # "According to Sam, what matters?" asks; "... and everyone shrugged—am I wrong?" does not.
     clauses = re.split(r", | - ", last)
-    return any(_ASKS.match(part) for part in clauses) or len(text.split()) <= 12
+    return any(_ASKS.match(part) for part in clauses) or len(text.split()) <= 8
 
 
 # ---------------------------------------------------------------- exact words
@@ -68,7 +70,6 @@ _SOURCE = re.compile(
     r"|\b(?:chat|conversation|discussion) (?:\w+ )?with you\b"
     r"|\b(?:previous|earlier|last|prior|past) (?:chat|conversation|discussion|exchange)\b"
     r"(?! with (?!you\b))"
-    r"|\btrying to (?:recall|remember)\b(?! (?:what|where|when|who|which|how|if) (?:\w+ )?I\b)"
     rf"|\byou(?: had| have|'ve|'d| also| just| once| previously| originally| earlier| initially)*"
     rf" (?:{_GAVE})(?:e?d)?\b(?! me (?:if|whether))"
     rf"|\b(?:did|had|have) you (?:\w+ )?(?:{_GAVE})(?:e?d)?\b"

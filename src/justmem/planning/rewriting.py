@@ -27,7 +27,7 @@ def rewrites_of(question: str) -> tuple[str, ...]:
 
 
 def statement_of(question: str) -> str:
-    """ "What instruments does Melanie play?" -> "Melanie play instruments"."""
+    """ "What languages does Nora speak?" -> "Nora speak languages"."""
     text = question.strip().rstrip("?!. ")
     match = _WH.match(text)
     if match:

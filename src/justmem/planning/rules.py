@@ -264,8 +264,3 @@ def _period(text: str, at: datetime, mode: Mode) -> EventDate:
         return UNKNOWN_DATE
     cleared = re.sub(r"\b(?:most )?recently\b|\b(?:today|tonight)\s*\?$", " ", text, flags=re.I)
     return dates.period(cleared, at)
-
-
-def asks_for_latest(question: str) -> bool:
-    """Whether a newer memory replaces an older one as the answer."""
-    return bool(_LATEST.search(question))

@@ -76,7 +76,8 @@ class Chats:
             id = f"chat-{name}" if part == 1 else f"chat-{name}.{part}"
             async with self._ingestion.alone(space, id):
                 known = await self._ingestion.newest(space, id)
-                if known is None or len(known.turns) < self._most_turns:
+                room = known is None or len(known.turns) < self._most_turns
+                if room or (known is not None and _is_repeated(known.turns, exchange)):
                     grown = _grown(known, id, turns, exchange, at)
                     await self._ingestion.put(space, grown, pause=self._pause)
                     return id

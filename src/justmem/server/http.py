@@ -89,12 +89,24 @@ _PROBLEM: dict[str, Any] = {
 }
 
 
+def _on_the_wall(schema: Any) -> Any:
+    """Our times have no offset, and `date-time` promises one."""
+    if isinstance(schema, list):
+        return [_on_the_wall(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("format") == "date-time":
+        about = "ISO 8601 by the clock on the wall, without an offset: 2024-05-20T14:30:00"
+        return {**schema, "format": "local-date-time", "description": about}
+    return {name: _on_the_wall(each) for name, each in schema.items()}
+
+
 def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
     made = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = made()
+            schema = _on_the_wall(made())
             parts = schema.setdefault("components", {})
             parts["schemas"]["Problem"] = Problem.model_json_schema()
             parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -105,6 +117,7 @@ def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
                     operation["responses"].pop("422", None)
                     if path.startswith("/health"):
                         operation["security"] = []
-        return app.openapi_schema or {}
+            app.openapi_schema = schema
+        return app.openapi_schema
 
     return openapi

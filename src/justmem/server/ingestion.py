@@ -93,7 +93,9 @@ class Ingestion:
             return job.session
         try:
             async with self._spaces.use(space) as memory:
-                return await memory.session(session_id)
+                # A text that failed waits in the store, beside the one its cards come from.
+                waiting = {session.id: session for session in await memory.waiting()}
+                return waiting.get(session_id) or await memory.session(session_id)
         except NotInMemory:
             return None
 

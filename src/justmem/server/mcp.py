@@ -23,19 +23,22 @@ from justmem.server.keys import OWNER, Key, Right
 from justmem.server.problems import public
 from justmem.server.results import (
     AskResult,
+    Conversation,
     Cost,
     FetchResult,
     Found,
     MemoryCard,
+    Quote,
     RecallResult,
     RememberResult,
     ReplayResult,
     Said,
     SearchResult,
+    SessionRow,
     SessionsResult,
 )
 from justmem.server.routes.access import space_for
-from justmem.server.state import Server
+from justmem.server.state import Inquiry, Server
 from justmem.sessions import as_session
 
 INSTRUCTIONS = (
@@ -144,11 +147,11 @@ class Tools:
     ) -> RecallResult:
         """Find what memory holds that bears on a question, without answering it."""
         async with self._may(context, "read") as (key, space):
-            evidence = await self._server.recall(key, space, question, at)
+            evidence = await self._server.recall(Inquiry(key, space, question, at))
         return RecallResult(
             access=evidence.access,
             cards=[MemoryCard.of(card) for card in evidence.cards],
-            sources=list(evidence.sources),
+            sources=[Conversation.of(source) for source in evidence.sources],
             cost=Cost.of(evidence.receipt),
         )
 
@@ -160,11 +163,11 @@ class Tools:
     ) -> AskResult:
         """Answer a question from memory alone, with the exact words the answer rests on."""
         async with self._may(context, "read") as (key, space):
-            answer = await self._server.ask(key, space, question, at)
+            answer = await self._server.ask(Inquiry(key, space, question, at))
         return AskResult(
             answer=answer.text,
             sufficient=answer.sufficient,
-            citations=list(answer.citations),
+            citations=[Quote.of(citation) for citation in answer.citations],
             cards=[MemoryCard.of(card) for card in answer.evidence.cards],
             cost=Cost.of(answer.receipt),
         )
@@ -177,7 +180,12 @@ class Tools:
         """Read the original conversation behind a card."""
         async with self._opened(context) as memory:
             found = await memory.card(card)
-            return ReplayResult(card=MemoryCard.of(found), source=await memory.source(card))
+            source = await memory.source(card)
+        return ReplayResult(
+            card=MemoryCard.of(found),
+            source=Conversation.of(source),
+            quotes=[Quote.of(citation) for citation in source.citations],
+        )
 
     async def forget(
         self,
@@ -206,8 +214,8 @@ class Tools:
         cards."""
         async with self._opened(context) as memory:
             found = await memory.sessions()
-        latest = found[::-1]
-        return SessionsResult(sessions=latest[offset : offset + limit], total=len(found))
+        latest = found[::-1][offset : offset + limit]
+        return SessionsResult(sessions=[SessionRow.of(each) for each in latest], total=len(found))
 
     # ------------------------------------------------------------ as ChatGPT's connectors want it
 
@@ -226,8 +234,8 @@ class Tools:
     ) -> FetchResult:
         """Read one memory with the conversation it comes from."""
         found = await self.replay(context, id)
-        said = "\n".join(f"{turn.speaker}: {turn.text}" for _, turn in found.source.turns)
-        about = {"said_at": found.card.said_at.isoformat(), "session": found.card.session_id}
+        said = "\n".join(f"{turn.speaker}: {turn.text}" for turn in found.source.turns)
+        about = {"said_at": found.card.said_at, "session": found.card.session_id}
         return FetchResult(id=id, title=found.card.text, text=said, url=_url(id), metadata=about)
 
 

@@ -26,7 +26,7 @@ from justmem.server.keys import Key
 from justmem.server.notes import Note, note
 from justmem.server.problems import public
 from justmem.server.routes.access import SpaceHeader, key_of, server_of, space_for
-from justmem.server.state import Server
+from justmem.server.state import Inquiry, Server
 
 router = APIRouter(tags=["chat"])
 log = logging.getLogger("justmem.server")
@@ -182,7 +182,7 @@ async def _recall(passing: _Chat) -> None:
         return  # a tool's result: what the user said was recalled for before
     server, started = passing.server, time.perf_counter()
     try:
-        work = server.recall(passing.key, passing.space, question, None)
+        work = server.recall(Inquiry(passing.key, passing.space, question))
         evidence = await server.within(work, _RECALL_SECONDS)
     except NotInMemory:  # nobody has said anything yet
         return

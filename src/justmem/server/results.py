@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -28,7 +27,7 @@ class MemoryCard(BaseModel):
     kind: Kind
     status: Status
     event_date: str = Field(description="When it happened, or 'unknown'.")
-    said_at: datetime
+    said_at: str
     session_id: str
 
     @classmethod
@@ -39,8 +38,69 @@ class MemoryCard(BaseModel):
             kind=card.kind,
             status=card.status,
             event_date=str(card.event_date),
-            said_at=card.said_at,
+            said_at=card.said_at.isoformat(),
             session_id=card.session_id,
+        )
+
+
+class Line(BaseModel):
+    """One turn of a conversation, numbered from 1."""
+
+    number: int
+    speaker: str
+    text: str
+
+
+class Conversation(BaseModel):
+    """Original turns."""
+
+    session_id: str
+    at: str
+    turns: list[Line]
+
+    @classmethod
+    def of(cls, source: Source) -> Conversation:
+        turns = [Line(number=n, speaker=turn.speaker, text=turn.text) for n, turn in source.turns]
+        return cls(session_id=source.session_id, at=source.at.isoformat(), turns=turns)
+
+
+class Quote(BaseModel):
+    """The exact words something rests on."""
+
+    session_id: str
+    turn: int
+    speaker: str
+    said_at: str
+    quote: str
+
+    @classmethod
+    def of(cls, citation: Citation) -> Quote:
+        return cls(
+            session_id=citation.session_id,
+            turn=citation.turn,
+            speaker=citation.speaker,
+            said_at=citation.said_at.isoformat(),
+            quote=citation.quote,
+        )
+
+
+class SessionRow(BaseModel):
+    id: str
+    at: str
+    state: SessionState
+    reason: str
+    turns: int
+    cards: int
+
+    @classmethod
+    def of(cls, record: SessionRecord) -> SessionRow:
+        return cls(
+            id=record.id,
+            at=record.at.isoformat(),
+            state=record.state,
+            reason=record.reason,
+            turns=record.turns,
+            cards=record.cards,
         )
 
 
@@ -66,25 +126,26 @@ class RememberResult(BaseModel):
 class RecallResult(BaseModel):
     access: Access
     cards: list[MemoryCard]
-    sources: list[Source]
+    sources: list[Conversation]
     cost: Cost
 
 
 class AskResult(BaseModel):
     answer: str
     sufficient: bool = Field(description="False: memory does not hold the answer.")
-    citations: list[Citation]
+    citations: list[Quote]
     cards: list[MemoryCard]
     cost: Cost
 
 
 class ReplayResult(BaseModel):
     card: MemoryCard
-    source: Source = Field(description="The original turns, with the card's exact words cited.")
+    source: Conversation
+    quotes: list[Quote] = Field(description="The exact words the card rests on.")
 
 
 class SessionsResult(BaseModel):
-    sessions: list[SessionRecord]
+    sessions: list[SessionRow]
     total: int
 
 

@@ -136,8 +136,8 @@ class Retried(BaseModel):
 
 class Question(Request):
     """`at` is when it is asked: "last week" counts from there, and what was said on later days is
-    left out. Without it: now, by the server's clock. `candidates` adds everything discovery found
-    to what was chosen of it."""
+    left out. Without it: now, by the server's clock. `speaker` is who asks: "my" is theirs.
+    `candidates` adds everything discovery found to what was chosen of it."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -148,6 +148,7 @@ class Question(Request):
 
     question: str = Field(min_length=1, max_length=100_000)
     at: Time | None = None
+    speaker: str | None = Field(None, min_length=1, max_length=200)
     candidates: bool = False
 
 

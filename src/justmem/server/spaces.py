@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary
 from justmem.domain import Forgotten
 from justmem.errors import NotInMemory
 from justmem.memory import AsyncMemory
+from justmem.ports import Store
 from justmem.server.keys import Key
-from justmem.stores.sqlite import SqliteStore, open_store
-from justmem.stores.sqlite import spaces as spaces_in
+from justmem.stores.storage import Storage
 
 
 def no_such_space(space: str) -> NotInMemory:
@@ -27,17 +27,19 @@ def no_such_space(space: str) -> NotInMemory:
 class _Slot:
     """One open space and how many use it at the moment."""
 
-    def __init__(self, store: SqliteStore, memory: AsyncMemory) -> None:
+    def __init__(self, store: Store, memory: AsyncMemory) -> None:
         self.memory = memory
-        self._path = store.path
-        self._file = os.stat(store.path).st_ino
+        self._path: Path | None = getattr(store, "path", None)  # where it is a file
+        self._file = os.stat(self._path).st_ino if self._path else 0
         self.users = 0
         self.used = 0.0
         self.unused = asyncio.Event()
 
     @property
     def stale(self) -> bool:
-        """Another process erased it: what is still open must not be read any more."""
+        """Another process erased the file: what is still open must not be read any more."""
+        if self._path is None:
+            return False
         try:
             return os.stat(self._path).st_ino != self._file
         except FileNotFoundError:
@@ -58,9 +60,9 @@ class Spaces:
     """`parts` is what the memories share: everything of AsyncMemory but the store."""
 
     def __init__(
-        self, folder: Path, parts: Mapping[str, Any], *, most_open: int, idle_seconds: float
+        self, storage: Storage, parts: Mapping[str, Any], *, most_open: int, idle_seconds: float
     ) -> None:
-        self.folder = folder
+        self._storage = storage
         self._parts = parts
         self._most_open = most_open
         self._idle_seconds = idle_seconds
@@ -72,7 +74,7 @@ class Spaces:
         return len(self._slots)
 
     async def names(self, key: Key | None = None) -> list[str]:
-        found = await asyncio.to_thread(spaces_in, self.folder)
+        found = await self._storage.spaces()
         return [name for name in found if key is None or key.opens(name)]
 
     @asynccontextmanager
@@ -97,6 +99,7 @@ class Spaces:
     async def close(self) -> None:
         for space in list(self._slots):
             await self._closed(space)
+        await self._storage.close()
 
     async def sweep(self) -> None:
         """Closes what nobody has used for a while; to be run beside everything else."""
@@ -125,7 +128,7 @@ class Spaces:
             slot = None
         if slot is None:
             try:
-                store = await open_store(self.folder, space, create=create)
+                store = await self._storage.open(space, create=create)
             except NotInMemory:
                 raise no_such_space(space) from None
             slot = _Slot(store, AsyncMemory(store=store, **self._parts))

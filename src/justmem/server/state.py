@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 from justmem import tokens
-from justmem.config import Settings, shared_parts
+from justmem.config import Settings, kept_in, shared_parts
 from justmem.domain import Answer, Evidence, Plan, Receipt
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
 from justmem.memory import AsyncMemory
@@ -22,10 +23,22 @@ from justmem.server.priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.spaces import Spaces, no_such_space
 from justmem.sessions import as_time
 from justmem.specs import Report
+from justmem.stores.storage import storage
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer
 log = logging.getLogger("justmem.server")
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A question to one space, by one key."""
+
+    key: Key
+    space: str
+    question: str
+    at: object = None
+    speaker: str | None = None
 
 
 class Server:
@@ -48,7 +61,7 @@ class Server:
         self.limits = Limits(self.serving)
         self._parts = yielding(shared_parts(settings, report=report))
         self.spaces = Spaces(
-            settings.folder,
+            storage(kept_in(settings)),
             self._parts,
             most_open=self.serving.open_spaces,
             idle_seconds=self.serving.idle_seconds,
@@ -132,47 +145,46 @@ class Server:
     def moment(self, at: object) -> datetime:
         return self.clock() if at is None else as_time(at)
 
-    async def recall(self, key: Key, space: str, question: str, at: object) -> Evidence:
+    async def recall(self, asked: Inquiry) -> Evidence:
         async def work() -> Evidence:
-            with self.limits.asking(key.id):
-                async with self.spaces.use(space) as memory:
-                    return await self._counted(memory.recall(question, at=self.moment(at)))
+            async with self._asking(asked) as (memory, at):
+                found = memory.recall(asked.question, at=at, speaker=asked.speaker)
+                return await self._counted(found)
 
         return await self.within(work())
 
-    async def ask(self, key: Key, space: str, question: str, at: object) -> Answer:
+    async def ask(self, asked: Inquiry) -> Answer:
         async def work() -> Answer:
-            with self.limits.asking(key.id):
-                async with self.spaces.use(space) as memory:
-                    return await self._counted(memory.ask(question, at=self.moment(at)))
+            async with self._asking(asked) as (memory, at):
+                found = memory.ask(asked.question, at=at, speaker=asked.speaker)
+                return await self._counted(found)
 
         return await self.within(work())
 
-    async def follow(
-        self, key: Key, space: str, question: str, at: object, tell: Callable[[Step], bool]
-    ) -> None:
+    async def follow(self, asked: Inquiry, tell: Callable[[Step], bool]) -> None:
         """`tell` gets each step and says whether anybody still listens. Nobody does: then it
         ends before the next model call, but never inside one, since that has to be counted."""
-        with self.limits.asking(key.id):
-            async with self.spaces.use(space) as memory:
-                await self._followed(memory, question, self.moment(at), tell)
+        async with self._asking(asked) as (memory, at):
+            steps = memory.follow(asked.question, at=at, speaker=asked.speaker)
+            try:
+                async for step in steps:
+                    heard = tell(step)
+                    if isinstance(step, Answer):
+                        self.metrics.receipt(step.receipt)
+                    elif not heard and isinstance(step, Plan | Evidence):
+                        return
+            except JustMemError as error:
+                self.metrics.receipt(Receipt(calls=error.calls))
+                raise
+            finally:
+                await steps.aclose()
 
-    async def _followed(
-        self, memory: AsyncMemory, question: str, at: datetime, tell: Callable[[Step], bool]
-    ) -> None:
-        steps = memory.follow(question, at=at)
-        try:
-            async for step in steps:
-                heard = tell(step)
-                if isinstance(step, Answer):
-                    self.metrics.receipt(step.receipt)
-                elif not heard and isinstance(step, Plan | Evidence):
-                    return
-        except JustMemError as error:
-            self.metrics.receipt(Receipt(calls=error.calls))
-            raise
-        finally:
-            await steps.aclose()
+    @asynccontextmanager
+    async def _asking(self, asked: Inquiry) -> AsyncIterator[tuple[AsyncMemory, datetime]]:
+        at = self.moment(asked.at)
+        with self.limits.asking(asked.key.id):
+            async with self.spaces.use(asked.space) as memory:
+                yield memory, at
 
     async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
         try:

@@ -12,7 +12,7 @@ from datetime import date
 
 from justmem.domain import Card, Forgotten, Passage, Quarantined, Session, SessionRecord, Stats
 from justmem.errors import NotInMemory, StoreError
-from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Vectors, View
+from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Place, Vectors, View
 from justmem.stores.pg import promotion, schema
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
@@ -116,6 +116,9 @@ class PostgresStore:
     async def extent(self) -> Extent:
         return await self._reads.extent()
 
+    async def main_subject(self) -> str | None:
+        return await self._reads.main_subject()
+
     # ------------------------------------------------------------ search
 
     async def search(
@@ -134,6 +137,12 @@ class PostgresStore:
 
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return await self._reads.passages_at(keys)
+
+    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
+        return await self._reads.cards_on(places)
+
+    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
+        return await self._reads.turn_vectors(places)
 
     async def card(self, card_id: str) -> Card:
         return await self._reads.card(card_id)

@@ -95,7 +95,8 @@ def _case(
     )
     ordered = sorted([*base.sessions, cue], key=lambda session: session.at)
     history = History(id, ordered, base=base.id, added=(cue,))
-    return Case(Question(id=id, text=text, at=at, remark=True), gold, id), history
+    question = Question(id=id, text=text, at=at, remark=True, speaker=said.speaker)
+    return Case(question, gold, id), history
 
 
 def _turns(text: str, people: dict[str, str]) -> list[Turn]:

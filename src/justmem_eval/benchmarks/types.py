@@ -13,12 +13,14 @@ TurnKey = tuple[str, int]  # session id, turn number from 1
 
 
 class Question(Value):
-    """All that a system gets. `remark`: to be replied to, not answered."""
+    """All that a system gets. `remark`: to be replied to, not answered; `speaker`: who makes it,
+    where the benchmark says so."""
 
     id: str
     text: str
     at: datetime
     remark: bool = False
+    speaker: str | None = None
 
 
 class Gold(Value):

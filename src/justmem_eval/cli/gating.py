@@ -22,9 +22,18 @@ def gate(
 ) -> None:
     """Fails if a figure has fallen below the committed one, and says by how much."""
 
-    def one(benchmark: str, cards: str, plans: str) -> Mapping[str, Any]:
+    def one(floor: gates.Floor) -> Mapping[str, Any]:
+        settings = [*floor.set, *(switch or ())]
         summary, _ = measure(
-            data, benchmark, cards, plans, switch or [], None, 0, None, cache_folder
+            data,
+            floor.benchmark,
+            floor.cards,
+            floor.plans,
+            settings,
+            None,
+            0,
+            None,
+            cache_folder,
         )
         return summary.model_dump(mode="json")
 

@@ -1,4 +1,4 @@
-"""recall, all: what can be measured without a language model."""
+"""recall, all, ablation: what can be measured without a language model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from justmem_eval import ablation as ablations
 from justmem_eval import benchmarks, cache, goals, keyless, timing
 from justmem_eval.benchmarks import TITLES, recorded
-from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, out
+from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, grid, out
 from justmem_eval.keyless import Summary, shown
 from justmem_eval.rows import Row
 from justmem_eval.switches import parse
@@ -114,3 +115,35 @@ def measure(
         return keyless.summarise(system, bench, known, rows, cpu, spent), rows
 
     return asyncio.run(work())
+
+
+def ablation(
+    data: Data,
+    benchmark: Annotated[
+        list[str] | None, typer.Option(help="Only these. Default: locomo and locomo_plus.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")] = None,
+    limit: Limit = None,
+    timed: Annotated[int, typer.Option("--timing", help="Recalls to time, uncached.")] = 0,
+    json_file: Json = None,
+    cache_folder: Cache = None,
+) -> None:
+    """Each signal switched off by itself, and the sizes that trade quality for time."""
+    wanted = [a for a in ablations.ablations() if not only or a.name in ("default", *only)]
+    raw: dict[str, dict[str, Any]] = {}
+
+    def one(place: tuple[str, str, str], ablation: ablations.Ablation) -> dict[str, Any]:
+        # Time is measured where model cards are read; elsewhere it would be the same again.
+        often = timed if place == ("locomo", "recorded", "recorded") else 0
+        settings = list(ablation.set)
+        summary, _ = measure(data, *place, settings, limit, often, None, cache_folder)
+        found = summary.model_dump(mode="json")
+        raw.setdefault(ablation.name, {})["-".join(place)] = found
+        return found
+
+    names = benchmark or ["locomo", "locomo_plus"]
+    headings, rows = ablations.rows(wanted, names, one)
+    out().print(grid("Each switch by itself", headings, rows))
+    if json_file:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(raw, indent=1) + "\n")

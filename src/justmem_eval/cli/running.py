@@ -116,7 +116,7 @@ def table(
         if not own and line.system not in pythons:
             typer.echo(f"{line.title}: left out, no --python {line.system}=... names its Python.")
             continue
-        if not own or line.system == "justmem" or model != "rules":
+        if line.slug not in prepared:
             given = Description(
                 data=data,
                 benchmark=line.benchmark,
@@ -144,7 +144,7 @@ def table(
 
 
 def show_table(table: tables.Table, found: dict[str, RunFigures], folders: dict[str, Path]) -> None:
-    out().print(grid(table.title, tables.headings(table), tables.cells(table, found)))
+    out().print(grid(table.title, tables.headings(table, found), tables.cells(table, found)))
     judged = {slug: folder for slug, folder in folders.items() if found[slug].judged}
     if tests := tables.tested(table, judged):
         out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))

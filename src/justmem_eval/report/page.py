@@ -158,7 +158,7 @@ def _paper(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
         }
         if folders:
             mine = {slug: found[folder] for slug, folder in folders.items()}
-            rows = _table(tables.headings(table), tables.cells(table, mine), paper=True)
+            rows = _table(tables.headings(table, mine), tables.cells(table, mine), paper=True)
             judged = {slug: Path(f) for slug, f in folders.items() if found[f].judged}
             tests = tables.tested(table, judged)
             tested = _table(tables.TESTED, tests, paper=True) if tests else ""

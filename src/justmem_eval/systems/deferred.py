@@ -1,12 +1,13 @@
-"""Passage vectors made when the source index is first searched, not before.
+"""Passage vectors made when they are first asked for, not before.
 
 Embedding both sides of every turn is most of the work of building a LongMemEval history, and
-only questions that need their source ever read it. What is found is the same, to the bit.
+most questions look at a few turns of it. What is found is the same, to the bit: a search among
+all of them makes them all, a look at some turns makes those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from justmem.domain import Session, SessionRecord
 from justmem.errors import StoreError
-from justmem.passages import OPENING
+from justmem.passages import OPENING, opening, passages
 from justmem.ports import (
     INDEXES,
     Digested,
@@ -24,6 +25,7 @@ from justmem.ports import (
     Extractor,
     Hits,
     Index,
+    Place,
     Store,
     Vectors,
     View,
@@ -88,9 +90,23 @@ class Deferred:
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
     ) -> Sequence[Hits]:
-        if index == "passages" and self._marker.exists():
+        if index == "passages" and dense and self._marker.exists():
             await self._complete()
         return await self._store.search(views, index, dense=dense, lexical=lexical, until=until)
+
+    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
+        if not self._marker.exists():
+            return await self._store.turn_vectors(places)
+        wanted = set(places)
+        texts: dict[Place, list[str]] = {}
+        for id in {session_id for session_id, _ in wanted}:
+            session = await self._store.session(id)
+            for passage in passages(session):
+                if (id, passage.turn) in wanted:
+                    texts.setdefault((id, passage.turn), []).append(opening(session, passage))
+        made = await self._embedder.embed([text for each in texts.values() for text in each])
+        ends = np.cumsum([len(each) for each in texts.values()])
+        return dict(zip(texts, np.split(made.vectors, ends[:-1]), strict=True)) if texts else {}
 
     async def _complete(self) -> None:
         replaced: dict[Index, tuple[list[int], Vectors]] = {}

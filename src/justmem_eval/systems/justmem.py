@@ -66,7 +66,9 @@ class Opened:
         self._history = history
 
     async def retrieve(self, question: Question) -> Retrieved:
-        evidence = await self._memory.recall(question.text, at=question.at)
+        evidence = await self._memory.recall(
+            question.text, at=question.at, speaker=question.speaker
+        )
         evidence = await self._varied(evidence)
         kept = evidence.model_copy(update={"candidates": _heads(evidence)})
         return Retrieved(

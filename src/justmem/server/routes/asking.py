@@ -14,7 +14,7 @@ from justmem.errors import JustMemError, TooSlow
 from justmem.server.problems import problem_of
 from justmem.server.routes.access import Grant, Reader
 from justmem.server.shapes import AnswerOut, EvidenceOut, Question, ReceiptOut
-from justmem.server.state import Step
+from justmem.server.state import Inquiry, Step
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])
 EVENTS = ("plan", "evidence", "token", "answer", "receipt", "error")
@@ -24,7 +24,7 @@ _SILENCE = 15.0  # seconds after which a comment shows that the connection lives
 @router.post("/recall", summary="Recall")
 async def recall(asked: Question, grant: Reader) -> EvidenceOut:
     """What memory holds that bears on a question, without the answer call."""
-    evidence = await grant.server.recall(grant.key, grant.space, asked.question, asked.at)
+    evidence = await grant.server.recall(_inquiry(asked, grant))
     return EvidenceOut.of(evidence, candidates=asked.candidates)
 
 
@@ -45,8 +45,12 @@ async def ask(asked: Question, grant: Reader, request: Request) -> AnswerOut | S
     if "text/event-stream" in request.headers.get("accept", ""):
         await _check(grant)
         return StreamingResponse(_events(asked, grant), media_type="text/event-stream")
-    answer = await grant.server.ask(grant.key, grant.space, asked.question, asked.at)
+    answer = await grant.server.ask(_inquiry(asked, grant))
     return AnswerOut.of(answer, candidates=asked.candidates)
+
+
+def _inquiry(asked: Question, grant: Grant) -> Inquiry:
+    return Inquiry(grant.key, grant.space, asked.question, asked.at, asked.speaker)
 
 
 async def _check(grant: Grant) -> None:
@@ -76,8 +80,7 @@ async def _events(asked: Question, grant: Grant) -> AsyncIterator[str]:
 
     async def work() -> None:
         try:
-            follow = grant.server.follow
-            await follow(grant.key, grant.space, asked.question, asked.at, tell)
+            await grant.server.follow(_inquiry(asked, grant), tell)
         except JustMemError as error:
             steps.put_nowait(error)
         finally:

@@ -154,8 +154,8 @@ class Database:
                         return await work(wire)
                 except PoolTimeout:
                     raise StoreBusy(
-                        f"PostgreSQL at {self.shown} gave no connection in {_PATIENCE:.0f} seconds: "
-                        "check that the server runs and has connections to spare."
+                        f"PostgreSQL at {self.shown} gave no connection in {_PATIENCE:.0f} "
+                        "seconds: check that the server runs and has connections to spare."
                     ) from None
                 except psycopg.Error as error:
                     if not left or not (faults.is_lost(error) or faults.is_undone(error)):

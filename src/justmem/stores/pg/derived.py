@@ -35,7 +35,7 @@ class Space:
     dim: int
     next_card: int
     next_passage: int
-    promoted: bool
+    promoted: int  # see the migration
 
 
 @dataclass
@@ -101,9 +101,7 @@ class Batch:
         )
         self._held += [(key, place, held) for place, held in enumerate(digested.quarantined)]
         counts = [len(cards), len(digested.passages), len(digested.quarantined)]
-        self._sums.append(
-            [key, *counts, digested.tokens, digested.card_tokens, *lengths]
-        )
+        self._sums.append([key, *counts, digested.tokens, digested.card_tokens, *lengths])
 
     def _index(self, table: str, session: int, keys: range, texts: Sequence[str]) -> int:
         made = terms.postings(keys, texts)
@@ -224,9 +222,9 @@ class Batch:
 
     def _sum_space(self) -> Statement:
         """`remove` has taken off what the sessions counted for before."""
-        _, cards, passages, _, tokens, _, card_length, passage_length = np.array(
-            self._sums, np.int64
-        ).sum(axis=0).tolist()
+        _, cards, passages, _, tokens, _, card_length, passage_length = (
+            np.array(self._sums, np.int64).sum(axis=0).tolist()
+        )
         return self._do(
             f"UPDATE {self._names.spaces} SET dim = $2, next_card = $3, next_passage = $4, "
             "cards = cards + $5, passages = passages + $6, tokens = tokens + $7, "
@@ -322,7 +320,7 @@ class Derived:
             digest,
         )
 
-    def remove(self, sessions: Sequence[int], *, promoted: bool) -> list[Statement]:
+    def remove(self, sessions: Sequence[int], *, promoted: int) -> list[Statement]:
         """All that follows from sessions, and its share of the sums."""
         names, keys = self._names, rows.numbers(sessions)
         counted = ("cards", "passages", "tokens", "card_length", "passage_length")
@@ -384,7 +382,9 @@ class Derived:
         table = self._names(index)
         if empty:
             await transaction.run(
-                self._do(f"UPDATE {table} SET vector = NULL WHERE space = $1 AND vector IS NOT NULL")
+                self._do(
+                    f"UPDATE {table} SET vector = NULL WHERE space = $1 AND vector IS NOT NULL"
+                )
             )
             return
         (left,) = await transaction.run(
@@ -402,7 +402,8 @@ class Derived:
             await transaction.run(
                 self._do(
                     f"UPDATE {table} t SET vector = g.vector FROM (SELECT unnest($2::bigint[]) "
-                    "AS key, unnest($3::vector[]) AS vector) g WHERE t.space = $1 AND t.key = g.key",
+                    "AS key, unnest($3::vector[]) AS vector) g "
+                    "WHERE t.space = $1 AND t.key = g.key",
                     rows.numbers(keys[some]),
                     Matrix(vectors[some], len(keys[some])),
                 )
@@ -412,5 +413,5 @@ class Derived:
         """A promoted index has one dimension: the copies follow when it is promoted anew."""
         return [
             self._do(f"DELETE FROM {self._names.promoted(index)} WHERE space = $1"),
-            self._do(f"UPDATE {self._names.spaces} SET promoted = false WHERE space = $1"),
+            self._do(f"UPDATE {self._names.spaces} SET promoted = 0 WHERE space = $1"),
         ]

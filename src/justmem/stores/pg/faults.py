@@ -82,7 +82,9 @@ def named(error: psycopg.Error, url: str) -> JustMemError:
     said = _said(error)
     match state:
         case "28P01" | "28000":
-            return StoreError(f"{where} does not let this role in ({said}): check user and password.")
+            return StoreError(
+                f"{where} does not let this role in ({said}): check user and password."
+            )
         case "3D000":
             return StoreError(f"{where} has no such database ({said}): create it with createdb.")
         case "42501":

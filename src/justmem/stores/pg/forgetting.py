@@ -103,9 +103,7 @@ class Forgetting:
         table = self._names.promoted("cards")
         return [self._do(f"DELETE FROM {table} WHERE space = $1 AND key = ANY($2)", keys)]
 
-    async def _sessions(
-        self, transaction: Transaction, ids: list[str], space: Space
-    ) -> Forgotten:
+    async def _sessions(self, transaction: Transaction, ids: list[str], space: Space) -> Forgotten:
         if not ids:
             return Forgotten()
         names = self._names

@@ -19,19 +19,20 @@ from justmem.stores.pg.writes import one_space
 INDEXES: tuple[Index, ...] = ("cards", "passages")
 _BATCH = 5_000
 _LEAST_SEARCH = 100  # rows that HNSW keeps in mind while it looks, at least
+_NOT, _WRITTEN, SEARCHED = 0, 1, 2
 _WIDEST = 4_000  # dimensions that pgvector can index, as half-precision numbers
 
 
 class Progress(NamedTuple):
     """What has been done of a promotion."""
 
-    index: Index
+    table: Index
     copied: int
-    of: int
+    total: int
 
 
-def near_index(names: Names, index: Index) -> str:
-    return names.promoted(index).removeprefix("justmem.") + "_near"
+def near_index(names: Names, index: Index, dim: int) -> str:
+    return f"{names.promoted(index).removeprefix('justmem.')}_{dim}"
 
 
 async def promote(database: Database, names: Names) -> AsyncIterator[Progress]:
@@ -48,21 +49,23 @@ async def promote(database: Database, names: Names) -> AsyncIterator[Progress]:
     async with database.connection() as connection:
         for index in INDEXES:
             await _create(connection, names, index)
-        await _set(database, names, promoted=True)  # from here on, writers write both
+            await _drop_stale(connection, names, index, dim)
+        await _set(database, names, _WRITTEN)
         for index in INDEXES:
             async for progress in _copied(database, names, index):
                 yield progress
             await _indexed(connection, names, index, dim)
+    await _set(database, names, SEARCHED)
 
 
 async def demote(database: Database, names: Names) -> None:
-    await _set(database, names, promoted=False)
+    await _set(database, names, _NOT)
     async with database.connection() as connection:
         for index in INDEXES:
             await connection.execute(f"DROP TABLE IF EXISTS {names.promoted(index)}")
 
 
-async def _set(database: Database, names: Names, *, promoted: bool) -> None:
+async def _set(database: Database, names: Names, promoted: int) -> None:
     async def work(transaction: Transaction) -> None:
         await transaction.last(
             Statement(
@@ -84,6 +87,21 @@ async def _create(connection: Connection, names: Names, index: Index) -> None:
                 "WITH (toast_tuple_target = 8160)"
             )
             await connection.execute("\n".join(secured(table)))
+
+
+async def _drop_stale(connection: Connection, names: Names, index: Index, dim: int) -> None:
+    """Indexes of an earlier embedder, and those whose making was interrupted."""
+    found = await (
+        await connection.execute(
+            "SELECT c.relname, i.indisvalid FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
+            "WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw'",
+            [names.promoted(index)],
+        )
+    ).fetchall()
+    for name, valid in found:
+        if name != near_index(names, index, dim) or not valid:
+            await connection.execute(f"DROP INDEX justmem.{name}")
 
 
 async def _copied(database: Database, names: Names, index: Index) -> AsyncIterator[Progress]:
@@ -117,19 +135,9 @@ async def _copied(database: Database, names: Names, index: Index) -> AsyncIterat
 async def _indexed(connection: Connection, names: Names, index: Index, dim: int) -> None:
     """CONCURRENTLY: the space is read and written meanwhile. Half-precision numbers, because the
     graph then takes half the memory; candidates are compared again with the full vectors."""
-    name = near_index(names, index)
-    found = await (
-        await connection.execute(
-            "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)",
-            [f"justmem.{name}"],
-        )
-    ).fetchone()
-    if found is not None and found[0]:
-        return
-    await connection.execute(f"DROP INDEX IF EXISTS justmem.{name}")
     await connection.execute(
-        f"CREATE INDEX CONCURRENTLY {name} ON {names.promoted(index)} "
-        f"USING hnsw ((vector::halfvec({dim})) halfvec_ip_ops)"
+        f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {near_index(names, index, dim)} "
+        f"ON {names.promoted(index)} USING hnsw ((vector::halfvec({dim})) halfvec_ip_ops)"
     )
 
 

@@ -18,11 +18,12 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Extent, Index, Vectors
+from justmem.ports import CardFilter, Extent, Index, Place, Vectors
 from justmem.stores import rows as shared
 from justmem.stores import words
 from justmem.stores.pg import encode, rows, terms
 from justmem.stores.pg.database import Database
+from justmem.stores.pg.porter import stem
 from justmem.stores.pg.schema import TABLES, Names
 from justmem.stores.pg.wire import Statement
 
@@ -36,6 +37,8 @@ class Reads:
         self._database = database
         self._names = names
         self._space = names.space
+        self._subject: str | None = None
+        self._subject_at: tuple[Any, ...] | None = None
         self._records = (
             f"SELECT {shared.RECORD} FROM {names.sessions} s LEFT JOIN {names.incoming} i "
             "ON i.space = s.space AND i.session = s.key WHERE s.space = $1"
@@ -95,6 +98,21 @@ class Reads:
         cards, tokens, last = found[0]
         return Extent(datetime.fromisoformat(last) if last else None, cards, tokens)
 
+    async def main_subject(self) -> str | None:
+        """Counting every card takes time: once for each state of the space. The pair read here
+        changes with every card that comes or goes."""
+        names = self._names
+        found = await self._ask(f"SELECT next_card, cards FROM {names.spaces} WHERE space = $1")
+        if found and self._subject_at != found[0]:
+            most = await self._ask(
+                f"SELECT subject, count(*) FROM {names.cards} WHERE space = $1 "
+                'GROUP BY 1 ORDER BY 2 DESC, subject COLLATE "C" LIMIT 1'
+            )
+            telling = most and most[0][1] > 0.6 * found[0][1]
+            self._subject = encode.plain(most[0][0]) if telling else None
+            self._subject_at = found[0]
+        return self._subject if found else None
+
     # ------------------------------------------------------------ cards and passages
 
     async def cards_at(self, keys: Sequence[int]) -> dict[int, Card]:
@@ -126,6 +144,33 @@ class Reads:
         )
         passages = {key: rows.passage_of(*rest) for key, *rest in found}
         return {key: passages[key] for key in keys if key in passages}
+
+    async def cards_on(self, places: Sequence[Place]) -> dict[int, Card]:
+        wanted: dict[str, set[int]] = {}
+        for session_id, turn in places:
+            wanted.setdefault(session_id, set()).add(turn)
+        found = await self._ask(f"{self._cards} AND s.id = ANY($2) ORDER BY c.key", list(wanted))
+        # The turns are the row's last column: most rows of a session are not the ones wanted.
+        return {
+            row[0]: rows.card_of(row)
+            for row in found
+            if not wanted[encode.plain(row[2])].isdisjoint(map(int, row[-1].split()))
+        }
+
+    async def turn_vectors(self, places: Sequence[Place]) -> dict[Place, Vectors]:
+        found = await self._ask(
+            f"SELECT s.id, p.turn, p.vector FROM {self._names.sessions} s "
+            f"JOIN {self._names.passages} p ON p.space = s.space AND p.session = s.key "
+            "JOIN unnest($2::text[], $3::bigint[]) w (id, turn) "
+            "ON w.id = s.id AND w.turn = p.turn "
+            "WHERE s.space = $1 AND p.vector IS NOT NULL ORDER BY p.key",
+            [session_id for session_id, _ in places],
+            rows.numbers([turn for _, turn in places]),
+        )
+        packed: dict[Place, list[bytes]] = {}
+        for session_id, turn, vector in found:
+            packed.setdefault((encode.plain(session_id), turn), []).append(vector)
+        return {place: encode.vectors_of(vectors) for place, vectors in packed.items()}
 
     async def card(self, card_id: str) -> Card:
         found = await self._ask(f"{self._cards} AND c.id = $2", card_id)
@@ -165,7 +210,7 @@ class Reads:
         )
         in_text = r"(c.subject || ' ' || c.fact) ~* ('\m' || ${} || '\M')"
         return [
-            (in_text, folded) if folded in terms.UNINDEXED else (indexed, terms.stem(folded))
+            (in_text, folded) if folded in terms.UNINDEXED else (indexed, stem(folded))
             for word in needed
             for folded in terms.fold(word)
         ]
@@ -182,15 +227,13 @@ class Reads:
     async def texts(self, index: Index, after: int, count: int) -> list[tuple[int, str]]:
         if index == "cards":
             found = await self._ask(
-                f"SELECT key, subject, fact FROM {self._names.cards} WHERE space = $1 "
-                "AND key > $2 ORDER BY key LIMIT $3",
+                "SELECT key, subject || ' ' || fact || "
+                "CASE event_precision WHEN 'unknown' THEN '' ELSE ' (' || event || ')' END "
+                f"FROM {self._names.cards} WHERE space = $1 AND key > $2 ORDER BY key LIMIT $3",
                 after,
                 count,
             )
-            return [
-                (key, f"{encode.plain(subject)} {encode.plain(fact)}")
-                for key, subject, fact in found
-            ]
+            return [(key, encode.plain(text)) for key, text in found]
         found = await self._ask(
             "SELECT p.key, p.turn, p.start, p.stop, p.session, t.turns FROM (SELECT * FROM "
             f"{self._names.passages} WHERE space = $1 AND key > $2 ORDER BY key LIMIT $3) p "
@@ -250,10 +293,12 @@ class Reads:
 def _sizes(names: Names) -> str:
     """The bytes of the space's rows. Indexes are shared, and left out."""
     measured = [table for table in TABLES if table not in ("marks", "queue")]
-    return "SELECT sum(size)::bigint FROM (" + " UNION ALL ".join(
-        f"SELECT coalesce(sum(pg_column_size(t.*)), 0) AS size FROM {names(table)} t "
-        "WHERE t.space = $1"
-        for table in measured
-    ) + ") sizes"
-
-
+    return (
+        "SELECT sum(size)::bigint FROM ("
+        + " UNION ALL ".join(
+            f"SELECT coalesce(sum(pg_column_size(t.*)), 0) AS size FROM {names(table)} t "
+            "WHERE t.space = $1"
+            for table in measured
+        )
+        + ") sizes"
+    )

@@ -34,9 +34,7 @@ def quarantined_of(row: Row) -> Quarantined:
 
 
 def passage_of(session_id: str, turn: int, start: int, stop: int) -> Passage:
-    return Passage.model_construct(
-        session_id=plain(session_id), turn=turn, start=start, end=stop
-    )
+    return Passage.model_construct(session_id=plain(session_id), turn=turn, start=start, end=stop)
 
 
 def numbers(values: Sequence[int]) -> Numbers:

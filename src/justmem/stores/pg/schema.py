@@ -93,9 +93,10 @@ async def prepare(database: Database) -> None:
 
 
 def _check_server(connection: Connection, database: Database) -> None:
-    if connection.info.server_version < OLDEST_SERVER * 10_000:
+    version = connection.info.server_version // 10_000
+    if version < OLDEST_SERVER:
         raise StoreError(
-            f"PostgreSQL at {database.shown} is version {connection.info.server_version // 10_000}: "
+            f"PostgreSQL at {database.shown} is version {version}: "
             f"JustMem needs {OLDEST_SERVER} or later. Upgrade the server."
         )
 
@@ -121,8 +122,8 @@ async def _check_pgvector(connection: Connection, database: Database, *, create:
     version, schema, visible = found
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_PGVECTOR:
         raise StoreError(
-            f"pgvector at {database.shown} is version {version}: JustMem needs 0.7 or later. Upgrade "
-            "it and run ALTER EXTENSION vector UPDATE."
+            f"pgvector at {database.shown} is version {version}: JustMem needs 0.7 or later. "
+            "Upgrade it and run ALTER EXTENSION vector UPDATE."
         )
     if not visible:
         raise StoreError(

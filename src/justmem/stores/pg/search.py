@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from justmem.errors import StoreDamaged
 from justmem.ports import Hits, Index, View
-from justmem.stores.pg import terms
+from justmem.stores.pg import promotion, terms
 from justmem.stores.pg.database import Database
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Outcome, Statement
 from justmem.stores.words import POSTINGS
 
+Pairs = list[tuple[int, float]]
 _ALWAYS = 2**31 - 1  # no day is later
 _LENGTH = {"cards": "card_length", "passages": "passage_length"}
 _WORDS = {"cards": "card_words", "passages": "passage_words"}
 # FTS5's BM25: k1 = 1.2, b = 0.75, and a word that stands in more than half of all texts weighs
 # next to nothing instead of less than nothing. Words are taken rarest first, until together they
-# stand in POSTINGS texts: the SQLite store does the same.
+# stand in POSTINGS texts: the SQLite store does the same. Sums of floats depend on their order, so
+# equal scores are told by their first nine places, and then come in order of keys, as there.
 _BEST = """
     WITH asked AS (
         SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
@@ -51,7 +54,7 @@ _BEST = """
         OR EXISTS (
             SELECT 1 FROM {table} t WHERE t.space = $1 AND t.key = scored.key AND t.day <= $4
         )
-    ) ORDER BY score DESC, key LIMIT $5
+    ) ORDER BY round(score * 1e9) DESC, key LIMIT $5
 """
 # Nothing but words that are everywhere: BM25 would tell little, so the newest it is.
 _NEWEST = """
@@ -84,43 +87,78 @@ class Search:
         self._database = database
         self._names = names
         self._sql = {index: _statements(names, index) for index in _WORDS}
+        self._promoted = False
 
     async def __call__(
         self, views: Sequence[View], index: Index, dense: int, lexical: int, until: int | None
     ) -> list[Hits]:
         last = _ALWAYS if until is None else until
-        asked: list[Statement] = []
-        for view in views:
-            if dense:
-                asked.append(self.nearest(view, index, dense, last))
-            if lexical:
-                asked.append(self._best(view, index, lexical, last))
-        if not asked:
-            return [Hits([], []) for _ in views]
-        found = iter(await self._database.read(self._names.space, *asked))
-        hits = []
-        for view in views:
-            near = _pairs(next(found)) if dense else []
-            best = _pairs(next(found)) if lexical else []
-            if lexical and not best:
-                best = await self._newest(view, index, lexical, last)
-            hits.append(Hits(near, best))
-        return hits
+        near, best = await self._found(views, index, dense, lexical, last)
+        for place, view in enumerate(views):
+            if lexical and not best[place]:
+                best[place] = await self._newest(view, index, lexical, last)
+        return [Hits(*pair) for pair in zip(near, best, strict=True)]
 
-    def nearest(self, view: View, index: Index, count: int, last: int) -> Statement:
-        return Statement(
-            self._sql[index]["nearest"], [self._names.space, view.vector, last, count]
+    async def _found(
+        self, views: Sequence[View], index: Index, dense: int, lexical: int, last: int
+    ) -> tuple[list[Pairs], list[Pairs]]:
+        """All in one round trip, with a look at whether the space has been promoted since."""
+        by_words = [self._best(view, index, lexical, last) for view in views] if lexical else []
+        promoted = self._promoted
+        by_vector = [
+            statement
+            for view in (views if dense else ())
+            for statement in (
+                promotion.approximate(self._names, index, view, dense, last)
+                if promoted
+                else [self._nearest(view, index, dense, last)]
+            )
+        ]
+        if not by_words and not by_vector:
+            return [[] for _ in views], [[] for _ in views]
+        try:
+            state, *found = await self._database.read(
+                self._names.space, self._state(index), *by_words, *by_vector
+            )
+        except StoreDamaged:
+            if not promoted:
+                raise
+            self._promoted = False  # its partitions were taken away again
+            return await self._found(views, index, dense, lexical, last)
+        stage, texts = state.rows[0] if state.rows else (0, 0)
+        self._promoted = stage == promotion.SEARCHED
+        best = [_pairs(each) for each in found[: len(by_words)]] or [[] for _ in views]
+        near = [_pairs(each) for each in found[len(by_words) :]]
+        if promoted:  # every other result is that of a setting
+            near = near[1::2]
+            if any(len(each) < min(dense, texts) for each in near):
+                near = await self._exactly(views, index, dense, last)
+        return near or [[] for _ in views], best
+
+    async def _exactly(
+        self, views: Sequence[View], index: Index, count: int, last: int
+    ) -> list[Pairs]:
+        """Where the index of a promoted space came back with fewer rows than there must be: a
+        graph can lose its way, and most of what it finds may have been said too late."""
+        found = await self._database.read(
+            self._names.space, *(self._nearest(view, index, count, last) for view in views)
         )
+        return [_pairs(each) for each in found]
+
+    def _state(self, index: Index) -> Statement:
+        return Statement(
+            f"SELECT promoted, {index} FROM {self._names.spaces} WHERE space = $1",
+            [self._names.space],
+        )
+
+    def _nearest(self, view: View, index: Index, count: int, last: int) -> Statement:
+        return Statement(self._sql[index]["nearest"], [self._names.space, view.vector, last, count])
 
     def _best(self, view: View, index: Index, count: int, last: int) -> Statement:
         words, times = terms.wanted(view.text)
-        return Statement(
-            self._sql[index]["best"], [self._names.space, words, times, last, count]
-        )
+        return Statement(self._sql[index]["best"], [self._names.space, words, times, last, count])
 
-    async def _newest(
-        self, view: View, index: Index, count: int, last: int
-    ) -> list[tuple[int, float]]:
+    async def _newest(self, view: View, index: Index, count: int, last: int) -> Pairs:
         words, _ = terms.wanted(view.text)
         if not words:
             return []
@@ -135,7 +173,7 @@ class Search:
         return _pairs(found)
 
 
-def _pairs(found: Outcome) -> list[tuple[int, float]]:
+def _pairs(found: Outcome) -> Pairs:
     return [(key, score) for key, score in found.rows]
 
 

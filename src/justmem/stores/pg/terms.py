@@ -15,13 +15,14 @@ from justmem.stores.pg.porter import stem
 from justmem.stores.words import content_words
 
 _WORD = re.compile(r"[^\W_]+")
-# Words of grammar make up four tenths of all text, questions never look for them, and no other
-# word shares their stem: they are counted in a text's length, and not indexed.
-UNINDEXED = frozenset(
-    "a an and are as at be but by for from had has have he her him his i if in is it its me my of"
-    " on or our she so that the their them then they this to us was we were what when where which"
-    " who with you your".split()
+# Words of grammar make up a third of all text and questions never look for them: they are counted
+# in a text's length, and not indexed. Left out here are those whose stem is also that of a word
+# one may look for: in (inning), on (one), at (ate), us (use), her (herring), his (hi).
+_GRAMMAR = (
+    "a and are as be but by for from had have he him i if is it its me my of our she so that the"
+    " their them then they this to we were what when where which who with you your"
 )
+UNINDEXED = frozenset(_GRAMMAR.split())
 _MOST_TIMES, _LONGEST = 255, 65_535
 
 

@@ -32,7 +32,7 @@ class Statement(NamedTuple):
 
 class Outcome(NamedTuple):
     rows: Rows
-    count: int  # rows that were written
+    written: int  # rows
 
 
 class Wire:
@@ -142,9 +142,7 @@ class Wire:
         await self.connection.execute("DEALLOCATE ALL")
 
 
-def _asked(
-    results: Sequence[pq.abc.PGresult], preparing: Sequence[bool]
-) -> list[pq.abc.PGresult]:
+def _asked(results: Sequence[pq.abc.PGresult], preparing: Sequence[bool]) -> list[pq.abc.PGresult]:
     """The results of the statements. One that could not be prepared answers with its error, and
     whatever follows an error is left out."""
     found: list[pq.abc.PGresult] = []
@@ -159,4 +157,3 @@ def _asked(
         if result.status == pq.ExecStatus.FATAL_ERROR:
             break
     return found
-

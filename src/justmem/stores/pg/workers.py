@@ -117,7 +117,7 @@ class Claims:
                     [self._names.space, session_id, self._database.owner, float(self._lease)],
                 )
             )
-            return done.count > 0
+            return done.written > 0
 
         return await self._database.write(self._names.space, work)
 

@@ -31,9 +31,7 @@ class Writes:
     # ------------------------------------------------------------ the embedder
 
     async def bind(self, embedder: str, dim: int) -> None:
-        known = self._do(
-            f"SELECT embedder, dim FROM {self._names.spaces} WHERE space = $1"
-        )
+        known = self._do(f"SELECT embedder, dim FROM {self._names.spaces} WHERE space = $1")
         (found,) = await self._database.read(self._space, known)
         if found.rows and found.rows[0] == (embedder, dim):
             return  # nothing to write: a replica will do
@@ -78,8 +76,7 @@ class Writes:
             space, known = await transaction.run(
                 self._do(f"SELECT next_session FROM {names.spaces} WHERE space = $1 FOR UPDATE"),
                 self._do(
-                    f"SELECT key, digest, state FROM {names.sessions} "
-                    "WHERE space = $1 AND id = $2",
+                    f"SELECT key, digest, state FROM {names.sessions} WHERE space = $1 AND id = $2",
                     session.id,
                 ),
             )
@@ -131,7 +128,9 @@ class Writes:
 
     def _take_back(self, key: int, state: str) -> list[Statement]:
         """Said again as it stands: a change that was waiting is dropped."""
-        dropped = [self._do(f"DELETE FROM {self._names.incoming} WHERE space = $1 AND session = $2", key)]
+        dropped = [
+            self._do(f"DELETE FROM {self._names.incoming} WHERE space = $1 AND session = $2", key)
+        ]
         if state not in (PENDING, FAILED):
             dropped.append(self.dequeue(key))
         return dropped
@@ -254,7 +253,7 @@ class Writes:
                     limit,
                 )
             )
-            return done.count > 0
+            return done.written > 0
 
         return await self._database.write_once(self._space, self._names.marks, work)
 

@@ -19,8 +19,9 @@ CREATE TABLE justmem.spaces (
     passage_length bigint NOT NULL DEFAULT 0,
     -- No session is of a later day; forgetting leaves it as it is.
     last_day integer NOT NULL DEFAULT 0,
-    -- Its vectors are in partitions of their own besides, with an index each.
-    promoted boolean NOT NULL DEFAULT false
+    -- 1: its vectors are also written to partitions of their own. 2: these are complete and
+    -- indexed, and searched.
+    promoted smallint NOT NULL DEFAULT 0
 ) {divided};
 
 -- `at` is the time as it was given, `instant` the same to sort by, `day` its wall-clock day.

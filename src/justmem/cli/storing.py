@@ -1,0 +1,182 @@
+"""copy, promote, sweep, work: what is done to stores as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from justmem import copying
+from justmem.cli.asking import Json
+from justmem.cli.run import Run, run_of
+from justmem.cli.terminal import fetching, out, print_json, say
+from justmem.config import Settings, address, shared_parts
+from justmem.domain import Remembered
+from justmem.errors import InvalidSetting, NotInMemory
+from justmem.memory import AsyncMemory
+from justmem.stores.storage import PostgresStorage, storage
+
+_AT_A_TIME = 4
+
+
+def copy(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder, or postgresql://user@host/database.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Likewise.")],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="This space alone. May be given again.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Copy spaces between stores, and compare both sides afterwards.
+
+    Can be interrupted and run again: what has arrived is not copied twice.
+    """
+    done = asyncio.run(_copy(source, target, only or []))
+    if json:
+        print_json([asdict(each) for each in done])
+        return
+    for each in done:
+        out().print(
+            f"{each.space}: {each.sessions:,} sessions ({each.brought:,} copied now), "
+            f"{each.cards:,} cards, {each.passages:,} passages, {each.forgotten:,} forgotten; "
+            f"the same on both sides, {each.digest}"
+        )
+    say(f"{len(done)} spaces copied and compared.", "dim")
+
+
+async def _copy(source: str, target: str, only: list[str]) -> list[copying.Copied]:
+    one, other = storage(source), storage(target)
+    try:
+        there = await one.spaces()
+        if missing := [space for space in only if space not in there]:
+            raise NotInMemory(f"There is no space {missing[0]!r} in the source.")
+        done = []
+        for space in only or there:
+            left = await one.open_copy(space, create=False)
+            right = await other.open_copy(space)
+            try:
+                done.append(await copying.copy(left, right, _told(space)))
+            finally:
+                await left.store.close()
+                await right.store.close()
+        return done
+    finally:
+        await one.close()
+        await other.close()
+
+
+def _told(space: str) -> Callable[[int, int], None]:
+    def told(done: int, total: int) -> None:
+        if done == total or done % 500 == 0:
+            say(f"{space}: {done:,} of {total:,} sessions", "dim")
+
+    return told
+
+
+def promote(
+    context: typer.Context,
+    space: Annotated[str, typer.Argument(help="The space.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Take the partitions away again.")] = False,
+) -> None:
+    """Give a large space of a PostgreSQL store partitions and indexes of its own.
+
+    Worth it from about 50,000 cards on. The space is read and written meanwhile; interrupted, run
+    it again. The role must own the tables.
+    """
+
+    async def work() -> None:
+        from justmem.stores.postgres import open_store
+
+        store = await open_store(_address(run_of(context)), space, create=False)
+        try:
+            if undo:
+                await store.demote()
+                return
+            async for progress in store.promote():
+                say(f"{progress.table}: {progress.copied:,} of {progress.total:,} copied", "dim")
+        finally:
+            await store.close()
+
+    asyncio.run(work())
+    out().print(f"{space} is searched {'exactly again' if undo else 'by its own indexes'}.")
+
+
+def sweep(
+    context: typer.Context,
+    rewrite: Annotated[
+        bool,
+        typer.Option("--rewrite", help="Copy the tables without the deleted rows; others wait."),
+    ] = False,
+) -> None:
+    """Have PostgreSQL drop the bytes of what was forgotten in this space, by vacuum.
+
+    An SQLite store needs none of this: there, forgetting rewrites the file.
+    """
+
+    async def work() -> None:
+        from justmem.stores.postgres import open_store
+
+        run = run_of(context)
+        store = await open_store(_address(run), run.settings().space, create=False)
+        try:
+            await store.sweep(rewrite=rewrite)
+        finally:
+            await store.close()
+
+    asyncio.run(work())
+    out().print("Swept.")
+
+
+def work(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="End when nothing is left to do.")] = False,
+    pause: Annotated[float, typer.Option(min=0.05, help="Seconds between looks.")] = 1.0,
+) -> None:
+    """Make the cards of sessions that wait, of all spaces of a PostgreSQL store.
+
+    Run as many as you like: a session is taken by one of them, and given back if it dies.
+    """
+    settings = run_of(context).settings()
+    done = asyncio.run(working(settings, _address(run_of(context)), once=once, pause=pause))
+    say(f"{done} sessions done.", "dim")
+
+
+async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
+    from justmem.stores.pg import workers
+
+    place = PostgresStorage(url)
+    parts = shared_parts(settings, report=fetching())
+    done = 0
+    try:
+        database = await place.database()
+        while True:
+            jobs = await workers.take(database, _AT_A_TIME)
+            results = await asyncio.gather(*(_one(place, parts, job) for job in jobs))
+            done += len(results)
+            for result in results:
+                say(f"{result.session_id}: {result.state}, {len(result.cards)} cards", "dim")
+            if not jobs:
+                if once:
+                    return done
+                await asyncio.sleep(pause)
+    finally:
+        await place.close()
+
+
+async def _one(place: PostgresStorage, parts: dict[str, Any], job: Any) -> Remembered:
+    store = await place.open(job.space)
+    return await AsyncMemory(store=store, **parts).remember(job.session)
+
+
+def _address(run: Run) -> str:
+    settings = run.settings()
+    if settings.store is None:
+        raise InvalidSetting(
+            "This is for PostgreSQL stores: set store or JUSTMEM_STORE to postgresql://..."
+        )
+    return address(settings)

@@ -1,0 +1,83 @@
+"""Each signal switched off by itself, on every data set: what stays has to earn its place.
+
+The switches are found, not listed: every yes-or-no field of Profile, and the sizes that decide
+between quality and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from justmem.domain import Profile, Value
+from justmem_eval.goals import figure
+
+# Heading, configuration (benchmark, cards, plans) and figure.
+COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
+    ("LoCoMo rec. turn", ("locomo", "recorded", "recorded"), "turn.slot.fraction"),
+    ("session", ("locomo", "recorded", "recorded"), "session.slot.fraction"),
+    ("spanning", ("locomo", "recorded", "recorded"), "spanning_turn.fraction"),
+    ("LoCoMo rules turn", ("locomo", "rules", "rules"), "turn.slot.fraction"),
+    ("session", ("locomo", "rules", "rules"), "session.slot.fraction"),
+    ("Plus rec. cue", ("locomo_plus", "recorded", "recorded"), "session.slot.any"),
+    ("Plus rules cue", ("locomo_plus", "rules", "rules"), "session.slot.any"),
+    ("LME rules any@5", ("longmemeval", "rules", "rules"), "session_at_5.any"),
+    ("session", ("longmemeval", "rules", "rules"), "session.slot.fraction"),
+    ("source hit@1", ("longmemeval", "rules", "rules"), "sources.session_at_1"),
+)
+
+
+class Ablation(Value):
+    name: str
+    set: tuple[str, ...] = ()
+
+
+def ablations() -> list[Ablation]:
+    fields = Profile.model_fields.items()
+    switches = [name for name, field in fields if field.annotation is bool]
+    return [
+        Ablation(name="default"),
+        *(Ablation(name=f"without {name}", set=(f"{name}=false",)) for name in switches),
+        Ablation(name="by the question alone", set=("select_by=question",)),
+        Ablation(name="as the paper", set=("profile=paper",)),
+        *(Ablation(name=f"{n} pairs reranked", set=(f"rerank={n}",)) for n in (10, 20, 30, 60)),
+        Ablation(name="no reranker", set=("reranker=none",)),
+        Ablation(name="half the candidates", set=("dense=20", "lexical=10")),
+        Ablation(name="twenty cards", set=("cards=20",)),
+    ]
+
+
+Measure = Callable[[tuple[str, str, str], Ablation], Mapping[str, Any]]
+
+
+def rows(
+    wanted: Sequence[Ablation], benchmarks: Sequence[str], measure: Measure
+) -> tuple[list[str], list[list[str]]]:
+    """Headings, and for each ablation its figures; from the second on with the difference."""
+    columns = [column for column in COLUMNS if column[1][0] in benchmarks]
+    made: list[list[str]] = []
+    first: list[float | None] = []
+    for ablation in wanted:
+        found = {place: measure(place, ablation) for place in dict.fromkeys(c[1] for c in columns)}
+        values = [figure(found[place], path)[0] for _, place, path in columns]
+        first = first or values
+        cells = [_cell(v, f, ablation.set) for v, f in zip(values, first, strict=True)]
+        costs = [figure(each, "costs.pairs")[0] for each in found.values()]
+        cpu = next((c for e in found.values() if (c := _cpu(e)) is not None), None)
+        pairs = sum(c or 0.0 for c in costs) / max(1, len(costs))
+        last = [f"{pairs:.0f}", "–" if cpu is None else f"{cpu:.0f}"]
+        made.append([ablation.name, *cells, *last])
+    return ["", *(name for name, _, _ in columns), "pairs", "CPU ms"], made
+
+
+def _cell(value: float | None, first: float | None, switched: Sequence[str]) -> str:
+    if value is None:
+        return "–"
+    if first is None or not switched:
+        return f"{value:.2f}"
+    return f"{value:.2f} ({value - first:+.2f})"
+
+
+def _cpu(values: Mapping[str, Any]) -> float | None:
+    parts = values["costs"]["cpu_ms"]
+    return sum(v for name, v in parts.items() if name != "yardstick") if parts else None

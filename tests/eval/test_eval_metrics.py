@@ -1,0 +1,103 @@
+"""Recall, routing and source figures, by hand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from justmem.domain import Plan
+from justmem_eval import metrics
+from justmem_eval.benchmarks import Case, Gold, Question, TurnKey
+from justmem_eval.rows import Place, Row, Slot
+
+
+def pair(
+    gold: set[TurnKey],
+    chosen: list[Place],
+    *,
+    also: dict[int, tuple[Place, ...]] | None = None,
+    category: str = "x",
+    abstain: bool = False,
+    plan: Plan | None = None,
+    sources: tuple[Place, ...] = (),
+) -> tuple[Case, Row]:
+    id = f"q{hash((frozenset(gold), category, abstain))}"
+    question = Question(id=id, text="?", at=datetime(2024, 1, 1))
+    told = Gold(
+        answer="a",
+        category=category,
+        turns=frozenset(gold),
+        sessions=frozenset(session for session, _ in gold),
+        abstain=abstain,
+    )
+    slots = tuple(Slot(place=p, also=(also or {}).get(n, ())) for n, p in enumerate(chosen))
+    row = Row(
+        id=id,
+        history="h",
+        slots=slots,
+        sources=sources,
+        plan=plan,
+        access=plan.access.value if plan else "",
+    )
+    return Case(question, told, "h"), row
+
+
+def test_any_all_and_fraction_with_their_denominator() -> None:
+    half = pair({("a", 1), ("b", 2)}, [("a", (1,))])
+    none = pair({("c", 1)}, [("a", (1,))])
+    found = metrics.turn_recall([half, none])
+    assert (found.any.value, found.all.value, found.fraction.value) == (50.0, 0.0, 25.0)
+    assert found.fraction.n == 2
+
+
+def test_a_slot_counts_the_turns_of_its_near_duplicates_unless_only_heads_count() -> None:
+    one = pair({("b", 2)}, [("a", (1,))], also={0: (("b", (2,)),)})
+    assert metrics.turn_recall([one], "slot").fraction.value == 100.0
+    assert metrics.turn_recall([one], "head").fraction.value == 0.0
+
+
+def test_sources_count_only_where_asked_for() -> None:
+    one = pair({("b", 2)}, [("a", (1,))], sources=(("b", (1, 2)),))
+    assert metrics.turn_recall([one], "slot").fraction.value == 0.0
+    assert metrics.turn_recall([one], "source").fraction.value == 100.0
+
+
+def test_the_eleventh_slot_does_not_count() -> None:
+    chosen: list[Place] = [("a", (n,)) for n in range(1, 12)]
+    one = pair({("a", 11)}, chosen)
+    assert metrics.turn_recall([one]).fraction.value == 0.0
+    assert metrics.session_recall([one]).fraction.value == 100.0
+
+
+def test_questions_without_evidence_and_abstentions_are_in_no_denominator() -> None:
+    found = metrics.turn_recall([pair(set(), []), pair({("a", 1)}, [], abstain=True)])
+    assert found.fraction.n == 0
+    assert found.fraction.value is None
+
+
+def test_routing_is_measured_against_assistant_output() -> None:
+    source, local = Plan(needs_source=True), Plan()
+    asked = "single-session-assistant"
+    found = metrics.routing(
+        [
+            pair({("a", 1)}, [], category=asked, plan=source),
+            pair({("b", 1)}, [], category=asked, plan=local),
+            pair({("c", 1)}, [], category="other", plan=source),
+        ]
+    )
+    assert found.precision.value == 50.0
+    assert found.recall.value == 50.0
+    assert found.access == {"LOOKUP": 1, "REPLAY": 2}
+
+
+def test_source_hit_looks_at_the_first_source() -> None:
+    asked = "single-session-assistant"
+    first = pair({("a", 2)}, [], category=asked, sources=(("a", (1, 2)), ("b", (1,))))
+    second = pair({("c", 1)}, [], category=asked, sources=(("b", (1,)), ("c", (1,))))
+    missed = pair({("d", 1)}, [], category=asked)
+    found = metrics.source_hits([first, second, missed])
+    assert found.session_at_1.value == pytest.approx(100 / 3)
+    assert found.turn_at_1.value == pytest.approx(100 / 3)
+    assert found.turn_any.value == pytest.approx(200 / 3)
+    assert found.session_at_1.n == 3

@@ -1,0 +1,222 @@
+"""Answers without a model: cut out of the cards, cited, and refused where support is weak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pytest
+
+from justmem.answering.rules import NOT_IN_MEMORY, RulesAnswerer, answer_by_rules
+from justmem.domain import Candidate, Card, EventDate, Evidence, Session, Source, Turn
+from justmem.planning.rules import plan_by_rules
+from justmem.ports import Reply
+
+ASKED = datetime(2023, 6, 1)
+
+
+def card(
+    fact: str, *, subject: str = "Nora", when: str = "unknown", said: str = "2023-05-08"
+) -> Card:
+    return Card(
+        id=f"c{abs(hash((subject, fact))):x}",
+        subject=subject,
+        fact=fact,
+        event_date=EventDate.parse(when),
+        session_id=said,
+        said_at=datetime.fromisoformat(said),
+        turns=(1,),
+    )
+
+
+def ask(
+    question: str, cards: Sequence[Card], *, rerank: float = 6.0, sources: tuple[Source, ...] = ()
+) -> Reply:
+    chosen = tuple(
+        Candidate(card=one, score=rerank, scores={"rerank": rerank - place * 0.01})
+        for place, one in enumerate(cards)
+    )
+    evidence = Evidence(
+        question=question,
+        at=ASKED,
+        plan=plan_by_rules(question, ASKED),
+        chosen=chosen,
+        sources=sources,
+    )
+    sessions = {
+        one.session_id: Session(
+            id=one.session_id,
+            at=one.said_at,
+            turns=(Turn(speaker=one.subject, text=f"I {one.fact}."),),
+        )
+        for one in cards
+    }
+    return answer_by_rules(evidence, sessions)
+
+
+def test_when_is_answered_with_a_date_and_its_source() -> None:
+    reply = ask(
+        "When did Nora go to the choir?",
+        [card("went to a choir", when="2023-05-07")],
+    )
+    assert reply.text.startswith("7 May 2023")
+    assert reply.sufficient
+    assert reply.citations[0].quote == "I went to a choir."
+
+
+def test_when_without_a_date_says_when_it_was_told() -> None:
+    reply = ask("When did Nora lose her job?", [card("lost a job")])
+    assert "told on 8 May 2023" in reply.text
+
+
+def test_how_long_ago_is_computed_from_the_time_of_asking() -> None:
+    reply = ask(
+        "How many days ago did Nora harvest herbs?",
+        [card("harvested herbs", when="2023-05-29")],
+    )
+    assert reply.text.startswith("3 days ago")
+
+
+def test_the_time_between_two_events_is_computed() -> None:
+    reply = ask(
+        "How many days passed between the day I planted the herbs and the day I harvested them?",
+        [
+            card("planted the herbs", subject="User", when="2023-05-01", said="2023-05-01"),
+            card("harvested the first batch", subject="User", when="2023-05-25"),
+        ],
+    )
+    assert reply.text.startswith("24 days")
+    assert len(reply.citations) == 2
+
+
+def test_a_stated_duration_is_taken_as_stated() -> None:
+    reply = ask("How long has Nora been married?", [card("has been married for 5 years")])
+    assert reply.text.startswith("5 years")
+
+
+def test_counting_names_the_distinct_things() -> None:
+    reply = ask(
+        "How many museums did I visit?",
+        [
+            card("visited the Science Museum", subject="User"),
+            card("visited the Munch Museum in Oslo", subject="User", said="2023-05-09"),
+            card("visited the Science Museum again", subject="User", said="2023-05-10"),
+        ],
+    )
+    assert reply.text.startswith("2: ")
+    assert "Science Museum" in reply.text
+    assert "Munch Museum" in reply.text
+
+
+def test_a_number_that_memory_states_is_not_counted_anew_and_the_latest_holds() -> None:
+    reply = ask(
+        "How many followers do I have?",
+        [
+            card("has 500 followers on Instagram", subject="User", said="2023-05-01"),
+            card("has 600 followers on Instagram", subject="User", said="2023-05-20"),
+        ],
+    )
+    assert reply.text.startswith("600")
+
+
+def test_the_latest_state_comes_with_what_it_replaced() -> None:
+    reply = ask(
+        "What book am I currently reading?",
+        [
+            card("is reading the book Dune", subject="User", said="2023-04-01"),
+            card("is reading the book Emma", subject="User", said="2023-05-20"),
+        ],
+    )
+    assert reply.text.index("Emma") < reply.text.index("Dune")
+    assert "Before that, told on 1 April 2023" in reply.text
+
+
+def test_which_came_first_is_settled_by_the_dates() -> None:
+    reply = ask(
+        "Which event happened first, the road trip or the boat show?",
+        [
+            card("went to the boat show", subject="User", when="2023-05-20", said="2023-05-21"),
+            card("took a road trip", subject="User", when="2023-04-02"),
+        ],
+    )
+    assert reply.text.startswith("First: User took a road trip")
+
+
+def test_an_order_is_given_from_early_to_late() -> None:
+    reply = ask(
+        "What is the order of the races I ran?",
+        [
+            card("ran the harbour race", subject="User", when="2023-05-20", said="2023-05-21"),
+            card("ran the forest race", subject="User", when="2023-04-02"),
+        ],
+    )
+    assert reply.text.index("forest") < reply.text.index("harbour")
+
+
+def test_yes_and_no_come_with_the_card() -> None:
+    assert ask("Does Nora play guitar?", [card("plays guitar")]).text.startswith("Yes: ")
+    assert ask("Does Nora eat meat?", [card("doesn't eat meat")]).text.startswith("No: ")
+
+
+def test_a_judgement_is_not_made_up() -> None:
+    reply = ask("Would Nora likely enjoy jazz music?", [card("loves music like jazz")])
+    assert reply.text.startswith("Memory does not say so outright.")
+
+
+def test_a_lookup_is_the_best_card_as_a_sentence() -> None:
+    reply = ask("What did Nora adopt?", [card("adopted a cat named Pim")])
+    assert reply.text == "Nora adopted a cat named Pim."
+
+
+def test_exact_words_are_quoted_with_speaker_and_date() -> None:
+    turns = (
+        (1, Turn(speaker="user", text="Can you suggest a restaurant in Rome?")),
+        (2, Turn(speaker="assistant", role="assistant", text="For dinner in Rome, try Da Piero.")),
+    )
+    source = Source(session_id="s9", at=datetime(2023, 5, 3), turns=turns)
+    reply = ask("Remind me of the restaurant in Rome you recommended?", [], sources=(source,))
+    assert reply.text == 'Assistant, 3 May 2023: "For dinner in Rome, try Da Piero."'
+    assert (reply.citations[0].session_id, reply.citations[0].turn) == ("s9", 2)
+
+
+def test_a_remark_is_answered_with_the_memories_that_bear_on_it() -> None:
+    reply = ask(
+        "I agreed to run the bake sale, and now I can't sleep.",
+        [card("promised to take on fewer duties", subject="User")],
+        rerank=-8.0,
+    )
+    assert "fewer duties" in reply.text
+    assert reply.citations
+
+
+@pytest.mark.parametrize("rerank", [-8.0, 0.0])
+def test_weak_support_is_no_answer(rerank: float) -> None:
+    reply = ask("What country is Nora's neighbour from?", [card("likes tea")], rerank=rerank)
+    assert (reply.text, reply.sufficient, reply.citations) == (NOT_IN_MEMORY, False, ())
+
+
+def test_what_another_person_did_is_no_answer() -> None:
+    cards = [
+        card("realized after the rowing regatta that rest matters", subject="Ivar"),
+        card("likes tea", subject="Nora", said="2023-05-09"),
+    ]
+    chosen = tuple(
+        Candidate(card=one, scores={"rerank": logit})
+        for one, logit in zip(cards, (7.0, -9.0), strict=True)
+    )
+    question = "What did Nora realize after her rowing regatta?"
+    evidence = Evidence(
+        question=question, at=ASKED, plan=plan_by_rules(question, ASKED), chosen=chosen
+    )
+    assert not answer_by_rules(evidence, {}).sufficient
+
+
+def test_without_evidence_there_is_no_answer() -> None:
+    assert ask("What is my name?", []).text == NOT_IN_MEMORY
+
+
+async def test_the_answerer_makes_no_calls() -> None:
+    question = "What is my name?"
+    evidence = Evidence(question=question, at=ASKED, plan=plan_by_rules(question, ASKED))
+    reply = await RulesAnswerer().answer(evidence, {}, limit=None)
+    assert reply.calls == ()

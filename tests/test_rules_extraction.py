@@ -1,0 +1,267 @@
+"""Cards without a model: third person, dated, linked to their turns, small talk left out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from justmem.domain import Card, Session, Turn
+from justmem.extraction.rules import RulesExtractor, extract_by_rules
+
+AT = datetime(2023, 5, 8, 13, 56)
+
+
+def chat(*said: tuple[str, str]) -> list[Card]:
+    turns = tuple(Turn(speaker=speaker, text=text) for speaker, text in said)
+    return extract_by_rules(Session(id="s1", at=AT, turns=turns))
+
+
+def nora(text: str) -> list[Card]:
+    """What Nora says to Ivar."""
+    return chat(("Nora", text), ("Ivar", "Bye!"))
+
+
+def assisted(*texts: str) -> list[Card]:
+    """A user and an assistant, in turns."""
+    turns = tuple(
+        Turn(speaker=("user", "assistant")[n % 2], role=("user", "assistant")[n % 2], text=text)
+        for n, text in enumerate(texts)
+    )
+    return extract_by_rules(Session(id="s1", at=AT, turns=turns))
+
+
+# ---------------------------------------------------------------- the third person
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("I went to a choir rehearsal.", "went to a choir rehearsal"),
+        ("I'm learning the piano.", "is learning the piano"),
+        ("I've been running a lot.", "has been running a lot"),
+        ("I was scared of the dark.", "was scared of the dark"),
+        ("I love hiking and have two dogs.", "loves hiking and has two dogs"),
+        ("I really study hard.", "really studies hard"),
+        ("I don't like mushrooms.", "doesn't like mushrooms"),
+        ("We visited the museum.", "visited the museum"),
+        ("Had a wild week at work!", "had a wild week at work"),
+        ("Trying to get the roof mended.", "is trying to get the roof mended"),
+        ("I bought a bike and I painted it.", "bought a bike and painted it"),
+        ("Wow, Ivar! I moved to Oslo.", "moved to Oslo"),
+        ("I took my kids to the beach.", "took Nora's kids to the beach"),
+        ("I told you about Oslo.", "told Ivar about Oslo"),
+        ("We both love jazz.", "said Nora and Ivar both love jazz"),
+    ],
+)
+def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:
+    (card,) = nora(said)
+    assert (card.subject, card.fact) == ("Nora", fact)
+
+
+def test_what_belongs_to_the_speaker_is_a_subject_of_its_own() -> None:
+    (card,) = nora("My kids are so excited about summer break.")
+    assert card.text == "Nora's kids are so excited about summer break"
+
+
+def test_what_is_said_of_the_world_is_what_the_speaker_said() -> None:
+    (card,) = nora("The harbour lights were so bright tonight!")
+    assert card.text == "Nora said the harbour lights were so bright on 8 May 2023"
+
+
+def test_a_general_you_is_not_taken_for_the_other_speaker() -> None:
+    (card,) = nora("Running makes you feel alive every single morning.")
+    assert "Ivar" not in card.text
+
+
+# ---------------------------------------------------------------- what is kept, and together
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Hey Ivar! Good to see you! How have you been?",
+        "Thanks, Ivar! That's so sweet.",
+        "You're doing great, keep it up!",
+        "Wow, that's amazing!",
+        "Take care, bye!",
+        "",
+        "🎉🎉🎉",
+    ],
+)
+def test_small_talk_makes_no_cards(said: str) -> None:
+    assert nora(said) == []
+
+
+def test_a_short_answer_is_kept_with_its_question() -> None:
+    cards = chat(("Nora", "How long have you been keeping bees?"), ("Ivar", "Since 2016!"))
+    (card,) = cards
+    assert card.subject == "Ivar"
+    assert "since 2016" in card.fact.lower()
+    assert "How long has Ivar been keeping bees?" in card.fact
+    assert card.turns == (1, 2)
+
+
+def test_a_question_that_points_back_brings_what_it_points_at() -> None:
+    cards = chat(
+        ("Nora", "Those boats look fast! Who built them?"),
+        ("Ivar", "My uncle built them in Molde."),
+    )
+    assert "Those boats look fast! Who built them?" in cards[0].fact
+
+
+def test_a_sentence_that_leans_on_the_one_before_joins_it() -> None:
+    (card,) = nora("I went to a workshop. They talked about tarring wooden hulls.")
+    assert card.fact == "went to a workshop; they talked about tarring wooden hulls"
+
+
+def test_different_dates_are_different_cards() -> None:
+    cards = nora("I ran a race yesterday. I signed up for pottery last week.")
+    assert [str(card.event_date) for card in cards] == ["2023-05-07", "2023-05-01/2023-05-07"]
+
+
+def test_a_photo_is_content() -> None:
+    (card,) = nora("[shared a photo: a photo of a dog on a beach]")
+    assert card.text == "Nora shared a photo of a dog on a beach"
+    assert card.kind == "interaction"
+
+
+def test_the_same_words_twice_are_one_card() -> None:
+    cards = chat(
+        ("Nora", "I moved from Sweden."),
+        ("Ivar", "Oh!"),
+        ("Nora", "I moved from Sweden."),
+    )
+    assert len(cards) == 1
+
+
+def test_every_card_names_turns_that_exist() -> None:
+    cards = chat(
+        ("Nora", "I adopted a cat last week. Her name is Pim."),
+        ("Ivar", "Do you have other pets?"),
+        ("Nora", "Yes, a dog named Bruno."),
+    )
+    assert cards
+    assert all(1 <= turn <= 3 for card in cards for turn in card.turns)
+    assert all(card.session_id == "s1" and card.said_at == AT for card in cards)
+
+
+# ---------------------------------------------------------------- dates, kinds, statuses
+
+
+def test_relative_dates_are_written_out() -> None:
+    (card,) = nora("Yesterday I went to a choir rehearsal.")
+    assert card.fact == "went to a choir rehearsal on 7 May 2023"
+    assert str(card.event_date) == "2023-05-07"
+
+
+def test_an_event_without_a_date_stays_undated() -> None:
+    (card,) = nora("I lost my compass at sea.")
+    assert str(card.event_date) == "unknown"
+
+
+def test_a_turn_with_its_own_time_is_dated_by_it() -> None:
+    turn = Turn(speaker="Ann", text="I ran a race today.", at=datetime(2022, 1, 2))
+    (card,) = extract_by_rules(Session(id="s", at=AT, turns=(turn,)))
+    assert str(card.event_date) == "2022-01-02"
+    assert card.said_at == datetime(2022, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "status"),
+    [
+        ("I signed up for a pottery class.", "event", "completed"),
+        ("I'm going to visit my uncle in June.", "event", "planned"),
+        ("I love painting animals.", "preference", "stable"),
+        ("I've been married for 5 years.", "measurement", "ongoing"),
+        ("I have a sister in Oslo.", "relation", "stable"),
+        ("I play guitar, piano, violin and drums.", "list", "stable"),
+        ("I'm swamped at work right now.", "state", "ongoing"),
+    ],
+)
+def test_kinds_and_statuses(said: str, kind: str, status: str) -> None:
+    (card,) = nora(said)
+    assert (card.kind, card.status) == (kind, status)
+
+
+# ---------------------------------------------------------------- a user and an assistant
+
+
+def test_a_request_becomes_an_interaction_with_its_reply() -> None:
+    cards = assisted("Can you write a 7-day itinerary for Kyoto?", "Day 1: ...")
+    (card,) = cards
+    assert card.text == "User asked the assistant to write a 7-day itinerary for Kyoto"
+    assert (card.kind, card.turns) == ("interaction", (1, 2))
+
+
+def test_what_the_user_tells_beside_the_request_is_remembered() -> None:
+    cards = assisted("I just bought a Sony A7. Any tips for lenses?", "Sure: ...")
+    assert [card.kind for card in cards] == ["event", "interaction"]
+    assert cards[0].text == "User just bought a Sony A7"
+
+
+def test_an_assistants_words_make_no_cards() -> None:
+    assert assisted("Hi!", "I live in the cloud and I love jazz.") == []
+
+
+def test_a_named_user_keeps_the_name() -> None:
+    turns = (
+        Turn(speaker="Ann", text="I live in Bergen."),
+        Turn(speaker="assistant", role="assistant", text="Nice."),
+    )
+    (card,) = extract_by_rules(Session(id="s", at=AT, turns=turns))
+    assert card.text == "Ann lives in Bergen"
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "```python\n" + "x = 1\ny = 2\n" * 50 + "```",
+        "| a | b |\n" * 40,
+        "The quick brown fox jumps over the lazy dog. " * 100,
+    ],
+)
+def test_a_paste_is_one_card_not_a_hundred(pasted: str) -> None:
+    cards = assisted(f"Please explain this:\n\n{pasted}", "It says ...")
+    assert 1 <= len(cards) <= 3
+    assert any(card.fact.startswith("pasted ") for card in cards)
+
+
+# ---------------------------------------------------------------- anything else
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ich war gestern im Kino und habe einen Film gesehen.",
+        "我昨天去了图书馆。",
+        "ok",
+        "?",
+        "[",
+        "I",
+        "I.",
+        "and I",
+        "my",
+        "a" * 10_000,
+        "I am " * 2_000,
+        "\u0000\ud7ff",
+        "((((" * 500,
+        "x, " * 3_000,
+    ],
+)
+def test_any_text_gives_sensible_cards_or_none(text: str) -> None:
+    for card in nora(text):
+        assert card.subject.startswith(("Nora", "Ivar"))
+        assert card.fact.strip()
+
+
+def test_two_hundred_turns_are_no_trouble() -> None:
+    cards = chat(*[(("Ann", "Bo")[n % 2], f"I planted tree number {n} today.") for n in range(200)])
+    assert len(cards) == 200
+
+
+async def test_the_extractor_makes_no_calls() -> None:
+    session = Session(id="s", at=AT, turns=(Turn(speaker="Ann", text="I moved to Rome."),))
+    extraction = await RulesExtractor().extract(session, limit=None)
+    assert extraction.calls == ()
+    assert [card.text for card in extraction.cards] == ["Ann moved to Rome"]

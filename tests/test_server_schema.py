@@ -1,0 +1,119 @@
+"""Whatever the OpenAPI description allows, and much that it does not, gets an orderly answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from hypothesis.strategies import booleans
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from conftest import HISTORY
+from justmem.testing import Request, Respond, chat_body, serve_openai
+from servers import Running, serve
+
+pytestmark = pytest.mark.xdist_group("server_schema")
+ROUTES = [
+    ("/v1/spaces", "GET"),
+    ("/v1/spaces/{space}", "GET"),
+    ("/v1/spaces/{space}", "DELETE"),
+    ("/v1/spaces/{space}/cards", "GET"),
+    ("/v1/spaces/{space}/cards/{id}", "GET"),
+    ("/v1/spaces/{space}/forget", "POST"),
+    ("/v1/spaces/{space}/export", "GET"),
+    ("/v1/spaces/{space}/sessions", "POST"),
+    ("/v1/spaces/{space}/sessions", "GET"),
+    ("/v1/spaces/{space}/sessions/{id}", "GET"),
+    ("/v1/spaces/{space}/sessions/{id}/status", "GET"),
+    ("/v1/spaces/{space}/sessions/{id}/quarantined", "GET"),
+    ("/v1/spaces/{space}/sessions/{id}/retry", "POST"),
+    ("/v1/spaces/{space}/retry", "POST"),
+    ("/v1/spaces/{space}/recall", "POST"),
+    ("/v1/spaces/{space}/ask", "POST"),
+    ("/health/live", "GET"),
+    ("/health/ready", "GET"),
+    ("/metrics", "GET"),
+    ("/v1/chat/completions", "POST"),
+    ("/v1/models", "GET"),
+]
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    def upstream(request: Request) -> Respond:
+        return Respond(chat_body("Hello!") if request.body else {"object": "list", "data": []})
+
+    with serve_openai(upstream) as behind:
+        folder = tmp_path_factory.mktemp("schema")
+        loose = f'upstream = "{behind.url}"\nrate = 100000\nburst = 100000'
+        with serve(folder, server=loose) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def key(server: Running) -> str:
+    return server.key("*", right="admin")
+
+
+@pytest.fixture(scope="module")
+def api(server: Running, key: str) -> Any:
+    with server.client(key) as client:
+        for session in HISTORY:
+            client.post("/v1/spaces/ana/sessions?wait=true", json=session)
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize(("path", "method"), ROUTES)
+def test_no_request_breaks_the_server(
+    server: Running, key: str, api: Any, path: str, method: str, mode: GenerationMode
+) -> None:
+    headers = {"authorization": f"Bearer {key}"}
+    operation = api[path][method]
+
+    @settings(
+        max_examples=12,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode), known=booleans())
+    def sent(case: Any, known: bool) -> None:
+        if known and "space" in (case.path_parameters or {}):
+            case.path_parameters = {**case.path_parameters, "space": "ana"}
+        more = headers | ({"x-justmem-space": "ana"} if known else {})
+        case.call_and_validate(headers=more, checks=CHECKS, timeout=30)
+
+    try:
+        sent()
+    except Unsatisfiable:
+        pytest.skip("nothing can be wrong about it")
+    assert "Traceback" not in server.log
+
+
+def test_every_route_is_tried(api: Any) -> None:
+    found = {(result.ok().path, result.ok().method.upper()) for result in api.get_all_operations()}
+    assert found == set(ROUTES)
+
+
+def test_spaces_made_by_wild_names_lie_in_their_folder(server: Running, key: str) -> None:
+    inside = {path.suffix for path in Path(server.home).iterdir()}
+    assert inside <= {".db", ".db-wal", ".db-shm", ".json"}
