@@ -19,6 +19,8 @@ from justmem.testing import HashEmbedder, Scripted, ScriptedModel
 
 Make = Callable[..., Any]
 
+pytest_plugins = ["postgres"]  # a server for the tests that want one
+
 
 @pytest.fixture
 async def make(tmp_path: Path) -> AsyncIterator[Make]:

@@ -17,8 +17,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -112,7 +113,7 @@ class Server:
             self._process = None
 
     def _wait(self) -> None:
-            for _ in range(1200):
+        for _ in range(1200):
             try:
                 psycopg.connect(self.url(), connect_timeout=2).close()
             except psycopg.OperationalError:
@@ -202,6 +203,36 @@ def database_url(administrator_url: str, worker_id: str) -> str:
 def fresh_database_url(administrator_url: str, worker_id: str) -> str:
     """An empty database of the test's own."""
     return create_database(administrator_url, f"justmem_{worker_id}_fresh")
+
+
+@pytest.fixture
+async def open_postgres(database_url: str) -> AsyncIterator[Callable[..., Any]]:
+    """Opens spaces by name, and erases them when the test ends."""
+    from justmem.stores.postgres import PostgresStore, open_store
+
+    opened: list[PostgresStore] = []
+
+    async def open_postgres(space: str = "ana", **options: Any) -> PostgresStore:
+        store = await open_store(database_url, space, **options)
+        opened.append(store)
+        return store
+
+    yield open_postgres
+    for store in opened:
+        await store.close()
+    for space in {store.space for store in opened}:
+        await (await open_store(database_url, space)).erase()
+
+
+async def rows(url: str, sql: str, *params: Any, space: str | None = None) -> list[Any]:
+    """A raw query, as a program that forgot everything about spaces would send it."""
+    from justmem.stores.pg import schema
+
+    async with await psycopg.AsyncConnection.connect(url) as db:
+        if space is not None:
+            number = str(schema.number(space))
+            await db.execute("SELECT set_config('justmem.space', %s, true)", [number])
+        return await (await db.execute(sql, params)).fetchall()  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def test_the_planner_prompt_is_at_most_400_tokens() -> None:
 
 
 def test_the_answer_prompt_with_any_instruction_is_at_most_300_tokens() -> None:
-    names = "lookup aggregate temporal order compare reply advice verbatim".split()
+    names = ["lookup", "aggregate", "temporal", "order", "compare", "reply", "advice", "verbatim"]
     assert max(count(load("answer")) + count(load(f"operations/{name}")) for name in names) <= 300
 
 

@@ -394,7 +394,7 @@ class Budget(Value):
     cards: int = Field(10, ge=1)
     dense: int = Field(40, ge=0)  # candidates per view
     lexical: int = Field(20, ge=0)  # candidates per view
-    rerank: int = Field(60, ge=1)  # candidates the reranker may read
+    rerank: int = Field(12, ge=1)  # candidates the reranker reads (in the paper's profile: all)
     source_tokens: int = Field(1500, ge=0)
     ask_tokens: int | None = Field(None, ge=1)
     session_tokens: int | None = Field(100_000, ge=1)
@@ -412,7 +412,9 @@ class Weights(Value):
     period: float = 0.6  # its event lies in the period asked about
     kind: float = 0.2  # it is of a kind that the plan expects
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
-    rerank: float = 0.5  # what the reranker thinks of it, among those it reads
+    rerank: float = 0.25  # what the reranker thinks of it, among those it reads
+    remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
+    remark_turn: float = 0.0  # instead of `turn`, likewise
 
 
 class Profile(Value):

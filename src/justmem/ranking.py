@@ -48,14 +48,16 @@ def combined(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Sco
     return whole
 
 
-def over_views(scores: Scores, *, any_view: bool) -> Scores:
-    """One score for each candidate: the mean over the views, because evidence for a question
-    should fit all of its wordings; for a remark a soft maximum, because its rewrites are guesses
-    at what may lie behind it and one that hits is enough."""
-    if not any_view:
+def over_views(scores: Scores, *, remark: bool) -> Scores:
+    """One score for each candidate. For a question the mean over its views: evidence should fit
+    all of its wordings. For a remark a soft maximum over the rewrites: they are guesses at what
+    may lie behind it, so one that hits is enough, and the remark's own words only find what
+    sounds like it."""
+    if not remark:
         mean: Scores = scores.mean(axis=0)
         return mean
-    soft: Scores = np.log(np.exp(_SHARP * scores).mean(axis=0)) / np.float32(_SHARP)
+    guesses = scores[1:] if len(scores) > 1 else scores
+    soft: Scores = np.log(np.exp(_SHARP * guesses).mean(axis=0)) / np.float32(_SHARP)
     return soft
 
 

@@ -110,10 +110,14 @@ class Retrieval:
 
     def _fused(self, views: Sequence[View], pool: Pool, plan: Plan) -> Scores:
         weights = self._profile.weights
-        near = {name: float(getattr(weights, name)) for name in pool.signals}
-        fused = ranking.over_views(
-            ranking.combined(pool.signals, near), any_view=plan.mode == "reply"
-        )
+        remark = plan.mode == "reply"
+        near = {
+            "dense": weights.dense,
+            "lexical": weights.remark_lexical if remark else weights.lexical,
+            "turn": weights.remark_turn if remark else weights.turn,
+        }
+        worth_of = {name: near[name] for name in pool.signals}
+        fused = ranking.over_views(ranking.combined(pool.signals, worth_of), remark=remark)
         for worth, holds in (
             (weights.subject, ranking.about(pool.cards, [view.text for view in views])),
             (weights.period, ranking.in_period(pool.cards, plan)),
@@ -134,12 +138,14 @@ class Retrieval:
     ) -> tuple[Scores, dict[int, float]]:
         """The scores after a reranker has read the best candidates, and what it said of each.
 
-        In the paper (Eq. 3) its word against the question alone decides. By default it reads only
-        the head, against every view, and its word is one more signal."""
+        In the paper (Eq. 3) its word on every candidate, against the question, decides. By
+        default it reads only the head, and its word is one more signal: against the question, or
+        against each view of a remark."""
         paper = self._profile.select_by == "question"
-        head = np.argsort(-scores, kind="stable")[: self._budget.rerank].tolist()
+        remark = plan.mode == "reply"
+        head = np.argsort(-scores, kind="stable")[: None if paper else self._budget.rerank].tolist()
         texts = [pool.cards[i].dated for i in head]
-        against = views[:1] if paper else views
+        against = views if remark and not paper else views[:1]
         start = time.perf_counter()
         results = await asyncio.gather(*(reranker.rerank(view.text, texts) for view in against))
         tally.reranking.append(
@@ -151,7 +157,7 @@ class Retrieval:
             )
         )
         read = np.stack([result.scores for result in results])
-        said = ranking.over_views(ranking.standardised(read), any_view=plan.mode == "reply")
+        said = ranking.over_views(ranking.standardised(read), remark=remark and not paper)
         after = scores - np.float32(1e6) if paper else scores.copy()
         after[head] = (
             said if paper else scores[head] + np.float32(self._profile.weights.rerank) * said

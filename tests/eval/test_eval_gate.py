@@ -1,12 +1,15 @@
-"""The gate holds, and says by how much it was missed."""
+"""The gate holds and says by how much it was missed; ablations show what a signal is worth."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from eval_server import SWITCHES
 from typer.testing import CliRunner
 
+from justmem.domain import Profile
+from justmem_eval.ablation import Ablation, ablations, rows
 from justmem_eval.cli.app import app
 from justmem_eval.gate import Floor, Passed, check
 
@@ -59,3 +62,23 @@ def test_a_figure_that_is_gone_fails() -> None:
     gone = Passed(floor="x", figure="turn.slot.fraction", committed=50, now=None, more=True)
     assert not gone.ok
     assert "gone" in str(gone)
+
+
+def test_every_yes_or_no_switch_of_the_profile_has_its_ablation() -> None:
+    switches = {n for n, field in Profile.model_fields.items() if field.annotation is bool}
+    assert {f"without {name}" for name in switches} <= {each.name for each in ablations()}
+
+
+def test_an_ablation_shows_its_difference_to_the_default() -> None:
+    def measure(place: tuple[str, str, str], ablation: Ablation) -> dict[str, Any]:
+        value = {"value": 80.0 if ablation.set else 82.5, "n": 4}
+        recall = {"slot": {"fraction": value, "any": value}}
+        costs = {"pairs": {"value": 20.0, "n": 4}, "cpu_ms": {}}
+        spanning = {"fraction": value}
+        return {"turn": recall, "session": recall, "spanning_turn": spanning, "costs": costs}
+
+    wanted = [Ablation(name="default"), Ablation(name="without x", set=("x=false",))]
+    headings, (first, second) = rows(wanted, ["locomo"], measure)
+    assert len(headings) == len(first) == len(second)
+    assert first[:2] == ["default", "82.50"]
+    assert second[:2] == ["without x", "80.00 (-2.50)"]

@@ -75,7 +75,7 @@ def test_rows_of_different_tables_share_the_run_they_both_need() -> None:
 def test_flips_are_paired_by_question(two_runs: Any) -> None:
     _, folder = two_runs
     found = compare(folder / "naive_rag", folder / "justmem")
-    assert found.majority.gained == ("conv-1/1", "conv-1/2", "conv-1/13")  # about Biscuit
+    assert set(found.majority.gained) == {"conv-1/1", "conv-1/2", "conv-1/13"}  # of Biscuit
     assert found.majority.lost == ()
     assert found.majority.p == 0.25
 

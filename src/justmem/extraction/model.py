@@ -10,9 +10,9 @@ from justmem import tokens
 from justmem.domain import Call, Session, Turn
 from justmem.errors import JustMemError, ModelNonsense
 from justmem.extraction.drafts import Draft, check, read_draft
-from justmem.salvage import parse
 from justmem.ports import Completion, Extraction, LanguageModel, Prompt
 from justmem.prompts import fence, load, one_line
+from justmem.salvage import parse
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -9,10 +9,10 @@ from typing import Any
 from justmem import dates, tokens
 from justmem.domain import KINDS, MODES, OPERATIONS, UNKNOWN_DATE, EventDate, Plan
 from justmem.errors import ModelError
-from justmem.salvage import parse
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, one_line
+from justmem.salvage import parse
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 SCHEMA: Mapping[str, Any] = {

@@ -149,6 +149,8 @@ def show_table(table: tables.Table, found: dict[str, RunFigures], folders: dict[
     if tests := tables.tested(table, judged):
         out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
     for slug, each in found.items():
+        if slug not in judged and not each.errors:
+            continue  # without a judge there is nothing to say of it
         note = f"{slug}: {each.judged} of {each.questions} questions judged in every run"
         if each.unjudged:
             note += f", {each.unjudged} without a verdict in some run"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from justmem import AsyncMemory
@@ -13,7 +13,7 @@ from justmem.domain import Evidence, dump
 from justmem.ports import Answerer, LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.calls import SampledModel
-from justmem_eval.rows import evidence_row
+from justmem_eval.rows import Slot, evidence_row
 from justmem_eval.systems import variants
 from justmem_eval.systems.memories import Memories
 from justmem_eval.systems.types import Built, Predicted, Retrieved
@@ -71,9 +71,12 @@ class Opened:
         )
         evidence = await self._varied(evidence)
         kept = evidence.model_copy(update={"candidates": _heads(evidence)})
+        row = evidence_row(question, self._history.id, evidence)
+        if self._memories.switches.granularity == "session_pack":
+            row = row.model_copy(update={"slots": _packed(row.slots)})
         return Retrieved(
             id=question.id,
-            row=evidence_row(question, self._history.id, evidence),
+            row=row,
             context=evidence_text(evidence),
             payload=dump(kept),
             calls=evidence.receipt.calls,
@@ -89,6 +92,14 @@ class Opened:
         if switches.reading == "top1":
             return await variants.top1(self._memory, evidence)
         return evidence
+
+
+def _packed(slots: Sequence[Slot]) -> tuple[Slot, ...]:
+    """A pack is one unit, however many cards are in it."""
+    return tuple(
+        first.model_copy(update={"also": tuple(slot.place for slot in slots[1:])})
+        for first in slots[:1]
+    )
 
 
 def _heads(evidence: Evidence) -> tuple[object, ...]:

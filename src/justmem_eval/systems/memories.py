@@ -146,8 +146,8 @@ class Memories:
         self.models = models(switches, cache)
         self._benchmark = benchmark
         self._planner = stages.planner(switches, [case.question for case in benchmark.cases])
-        name = f"{benchmark.name}-{stages.cards}-{self._fingerprint()}"
-        self._folder = cache / "memories" / name
+        self._kind = f"{benchmark.name}-{benchmark.digest[:8]}-{stages.cards}"
+        self._folder = cache / "memories" / f"{self._kind}-{self._fingerprint()}"
         self._locks: dict[str, asyncio.Lock] = {}
         self._seen: set[str] = set()  # built or found by this process
 
@@ -244,7 +244,7 @@ class Memories:
     def _prune(self) -> None:
         """Memories of older code would pile up: the latest few stay."""
         alike = sorted(
-            self._folder.parent.glob(f"{self._benchmark.name}-{self.stages.cards}-*"),
+            self._folder.parent.glob(f"{self._kind}-*"),
             key=lambda path: path.stat().st_mtime,
         )
         for old in alike[:-_KEPT]:

@@ -21,7 +21,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -123,7 +123,8 @@ class Process:
     async def end(self) -> None:
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)  # its own children with it
+            with suppress(ProcessLookupError):  # it may end by itself at this very moment
+                os.killpg(process.pid, signal.SIGKILL)  # its own children with it
             await process.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -78,8 +79,8 @@ def checked(url: str) -> str:
 
 def named(error: psycopg.Error, url: str) -> JustMemError:
     where = f"PostgreSQL at {shown(url)}"
-    state = error.sqlstate or ""
     said = _said(error)
+    state = error.sqlstate or _guessed(said)
     match state:
         case "28P01" | "28000":
             return StoreError(
@@ -123,6 +124,15 @@ def named(error: psycopg.Error, url: str) -> JustMemError:
             "What was acknowledged is kept."
         )
     return StoreError(f"{where} cannot do this ({said}): see its log.")
+
+
+def _guessed(said: str) -> str:
+    """The code of an error while connecting: libpq passes on the server's words alone."""
+    if re.search(r'database ".*" does not exist', said):
+        return "3D000"
+    if re.search(r'role ".*" does not exist|authentication failed|pg_hba\.conf|no password', said):
+        return "28000"
+    return "53300" if "too many" in said else ""
 
 
 def _said(error: psycopg.Error) -> str:

@@ -117,11 +117,11 @@ async def _copied(database: Database, names: Names, index: Index) -> AsyncIterat
                     [names.space],
                 ),
                 Statement(
-                    f"WITH some AS (SELECT space, key, day, vector FROM {table} WHERE space = $1 "
+                    f"WITH batch AS (SELECT space, key, day, vector FROM {table} WHERE space = $1 "
                     "AND key > $2 AND vector IS NOT NULL ORDER BY key LIMIT $3), copied AS "
                     f"(INSERT INTO {names.promoted(index)} (space, key, day, vector) "
-                    "SELECT * FROM some ON CONFLICT DO NOTHING) "
-                    "SELECT count(*), max(key) FROM some",
+                    "SELECT * FROM batch ON CONFLICT DO NOTHING) "
+                    "SELECT count(*), max(key) FROM batch",
                     [names.space, after, _BATCH],
                 ),
             )
@@ -135,6 +135,7 @@ async def _copied(database: Database, names: Names, index: Index) -> AsyncIterat
 async def _indexed(connection: Connection, names: Names, index: Index, dim: int) -> None:
     """CONCURRENTLY: the space is read and written meanwhile. Half-precision numbers, because the
     graph then takes half the memory; candidates are compared again with the full vectors."""
+    await connection.execute(f"ANALYZE {names.promoted(index)}")
     await connection.execute(
         f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {near_index(names, index, dim)} "
         f"ON {names.promoted(index)} USING hnsw ((vector::halfvec({dim})) halfvec_ip_ops)"
@@ -145,7 +146,8 @@ async def _indexed(connection: Connection, names: Names, index: Index, dim: int)
 
 
 def approximate(names: Names, index: Index, view: View, count: int, last: int) -> list[Statement]:
-    """The nearest by the index, twice as many as asked for, then the best of them exactly."""
+    """The nearest by the index, twice as many as asked for, then the best of them exactly. The
+    limits are written out: a plan that is kept must know that few rows are wanted."""
     dim = len(view.vector)
     wide = max(_LEAST_SEARCH, 2 * count)
     half = f"halfvec({dim})"
@@ -158,8 +160,8 @@ def approximate(names: Names, index: Index, view: View, count: int, last: int) -
         Statement(
             "SELECT key, -(vector <#> $2::vector) AS score FROM (SELECT key, vector FROM "
             f"{names.promoted(index)} WHERE space = $1 AND day <= $3 "
-            f"ORDER BY vector::{half} <#> $2::vector::{half} LIMIT $4) near "
-            "ORDER BY 2 DESC, key LIMIT $5",
-            [names.space, view.vector, last, wide, count],
+            f"ORDER BY vector::{half} <#> $2::vector::{half} LIMIT {wide}) near "
+            f"ORDER BY 2 DESC, key LIMIT {int(count)}",
+            [names.space, view.vector, last],
         ),
     ]

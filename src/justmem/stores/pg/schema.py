@@ -165,7 +165,7 @@ async def _patiently(connection: Connection, step: int) -> None:
     for left in range(_TRIES - 1, -1, -1):
         try:
             return await _step(connection, step)
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if not left:
                 raise
         await asyncio.sleep(0.25)

@@ -49,7 +49,10 @@ def _bare(letter: str) -> str:
     first = unicodedata.normalize("NFD", letter)[0]
     if first.isascii():
         return first
-    return "" if unicodedata.category(letter) == "Mn" else letter
+    if unicodedata.category(letter) == "Mn":
+        return ""
+    folded = letter.casefold()  # such as the micro sign, which is a mu
+    return folded if len(folded) == 1 else letter
 
 
 def stems(text: str) -> list[str]:

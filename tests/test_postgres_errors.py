@@ -1,0 +1,123 @@
+"""What goes wrong between a user and a server, in sentences that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from justmem.errors import InvalidSetting, NotInMemory, StoreError
+from justmem.stores.postgres import open_store
+from justmem.stores.storage import storage
+from postgres import create_database
+from store_contract import (
+    OpenSpace,
+    found,
+    remember,
+    session,
+)
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+class TestClearErrors:
+    @pytest.mark.parametrize(
+        ("url", "error", "said"),
+        [
+            ("postgresql://ana@nowhere.invalid/x", StoreError, "cannot be reached"),
+            ("postgresql://ana@127.0.0.1:1/x", StoreError, "cannot be reached"),
+            ("postgresql://ana:secret@/x?host=/nowhere", StoreError, "cannot be reached"),
+            ("postgresql://ana@host/x?colour=blue", InvalidSetting, "postgresql://user@host"),
+            ("postgresql://ana@host:port/x", (InvalidSetting, StoreError), "port"),
+        ],
+    )
+    async def test_an_address_that_leads_nowhere(self, url: str, error: Any, said: str) -> None:
+        with pytest.raises(error, match=said) as raised:
+            await open_store(url, "ana")
+        assert "secret" not in str(raised.value)
+
+    async def test_a_database_or_role_that_is_not_there(self, database_url: str) -> None:
+
+        name = str(conninfo_to_dict(database_url)["dbname"])
+        with pytest.raises(StoreError, match="createdb"):
+            await open_store(database_url.replace(f"/{name}?", "/nowhere?"), "ana")
+        with pytest.raises(StoreError, match="check user and password"):
+            await open_store(database_url.replace("//justmem_tests@", "//nobody_here@"), "ana")
+
+    async def test_a_database_without_pgvector_says_who_must_do_what(
+        self, administrator_url: str, worker_id: str
+    ) -> None:
+        url = create_database(administrator_url, f"justmem_{worker_id}_bare", pgvector=False)
+        with pytest.raises(StoreError, match="CREATE EXTENSION vector"):
+            await open_store(url, "ana")
+
+    async def test_a_server_that_is_too_old(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that introduces itself as version 11, and says no more."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            await reader.readexactly(size - 4)
+            version = b"server_version\x0011.22\x00client_encoding\x00UTF8\x00"
+            names = version.split(b"\0")
+            status = b"".join(
+                b"S" + (len(k) + len(v) + 6).to_bytes(4, "big") + k + b"\0" + v + b"\0"
+                for k, v in zip(names[0::2], names[1::2], strict=False)
+                if k
+            )
+            writer.write(b"R\0\0\0\x08\0\0\0\0" + status + b"Z\0\0\0\x05I")
+            await writer.drain()
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        url = f"postgresql://ana@127.0.0.1:{port}/x?sslmode=disable&gssencmode=disable"
+        with pytest.raises(StoreError, match=r"version 11.*14 or later"):
+            await open_store(url, "ana")
+        server.close()
+
+    async def test_a_role_that_may_only_read_reads_and_is_told_so_when_it_writes(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        store = await open_postgres()
+        await store.bind("onnx:small", 8)
+        await remember(store, session(), "likes tea")
+        options = "&options=-cdefault_transaction_read_only%3Don"
+        reader = await open_store(database_url + options, "ana")
+        await reader.bind("onnx:small", 8)
+        assert len((await found(reader, "tea"))[1]) == 1
+        with pytest.raises(StoreError, match="read-only"):
+            await reader.keep(session("s2"))
+        with pytest.raises(StoreError, match="read-only"):
+            await open_store(database_url + options, "a new one")
+        await reader.close()
+
+    async def test_a_role_without_rights_is_told_what_to_grant(
+        self, open_postgres: OpenSpace, database_url: str, administrator_url: str
+    ) -> None:
+        await open_postgres()
+        with psycopg.connect(administrator_url, autocommit=True) as db:
+            if not db.execute(
+                "SELECT 1 FROM pg_roles WHERE rolname = 'justmem_stranger'"
+            ).fetchone():
+                db.execute("CREATE ROLE justmem_stranger LOGIN")
+        with pytest.raises(StoreError, match="grant"):
+            await open_store(database_url.replace("justmem_tests", "justmem_stranger", 1), "ana")
+
+    async def test_a_space_that_is_not_there(self, open_postgres: OpenSpace) -> None:
+        with pytest.raises(NotInMemory, match="nobody"):
+            await open_postgres("nobody", create=False)
+
+    async def test_without_the_extra_the_command_that_installs_it_is_named(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+
+        for name in [n for n in sys.modules if n.startswith("justmem.stores.pg")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(InvalidSetting, match=r"justmem\[postgres\]"):
+            await storage("postgresql://ana@host/x").spaces()

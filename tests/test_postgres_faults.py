@@ -1,0 +1,195 @@
+"""Lines that are cut and servers that are killed: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from justmem.domain import SessionState
+from justmem.errors import StoreError
+from justmem.ports import CardFilter
+from justmem.stores.postgres import open_store
+from postgres import Server, create_database, short_folder
+from store_contract import (
+    OpenSpace,
+    all_facts,
+    card,
+    digested,
+    found,
+    remember,
+    session,
+)
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+class Flaky:
+    """Stands between the store and the server, and cuts the line after so many replies."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self.left = 10**9
+        self.cuts = 0
+
+    async def start(self, folder: Path) -> None:
+        self._server = await asyncio.start_unix_server(self._serve, folder / ".s.PGSQL.5432")
+
+    async def stop(self) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, down = await asyncio.open_unix_connection(self._socket)
+
+        async def up() -> None:
+            while data := await reader.read(65536):
+                down.write(data)
+                await down.drain()
+
+        sending = asyncio.create_task(up())
+        with suppress(ConnectionError):
+            while data := await upstream.read(65536):
+                self.left -= 1
+                if self.left < 0:  # the server did it, and its answer is lost
+                    self.left, self.cuts = 10**9, self.cuts + 1
+                    break
+                writer.write(data)
+                await writer.drain()
+        sending.cancel()
+        for each in (writer, down):
+            each.close()
+
+
+@pytest.fixture
+async def flaky(postgres_server: Server, tmp_path_factory: Any) -> AsyncIterator[Any]:
+    line = Flaky(postgres_server.folder / ".s.PGSQL.5432")
+    with tempfile.TemporaryDirectory(prefix="jm-cut-") as folder:
+        await line.start(Path(folder))
+        yield line, folder
+        await line.stop()
+
+
+class TestCuts:
+    async def test_whenever_the_line_is_cut_everything_happens_once(
+        self, flaky: Any, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        """After every reply in turn, the one to the commit among them."""
+        direct = await open_postgres()
+        line, folder = flaky
+        store = await open_store(database_url.partition("?")[0] + f"?host={folder}", "ana")
+        day, of = date(2023, 5, 7), session()
+        await remember(store, of, "likes tea", "likes rain")
+        for cut in range(8):
+            spent = await direct.spent(day)
+            for act in (
+                lambda: store.spend(day, 5),
+                lambda: store.reserve(day, 5, 10**6),
+                lambda id=f"cut {cut}": remember(store, session(id), "ran", "swam"),
+                lambda id=f"cut {cut}": store.forget(sessions=[id]),
+                lambda: store.extent(),
+            ):
+                line.left = cut
+                result = await act()
+                line.left = 10**9
+                if result is not None and hasattr(result, "turns"):
+                    assert (result.cards, result.sessions, result.turns) == (2, 1, 2)
+            assert await direct.spent(day) == spent + 10
+            assert await all_facts(direct) == ["likes tea", "likes rain"]
+        assert line.cuts >= 15
+        await store.close()
+
+    async def test_a_connection_that_the_server_ends_is_replaced(
+        self, open_postgres: OpenSpace, administrator_url: str
+    ) -> None:
+        store = await open_postgres()
+        for number in range(5):
+            await remember(store, session(f"s{number}"), f"fact {number}")
+            with psycopg.connect(administrator_url, autocommit=True) as db:
+                db.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE usename = 'justmem_tests'"
+                )
+        assert len(await all_facts(store)) == 5
+
+    async def test_a_cancelled_question_leaves_the_store_usable(
+        self, open_postgres: OpenSpace
+    ) -> None:
+        store = await open_postgres()
+        await remember(store, session(), "likes tea")
+        for _ in range(20):
+            task = asyncio.create_task(found(store, "tea"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        assert await all_facts(store) == ["likes tea"]
+
+
+class TestKilledServer:
+    @pytest.fixture
+    def server(self) -> Any:
+
+        server = Server(short_folder())
+        server.start()
+        yield server
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+    async def test_nothing_acknowledged_is_lost_and_nothing_is_stored_twice(
+        self, server: Server
+    ) -> None:
+        url = create_database(server.url(), "killed")
+        store = await open_store(url, "ana")
+        await store.bind("hash", 8)
+        kept: set[str] = set()
+        settled: set[str] = set()
+        spent = [0]
+
+        async def write(worker: int) -> None:
+            for number in range(10**6):
+                of = session(f"{worker} {number}", f"turn {worker} {number}")
+                try:
+                    await store.keep(of)
+                    kept.add(of.id)
+                    made = digested(of, card(of, f"fact {number}"), card(of, "more"), tokens=7)
+                    await store.settle(of, made)
+                    settled.add(of.id)
+                    await store.spend(date(2023, 5, 7), 1)
+                    spent[0] += 1
+                except StoreError:
+                    await asyncio.sleep(0.05)
+
+        for _ in range(3):
+            before = len(settled)
+            tasks = [asyncio.create_task(write(100 * before + n)) for n in range(3)]
+            while len(settled) < before + 25:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(server.kill)
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(server.start)
+            while len(settled) < before + 40:  # noqa: ASYNC110  they go on by themselves
+                await asyncio.sleep(0.01)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await store.close()
+            store = await open_store(url, "ana")
+        records = {record.id: record for record in await store.sessions()}
+        assert kept <= records.keys()
+        assert all(records[id].state == SessionState.STORED for id in settled)
+        cards = await store.cards(CardFilter(limit=10**6))
+        assert len(cards) == len({c.id for c in cards}) == sum(r.cards for r in records.values())
+        extent = await store.extent()
+        assert extent.cards == len(cards)
+        assert extent.tokens == sum(record.tokens for record in records.values())
+        # A cancelled task's last call may have happened unacknowledged: three tasks, three times.
+        assert spent[0] <= await store.spent(date(2023, 5, 7)) <= spent[0] + 9
+        await store.close()

@@ -1,0 +1,112 @@
+"""Several processes on one queue."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from conftest import RUN, by_rules
+from justmem import AsyncMemory
+from justmem.domain import SessionState
+from justmem.ports import Extraction
+from justmem.stores.pg import workers
+from justmem.stores.pg.database import Database
+from justmem.testing import HashEmbedder
+from postgres import rows
+from store_contract import (
+    OpenSpace,
+    session,
+)
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+class CountingExtractor:
+    def __init__(self) -> None:
+        self.made = 0
+        self.going = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def extract(self, session: Any, *, limit: int | None) -> Extraction:
+        self.made += 1
+        self.going.set()
+        await self.go.wait()
+        return Extraction(cards=())
+
+
+class TestWorkers:
+    async def test_a_session_remembered_by_two_processes_is_extracted_once(
+        self, open_postgres: OpenSpace
+    ) -> None:
+        extractor = CountingExtractor()
+        parts = {**by_rules(), "extractor": extractor}
+        one = AsyncMemory(await open_postgres(), HashEmbedder(8), **parts)
+        other = AsyncMemory(await open_postgres(), HashEmbedder(8), **parts)
+        first = asyncio.create_task(one.remember(RUN))
+        await extractor.going.wait()
+        second = await other.remember(RUN)
+        assert (second.state, second.reason) == ("pending", "another process is making its cards")
+        extractor.go.set()
+        assert (await first).state == SessionState.EMPTY
+        assert (await other.remember(RUN)).unchanged
+        assert extractor.made == 1
+
+    async def test_every_session_is_taken_by_one_of_many_workers(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        for space in ("ana", "ben"):
+            store = await open_postgres(space)
+            for number in range(10):
+                await store.keep(session(f"{space} {number}"))
+        taken: list[workers.Job] = []
+
+        async def worker() -> None:
+            database = Database(database_url, size=1)
+            while jobs := await workers.take(database, 3):
+                taken.extend(jobs)
+            await database.close()
+
+        await asyncio.gather(*(worker() for _ in range(6)))
+        assert len(taken) == len({(job.space, job.session.id) for job in taken}) == 20
+
+    async def test_a_claim_whose_holder_died_is_given_to_another(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        store = await open_postgres()
+        await store.keep(session())
+        dead, alive = Database(database_url), Database(database_url)
+        assert len(await workers.take(dead)) == 1
+        assert await workers.take(alive) == []
+        await rows(  # time passes
+            database_url,
+            "UPDATE justmem.queue SET due = due - interval '1 hour' RETURNING 1",
+            space="ana",
+        )
+        assert [job.session for job in await workers.take(alive)] == [session()]
+        await dead.close()
+        await alive.close()
+
+    async def test_a_wrong_clock_steals_no_claim(
+        self, open_postgres: OpenSpace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, other = await open_postgres(), await open_postgres()
+        await one.keep(session())
+        async with one.claim("s1") as mine:
+            monkeypatch.setattr("time.time", lambda: 4e9)
+            async with other.claim("s1") as theirs:
+                assert (mine, theirs) == (True, False)
+
+    async def test_a_failed_session_is_left_alone_for_a_while(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        store, database = await open_postgres(), Database(database_url)
+        await store.keep(session())
+        await workers.take(database)
+        await store.fail("s1", "the model stayed away")
+        assert await workers.take(database) == []
+        assert await store.waiting() == [session()]
+        async with store.claim("s1") as mine:  # but `retry` may
+            assert mine
+        await database.close()
