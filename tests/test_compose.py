@@ -1,7 +1,7 @@
 """COMPOSE: the evidence is spread; discovery widens, the number of cards does not."""
 
-from conftest import HISTORY, NOW, Make, extract_history, plan, scripted
 from justmem import Access, Budget
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 SPREAD = plan(
     operation="aggregate",

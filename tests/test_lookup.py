@@ -1,7 +1,7 @@
 """LOOKUP: the answer lies in one place, and a compact card holds it."""
 
-from conftest import HISTORY, NOW, Make, extract_history, plan, scripted
 from justmem import Access
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 
 async def test_a_local_question_reads_cards_and_cites_the_exact_words(make: Make) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
 from justmem import AsyncMemory, Memory
 from justmem.errors import (
     EmbedderMismatch,
@@ -17,6 +16,7 @@ from justmem.errors import (
 )
 from justmem.stores.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
+from stories import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
 
 
 def public(kind: type) -> dict[str, str]:

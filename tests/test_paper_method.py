@@ -6,10 +6,10 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from conftest import HISTORY, KYOTO, NOW, RUN, Make, extract_history, plan, scripted
 from justmem import Access, Budget, Plan, Profile
 from justmem.domain import PAPER
 from justmem.ports import Reranked
+from stories import HISTORY, KYOTO, NOW, RUN, Make, extract_history, plan, scripted
 
 
 class Spy:

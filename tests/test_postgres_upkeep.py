@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import justmem
-from conftest import RUN
+from stories import RUN
 from justmem.copying import fingerprint
 from justmem.errors import StoreTooNew
 from justmem.stores.pg import schema

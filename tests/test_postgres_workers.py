@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import RUN, by_rules
+from stories import RUN, by_rules
 from justmem import AsyncMemory
 from justmem.domain import SessionState
 from justmem.ports import Extraction

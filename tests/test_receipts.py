@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import HISTORY, NOW, RUN, Make, extract_history, plan, scripted
 from justmem import Budget, SessionState
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.testing import HashEmbedder, ScriptedModel
+from stories import HISTORY, NOW, RUN, Make, extract_history, plan, scripted
 
 ANSWER = {"answer": "1:58", "used": ["1"], "sufficient": True}
 

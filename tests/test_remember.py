@@ -5,11 +5,11 @@ from datetime import datetime
 
 import pytest
 
-from conftest import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
 from justmem import Budget, Session, SessionState, Turn
 from justmem.errors import InvalidSession, ModelUnavailable
 from justmem.ports import Completion
 from justmem.testing import ScriptedModel
+from stories import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
 
 
 async def test_a_session_becomes_cards_with_their_turns(make: Make) -> None:

@@ -1,8 +1,8 @@
 """REPLAY: a card can find it, only the original words can answer it."""
 
-from conftest import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
 from justmem import Access, Budget
 from justmem.domain import PAPER
+from stories import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
 
 SOURCE = plan(entities=["Kyoto"], mode="verbatim", needs_source=True)
 

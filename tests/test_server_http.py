@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from conftest import BIKE, HISTORY, RUN
+from stories import BIKE, HISTORY, RUN
 from justmem.testing import serve_openai
 from servers import Running, bike_model, serve, until
 

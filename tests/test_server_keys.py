@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from conftest import BIKE
+from stories import BIKE
 from justmem.errors import InputError, InvalidFile, NotInMemory
 from justmem.server.keys import Key, Keys
 from servers import Running, command, environment, serve

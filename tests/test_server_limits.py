@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from conftest import BIKE, RUN
+from stories import BIKE, RUN
 from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, TooMany
 from justmem.server.ingestion import Ingestion

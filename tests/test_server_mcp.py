@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from conftest import BIKE
+from stories import BIKE
 from justmem.testing import serve_openai
 from servers import LIGHT, Running, bike_model, environment, serve
 

@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from conftest import BIKE
+from stories import BIKE
 from justmem import tokens
 from justmem.server.chats import Exchange, read_messages
 from justmem.testing import (

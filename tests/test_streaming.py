@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conftest import HISTORY, NOW, Make, extract_history, plan, scripted
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 from justmem import Answer, Budget, Evidence, Plan
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
@@ -188,7 +188,7 @@ async def test_leaving_early_gives_back_what_was_set_aside(make: Make) -> None:
 def test_the_synchronous_face_follows_too(tmp_path: Any) -> None:
     import asyncio
 
-    from conftest import by_model
+    from stories import by_model
     from justmem import Memory
     from justmem.stores.sqlite import open_store
     from justmem.testing import HashEmbedder

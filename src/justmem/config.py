@@ -205,7 +205,22 @@ async def parts(
     """What a Memory is made of. With `create` off, the space has to be there already."""
     made = shared_parts(settings, report=report)
     # The store last: a setting that cannot be used leaves no file behind.
-    return {"store": await opened_store(settings, create=create), **made}
+    store = await opened_store(settings, create=create)
+    return {"store": store, "closing": _built(settings, made), **made}
+
+
+def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
+    """The parts that were made from a name and have connections to close. What the caller passed
+    is the caller's."""
+    ours = [
+        made[name] for name in ("embedder", "reranker") if isinstance(getattr(settings, name), str)
+    ]
+    ours += [
+        getattr(made[name], "model", None)
+        for name in ("extractor", "planner", "answerer")
+        if isinstance(settings.stage(name), str)
+    ]
+    return list({id(part): part for part in ours if hasattr(part, "close")}.values())
 
 
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:

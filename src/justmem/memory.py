@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from types import TracebackType
@@ -44,6 +44,7 @@ from justmem.ports import (
     INDEXES,
     Answerer,
     CardFilter,
+    Closes,
     Embedder,
     Extractor,
     Index,
@@ -64,7 +65,8 @@ OnDone = Callable[[Remembered], None]
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
-    `clock` tells which day a token was spent on, and nothing else.
+    `clock` tells which day a token was spent on, and nothing else. `closing` are the parts to
+    close with the memory, besides its store.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class AsyncMemory:
         profile: Profile | None = None,
         concurrency: int = 4,
         clock: Callable[[], datetime] = datetime.now,
+        closing: Sequence[Closes] = (),
     ) -> None:
+        self._closing = closing
         self.budget = budget or Budget()
         self.profile = profile or Profile()
         self._store = store
@@ -298,7 +302,10 @@ class AsyncMemory:
         return sum(len(keys) for keys, _ in replaced.values())
 
     async def close(self) -> None:
+        """Closes the store, and the models if this memory was made with them."""
         await self._store.close()
+        for part in self._closing:
+            await part.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -98,6 +98,12 @@ class Reranker(Protocol):
     async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
 
 
+class Closes(Protocol):
+    """What a model over a network may have besides."""
+
+    async def close(self) -> None: ...
+
+
 # ---------------------------------------------------------------- stages
 
 

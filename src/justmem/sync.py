@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from justmem.domain import Budget, Profile
 from justmem.errors import StoreError
 from justmem.memory import AsyncMemory
 
@@ -77,6 +78,14 @@ class Memory:
     @property
     def space(self) -> str:
         return self.asynchronous.space
+
+    @property
+    def budget(self) -> Budget:
+        return self.asynchronous.budget
+
+    @property
+    def profile(self) -> Profile:
+        return self.asynchronous.profile
 
     remember = _face(AsyncMemory.remember)
     keep = _face(AsyncMemory.keep)

@@ -44,7 +44,8 @@ def copy(
         out().print(
             f"{each.space}: {each.sessions:,} sessions ({each.brought:,} copied now), "
             f"{each.cards:,} cards, {each.passages:,} passages, {each.forgotten:,} forgotten; "
-            f"the same on both sides, {each.digest}"
+            f"the same on both sides, {each.digest}",
+            soft_wrap=True,
         )
     say(f"{len(done)} spaces copied and compared.", "dim")
 

@@ -170,7 +170,7 @@ def _with_replies(turns: tuple[int, ...], session: Session) -> tuple[int, ...]:
     """An interaction is anchored to the reply as well: that is where its value lies."""
     wider = set(turns)
     for number in turns:
-        if session.turn(number).role == "user" and number < len(session.turns):
-            if session.turn(number + 1).role == "assistant":
-                wider.add(number + 1)
+        answered = session.turns[number : number + 1]  # the turn after it, if there is one
+        if session.turn(number).role == "user" and answered and answered[0].role == "assistant":
+            wider.add(number + 1)
     return tuple(sorted(wider))

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from justmem.server import problems, proxy
 from justmem.server.edge import Edge
 from justmem.server.problems import MEDIA_TYPE, Problem
-from justmem.server.routes import asking, health, looking, sessions
+from justmem.server.routes import asking, health, looking, sessions, timeline
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -47,6 +47,7 @@ def application(server: Server) -> ASGIApp:
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         responses={"default": _PROBLEM},
         # Without this a page elsewhere could send JSON as text/plain, which browsers let pass.
         strict_content_type=True,
@@ -54,8 +55,8 @@ def application(server: Server) -> ASGIApp:
     )
     app.state.server = server
     problems.install(app)
-    for router in (looking.router, sessions.router, asking.router, health.router, proxy.router):
-        app.include_router(router)
+    for part in (looking, timeline, sessions, asking, health, proxy):
+        app.include_router(part.router)
     if tools is not None:
         app.add_route("/mcp", tools.endpoint, include_in_schema=False)
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from justmem.errors import JustMemError
-from justmem_eval.cli import ablating, gating, keyless, looking, running
+from justmem_eval.cli import gating, keyless, looking, running
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -16,7 +16,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("all")(keyless.everything)
-app.command()(ablating.ablate)
 app.command()(keyless.recall)
 app.command()(keyless.ablation)
 app.command()(running.run)

@@ -1,0 +1,27 @@
+// The access key: kept for this tab alone.
+
+import { key } from "./api.js";
+import { field, h } from "./dom.js";
+
+export function keyView({ refused = false, done = () => (location.hash = "#/") }) {
+  const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, placeholder: "jm_…" });
+  const submit = (event) => {
+    event.preventDefault();
+    key.set(input.value.trim());
+    done();
+  };
+  const drop = () => {
+    key.drop();
+    done();
+  };
+  return [
+    h("h1", {}, "Access key"),
+    refused && h("p", { class: "wrong", role: "alert" }, "This key is not known to the server, or was revoked."),
+    h("form", { class: "narrow", submit },
+      field("Key", input, "Kept in this tab until it is closed, and sent to this server alone."),
+      h("div", { class: "actions" },
+        h("button", { class: "main" }, "Use this key"),
+        key.get() && h("button", { type: "button", click: drop }, "Drop the present one"))),
+    h("p", { class: "quiet" }, "The server’s owner makes keys with ", h("code", {}, "justmem keys add NAME --opens SPACE"), "."),
+  ].filter(Boolean);
+}

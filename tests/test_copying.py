@@ -1,0 +1,207 @@
+"""Copying spaces between stores: everything arrives, interrupted copies go on, both sides agree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from justmem.cli.app import app
+from justmem.copying import Copied, copy, fingerprint
+from justmem.domain import EventDate, Quarantined
+from justmem.errors import StoreError
+from justmem.ports import CardFilter, CopyableStore, Store, Whole
+from justmem.stores.storage import Storage, storage
+from store_contract import MAY, all_facts, card, digested, found, remember, session
+
+pytestmark = pytest.mark.xdist_group("postgres")
+DAY = date(2023, 5, 7)
+
+
+@pytest.fixture(params=["sqlite to postgres", "postgres to sqlite", "sqlite to sqlite"])
+async def sides(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Where from and where to."""
+    first, _, second = request.param.partition(" to ")
+    server = request.getfixturevalue("database_url") if "postgres" in request.param else ""
+    places = {"postgres": server, "sqlite": str(tmp_path / "one")}
+    target = places[second] if first != second else str(tmp_path / "two")
+    one, other = storage(places[first]), storage(target)
+    yield one, other
+    for side in (one, other):
+        for space in await side.spaces():
+            await (await side.open(space)).erase()
+        await side.close()
+
+
+async def filled(store: Store, sessions: int = 6) -> None:
+    """A bit of everything that a store can hold."""
+    await store.bind("onnx:small", 8)
+    for number in range(sessions):
+        of = session(f"s{number}", f"turn {number}", "zero \0 and more", at=MAY + timedelta(number))
+        await remember(store, of, f"fact {number}", "likes tea\0")
+    odd = session("odd", "I ran.", "How far?")
+    held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
+    cards = (
+        card(odd, "ran", kind="event", event_date=EventDate.parse("2023-05")),
+        card(odd, "swam", event_date=EventDate.parse("2023-05-01/2023-05-03")),
+    )
+    await store.keep(odd)
+    await store.settle(odd, digested(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
+    await store.keep(session("odd", "I ran a lot."))  # a change that waits
+    await store.fail("odd", "the model stayed away")
+    await store.keep(session("pending"))
+    await store.keep(session("failed", "again and again"))
+    await store.fail("failed", "nonsense")
+    await store.forget(cards=[card(session("s1"), "fact 1").id], sessions=["s2"])
+    await store.spend(DAY, 120)
+    await store.spend(DAY + timedelta(1), 3)
+
+
+async def copied(one: Storage, other: Storage, space: str = "ana") -> Copied:
+    left, right = await one.open_copy(space), await other.open_copy(space)
+    try:
+        return await copy(left, right)
+    finally:
+        await left.store.close()
+        await right.store.close()
+
+
+async def test_everything_arrives(sides: Any) -> None:
+    one, other = sides
+    source, target = await one.open("ana"), await other.open("ana")
+    await filled(source)
+    report = await copied(one, other)
+    assert (report.sessions, report.brought, report.cards) == (8, 8, 11)
+    assert (report.quarantined, report.forgotten, report.spent_tokens) == (1, 1, 123)
+    assert await target.sessions() == await source.sessions()
+    assert await target.waiting() == await source.waiting()
+    assert await all_facts(target) == await all_facts(source)
+    left, right = [await found(store, "Who ran and likes tea?") for store in (source, target)]
+    assert [len(keys) for keys in right] == [len(keys) for keys in left]
+    stats = [await store.stats() for store in (source, target)]
+    assert stats[0].model_copy(update={"bytes": 0}) == stats[1].model_copy(update={"bytes": 0})
+    # A card that was forgotten on its own stays forgotten over there too.
+    again = session("s1", "said differently", at=MAY + timedelta(1))
+    await remember(target, again, "fact 1", "new")
+    assert "fact 1" not in [c.fact for c in await target.cards(_of("s1"))]
+    await source.close()
+    await target.close()
+
+
+def _of(session_id: str) -> CardFilter:
+    return CardFilter(session_id=session_id)
+
+
+class Interrupted:
+    """A target whose machine is switched off after so many batches."""
+
+    def __init__(self, target: CopyableStore, batches: int) -> None:
+        self._target = target
+        self._left = batches
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    async def take(self, wholes: Sequence[Whole]) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt
+        await self._target.take(wholes)
+
+
+async def test_an_interrupted_copy_goes_on_where_it_was(
+    sides: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.copying.BATCH", 2)
+    one, other = sides
+    source = await one.open_copy("ana")
+    await filled(source.store)
+    target = await other.open_copy("ana")
+    with pytest.raises(KeyboardInterrupt):
+        await copy(source, Interrupted(target, 2))  # type: ignore[arg-type]
+    report = await copy(source, target)
+    assert (report.sessions, report.brought) == (8, 4)
+    again = await copy(source, target)
+    assert (again.brought, again.digest) == (0, report.digest)
+    await source.store.close()
+    await target.store.close()
+
+
+async def test_what_changed_since_is_brought_again(sides: Any) -> None:
+    one, other = sides
+    source = await one.open("ana")
+    await filled(source)
+    await copied(one, other)
+    await remember(source, session("s0", "No, differently."), "another fact")
+    report = await copied(one, other)
+    assert report.brought == 1
+    target = await other.open("ana")
+    assert "another fact" in await all_facts(target)
+    assert "fact 0" not in await all_facts(target)
+    await source.close()
+    await target.close()
+
+
+async def test_a_space_that_holds_something_else_is_left_alone(sides: Any) -> None:
+    one, other = sides
+    source, target = await one.open("ana"), await other.open("ana")
+    await remember(source, session("s1"), "likes tea")
+    await remember(target, session("s9"), "likes rain")
+    with pytest.raises(StoreError, match="s9"):
+        await copied(one, other)
+    assert await all_facts(target) == ["likes rain"]
+    await source.close()
+    await target.close()
+
+
+async def test_a_difference_is_noticed(sides: Any) -> None:
+    """Whatever differs, in whichever field."""
+    one, _ = sides
+    source = await one.open_copy("ana")
+    await filled(source.store)
+    (whole,) = await source.wholes(["odd"])
+    made = whole.digested
+    for other in (
+        replace(whole, failure=""),
+        replace(whole, waiting=None),
+        replace(whole, digested=replace(made, tokens=10)),
+        replace(whole, digested=replace(made, cards=made.cards[:1])),
+        replace(whole, digested=replace(made, card_vectors=made.card_vectors + 1e-6)),
+        replace(whole, digested=replace(made, passages=[])),
+        replace(whole, digested=replace(made, quarantined=[])),
+    ):
+        assert fingerprint(other) != fingerprint(whole)
+    await source.store.close()
+
+
+def test_the_command_copies_and_tells(database_url: str, tmp_path: Path) -> None:
+    async def fill() -> None:
+        for space in ("copied one", "copied two"):
+            store = await storage(tmp_path).open(space)
+            await filled(store, 3)
+            await store.close()
+
+    async def clean() -> None:
+        place = storage(database_url)
+        for space in ("copied one", "copied two"):
+            await (await place.open(space)).erase()
+        await place.close()
+
+    run = CliRunner()
+    asyncio.run(fill())
+    done = run.invoke(app, ["copy", str(tmp_path), database_url])
+    assert done.exit_code == 0, done.output
+    assert "the same on both sides" in done.output
+    again = run.invoke(app, ["copy", database_url, str(tmp_path / "back"), "--only", "copied one"])
+    assert again.exit_code == 0, again.output
+    assert "copied one" in again.output
+    assert "copied two" not in again.output
+    wrong = run.invoke(app, ["copy", "mysql://x", str(tmp_path)])
+    assert wrong.exit_code == 2
+    asyncio.run(clean())
