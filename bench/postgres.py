@@ -41,8 +41,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # its `postgres
 
 from store import Writer
 
-from justmem.discovery import Discovery
-from justmem.domain import Budget
+from justmem.copying import in_flight
 from justmem.ports import View, Whole
 from justmem.stores import sqlite
 from justmem.stores.pg import encode, terms
@@ -76,8 +75,7 @@ def wholes(writer: Writer, cards: int) -> Iterator[list[Whole]]:
 async def fill(store: PostgresStore, writer: Writer, cards: int) -> None:
     await store.bind("bench", DIM)
     copy = PostgresCopy(store)
-    for batch in wholes(writer, cards):
-        await copy.take(batch)
+    await in_flight(copy.take, wholes(writer, cards))
 
 
 async def neighbours(url: str, count: int, first: int) -> None:
@@ -95,8 +93,8 @@ async def neighbours(url: str, count: int, first: int) -> None:
                 "event_precision, status, kind, said_at, turns, folded, vector) SELECT space, k, "
                 "1, 738000, 'c' || k, 'Mira', 'a fact of some length about something', 'unknown', "
                 "'unknown', 'stable', 'fact', '2023-05-07T00:00:00', '1', 'mira', "
-                f"(SELECT array_agg(random() - 0.5 + 0 * space * k) FROM generate_series(1, {DIM}))"
-                f"::vector FROM {span}, generate_series(1, 5) k"
+                "(SELECT array_agg(random() - 0.5 + 0 * g * s.space * k) "
+                f"FROM generate_series(1, {DIM}) g)::vector FROM {span}, generate_series(1, 5) k"
             )
             await db.execute(
                 "INSERT INTO justmem.card_words (space, session, word, found) SELECT space, 1, w, "
@@ -326,8 +324,7 @@ async def _ours(url: str, batches: list[list[Whole]], attempt: int) -> float:
     await store.bind("bench", DIM)
     copy = PostgresCopy(store)
     began = perf_counter()
-    for batch in batches:
-        await copy.take(batch)
+    await in_flight(copy.take, batches)
     spent = perf_counter() - began
     await store.erase()
     return spent

@@ -39,10 +39,21 @@ from justmem.server.keys import Keys
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 TICK = os.sysconf("SC_CLK_TCK")
-PEOPLE = "Ilse Tomas Noor Pieter Sofia Jonas Amira Lukas".split()
-THINGS = "bicycle violin greenhouse canoe telescope oven kayak sofa printer tent".split()
-PLACES = "Ghent Porto Bergen Lyon Graz Turku Cork Utrecht Malmo Leuven".split()
-DEEDS = "bought repaired sold borrowed painted lost found lent".split()
+PEOPLE = ["Ilse", "Tomas", "Noor", "Pieter", "Sofia", "Jonas", "Amira", "Lukas"]
+THINGS = [
+    "bicycle",
+    "violin",
+    "greenhouse",
+    "canoe",
+    "telescope",
+    "oven",
+    "kayak",
+    "sofa",
+    "printer",
+    "tent",
+]
+PLACES = ["Ghent", "Porto", "Bergen", "Lyon", "Graz", "Turku", "Cork", "Utrecht", "Malmo", "Leuven"]
+DEEDS = ["bought", "repaired", "sold", "borrowed", "painted", "lost", "found", "lent"]
 COMMAND = "from justmem.cli import main; main()"
 START = datetime(2023, 1, 2, 18, 0)
 

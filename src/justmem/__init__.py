@@ -4,7 +4,7 @@ import justmem
 
 with justmem.open("ana") as memory:
     memory.remember([{"role": "user", "content": "I moved to Porto."}], at="2024-03-10")
-    print(memory.ask("Where do I live?"))
+    print(memory.ask("When did I move?"))
 """
 
 from justmem.config import open, open_async

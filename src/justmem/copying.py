@@ -7,9 +7,10 @@ number for number.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,14 +58,39 @@ async def copy(
         await target.store.bind(embedder, dim)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     done = len(records) - len(missing)
-    for some in _batches(missing, BATCH):
+
+    async def bring(some: Sequence[str]) -> None:
+        nonlocal done
         await target.take(await source.wholes(some))
         done += len(some)
         if on_copied:
             on_copied(done, len(records))
+
+    await in_flight(bring, _batches(missing, BATCH))
     await target.take_forgotten(await source.forgotten())
     await _spend(source, target)
     return await _compared(source, target, list(records), len(missing))
+
+
+async def in_flight(work: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+    """Two at a time: one is made ready while the other is being stored."""
+    going: set[asyncio.Task[None]] = set()
+    try:
+        for item in items:
+            if len(going) == 2:
+                done, going = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            going.add(asyncio.create_task(_awaited(work(item))))
+        await asyncio.gather(*going)
+    finally:
+        for task in going:
+            task.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
 async def _spend(source: CopyableStore, target: CopyableStore) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from justmem import config, specs, tokens
@@ -14,27 +15,38 @@ from justmem.ports import Completion, LanguageModel, Prompt
 
 @dataclass(slots=True)
 class Cap:
-    """Tokens that a run may spend in all. A call that could pass it is not made."""
+    """Tokens that a run may spend in all, killed and resumed or not: what was spent is in
+    `ledger`, one line a call. A call that could pass the limit is not made."""
 
     limit: int | None
+    ledger: Path | None = None
     spent: int = 0
     reserved: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        if self.ledger is not None and self.ledger.exists():
+            lines = self.ledger.read_text().split("\n")[:-1]  # the last may be cut by a kill
+            self.spent = sum(int(line) for line in lines if line.isdigit())
 
     def reserve(self, most: int) -> None:
-        if self.limit is not None and self.spent + self.reserved + most > self.limit:
-            raise CapReached(
-                f"The next call could take {most:,} tokens and {self.left:,} of the cap of "
-                f"{self.limit:,} are left. What is done is kept: raise --cap and run again."
-            )
-        self.reserved += most
+        with self._lock:
+            left = None if self.limit is None else self.limit - self.spent - self.reserved
+            if left is not None and most > left:
+                raise CapReached(
+                    f"The next call could take {most:,} tokens and {max(0, left):,} of the cap of "
+                    f"{self.limit:,} are left. What is done is kept: raise --cap and run again."
+                )
+            self.reserved += most
 
     def settle(self, most: int, spent: int) -> None:
-        self.reserved -= most
-        self.spent += spent
-
-    @property
-    def left(self) -> int:
-        return max(0, (self.limit or 0) - self.spent - self.reserved)
+        with self._lock:
+            self.reserved -= most
+            self.spent += spent
+            if spent and self.ledger is not None:
+                self.ledger.parent.mkdir(parents=True, exist_ok=True)
+                with self.ledger.open("a") as file:
+                    file.write(f"{spent}\n")
 
 
 class CapReached(JustMemError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,7 @@ import httpx
 
 from justmem import tokens
 from justmem.domain import Value
+from justmem_eval.calls import Cap, CapReached
 
 _HOP = {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
 _PATIENCE = 600.0  # seconds for one request
@@ -45,7 +46,8 @@ class Meter:
     """`url(lane)` is a base URL; `enter(lane, phase)` says what a lane works on from now on."""
 
     upstream: str
-    cap: int | None = None
+    cap: Cap = field(default_factory=lambda: Cap(None))
+    capped: Collection[str] = ()  # lanes that keep to the cap here: nobody does it for them
     port: int = 0
     _phases: dict[str, str] = field(default_factory=dict)
     _sums: dict[tuple[str, str], Metered] = field(default_factory=dict)
@@ -65,14 +67,6 @@ class Meter:
     def spent(self, lane: str) -> int:
         return sum(each.tokens for (name, _), each in self.sums().items() if name == lane)
 
-    @property
-    def total(self) -> int:
-        return sum(each.tokens for each in self.sums().values())
-
-    def fits(self, raw: bytes) -> bool:
-        """Whether the request could not pass the cap, whatever the reply."""
-        return self.cap is None or self.total + _most(raw) <= self.cap
-
     def enter_use(self, lane: str, **counts: int) -> None:
         with self._lock:
             key = lane, self._phases.get(lane, "other")
@@ -82,10 +76,13 @@ class Meter:
 
 
 @contextmanager
-def metering(upstream: str, cap: int | None = None) -> Iterator[Meter]:
+def metering(
+    upstream: str, cap: Cap | None = None, capped: Collection[str] = ()
+) -> Iterator[Meter]:
     """Runs the proxy in front of `upstream`, a base URL that ends in /v1."""
-    meter = Meter(upstream.rstrip("/"), cap)
-    client = httpx.Client(timeout=_PATIENCE, trust_env=False)
+    meter = Meter(upstream.rstrip("/"), cap or Cap(None), capped)
+    here = httpx.URL(upstream).host in ("127.0.0.1", "localhost", "::1")
+    client = httpx.Client(timeout=_PATIENCE, trust_env=not here)
 
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -93,16 +90,22 @@ def metering(upstream: str, cap: int | None = None) -> Iterator[Meter]:
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             lane, _, rest = self.path.lstrip("/").partition("/")
-            if not meter.fits(raw):
-                self._send(429, b'{"error": {"message": "The cap of this run is reached."}}', {})
+            most = _most(raw) if lane in meter.capped else 0
+            try:
+                meter.cap.reserve(most)
+            except CapReached as error:
+                said = json.dumps({"error": {"message": str(error)}})
+                self._send(429, said.encode(), {})
                 return
-            self._forward("POST", lane, rest.removeprefix("v1"), raw)
+            spent = self._forward("POST", lane, rest.removeprefix("v1"), raw)
+            meter.cap.settle(most, spent if lane in meter.capped else 0)
 
         def do_GET(self) -> None:
             lane, _, rest = self.path.lstrip("/").partition("/")
             self._forward("GET", lane, rest.removeprefix("v1"), b"")
 
-        def _forward(self, method: str, lane: str, path: str, raw: bytes) -> None:
+        def _forward(self, method: str, lane: str, path: str, raw: bytes) -> int:
+            """Passes it on, and says what it took."""
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             try:
                 reply = client.request(method, meter.upstream + path, content=raw, headers=headers)
@@ -110,13 +113,15 @@ def metering(upstream: str, cap: int | None = None) -> Iterator[Meter]:
                 meter.enter_use(lane, failed=1)
                 said = json.dumps({"error": {"message": f"The model server: {error}"}})
                 self._send(502, said.encode(), {})
-                return
-            if method == "POST":
-                meter.enter_use(lane, **counted(path, raw, reply.status_code, reply.content))
+                return 0
+            use = counted(path, raw, reply.status_code, reply.content) if method == "POST" else {}
+            if use:
+                meter.enter_use(lane, **use)
             kept = {"content-type": reply.headers.get("content-type", "application/json")}
             if "retry-after" in reply.headers:
                 kept["retry-after"] = reply.headers["retry-after"]
             self._send(reply.status_code, reply.content, kept)
+            return use.get("tokens_in", 0) + use.get("tokens_out", 0)
 
         def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
             self.send_response_only(status)

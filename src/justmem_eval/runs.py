@@ -140,13 +140,21 @@ def check_pinned(folder: Path, now: dict[str, Any]) -> None:
         )
 
 
-async def run(prepared: Prepared, folder: Path, cache: Path, progress: OnProgress) -> Path:
-    """`cache` keeps memories, vectors and replies that other runs may share."""
+async def run(
+    prepared: Prepared,
+    folder: Path,
+    cache: Path,
+    progress: OnProgress,
+    *,
+    ledger: Path | None = None,
+) -> Path:
+    """`cache` keeps memories, vectors and replies that other runs may share; runs that share a
+    `ledger` share one cap."""
     given = prepared.description
     check_pinned(folder, pin(prepared))
-    cap = Cap(given.cap)
-    with _metered(given) as meter:
-        model = _model(given.model, cache, cap, meter, given.system)
+    cap = Cap(given.cap, ledger or folder / "spent.txt")
+    with _metered(given, cap) as meter:
+        model = _model(given.model, cache, cap, meter, _reader(given.system))
         judged_by = _model(given.judge, cache, cap, meter, "judge")
         judge = None
         if judged_by is not None:
@@ -169,10 +177,19 @@ async def run(prepared: Prepared, folder: Path, cache: Path, progress: OnProgres
     return folder
 
 
+OWN = ("justmem", "fulltext", "naive_rag")
+
+
+def _reader(system: str) -> str:
+    """The lane of a system's model; for a peer, that of the plain reader beside it."""
+    return system if system in OWN else "reader"
+
+
 def _phases(meter: Meter | None, lane: str) -> Callable[[str], None]:
     def phase(name: str) -> None:
         if meter is not None:
-            meter.enter(lane, name)
+            for each in {lane, _reader(lane)}:
+                meter.enter(each, name)
             meter.enter("judge", "judging")
 
     return phase
@@ -186,12 +203,12 @@ def _sums(meter: Meter) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _metered(given: Description) -> Iterator[Meter | None]:
+def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
     upstream = _upstream(given.model) or _upstream(given.judge)
     if upstream is None:
         yield None
         return
-    with metering(upstream, given.cap) as meter:
+    with metering(upstream, cap, {given.system} - set(OWN)) as meter:
         yield meter
 
 

@@ -82,6 +82,16 @@ async def test_what_a_peer_spends_is_metered_at_the_server(
     assert found.tokens.construction.value == 4 * 120
 
 
+async def test_a_peer_is_refused_what_could_pass_the_cap(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    adapter = adapted(tmp_path, "    notes = [", ASKING)
+    given = described(data, server.url, adapter=adapter, cap=3_000)
+    found = await run(given, tmp_path / "run")  # 4,096 tokens where a request sets no limit
+    assert found.errors["memory"] == 1
+    assert "429" in Files(tmp_path / "run").memory["conv-1"].error
+
+
 @pytest.mark.parametrize(
     ("deed", "said"),
     [

@@ -94,7 +94,9 @@ def _date(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     dated = next((one for one in near if one.card.event_date.start is not None), None)
     if dated is not None and dated.support >= near[0].support - 2.5:
         card = dated.card
-        return _Said(f"{_capital(say(card.event_date))}: {_sentence(card, dated=False)}", [card])
+        when, sentence = say(card.event_date), _sentence(card, dated=False)
+        # Rules write dates into their facts: said once is enough.
+        return _Said(sentence if when in sentence else f"{_capital(when)}: {sentence}", [card])
     card = near[0].card
     day = f"{card.said_at.day} {card.said_at:%B %Y}"
     return _Said(f"No date was given; it was told on {day}: {_sentence(card, dated=False)}", [card])

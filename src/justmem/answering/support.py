@@ -50,13 +50,14 @@ def asked_words(question: str) -> set[str]:
 def supported(evidence: Evidence) -> list[Supported]:
     """The chosen cards with their support, best first."""
     wanted = asked_words(evidence.question)
+    asked = set(content(evidence.question))
     people = _people(evidence)
     named = {stem(word) for name in names(evidence.question) for word in words(name)}
     named -= set(map(stem, people)) | _ASKING_STEMS
     own: list[Supported] = []
     others: list[Supported] = []
     for candidate in evidence.chosen:
-        worth = _closeness(candidate) + _WORDS * shares(candidate.card.text, wanted)
+        worth = _closeness(candidate, asked) + _WORDS * shares(candidate.card.text, wanted)
         if named and not named & set(content(candidate.card.text)):
             worth -= _NAMED
         if not people or _is_about(candidate.card, people):
@@ -114,14 +115,15 @@ def _same_name(asked: str, known: str) -> bool:
     return asked == known or (len(asked) >= 3 and known.startswith(asked))
 
 
-def _closeness(candidate: Candidate) -> float:
-    """What the ranking models say, as a logit; a cosine is put on the same scale."""
+def _closeness(candidate: Candidate, asked: set[str]) -> float:
+    """What the reranker says, as a logit. Without one, what the vectors say or the shared words,
+    put on the same scale: cosines differ between embedders, words do not."""
     scores = candidate.scores
     if "rerank" in scores:
         return scores["rerank"]
-    if "dense" in scores:
-        return min(10.0, max(-10.0, (scores["dense"] - 0.68) * 80.0))
-    return 2.0
+    cosine = max(scores.get("dense", 0.0), scores.get("turn", 0.0))
+    near = min(10.0, max(-10.0, (cosine - 0.68) * 80.0))
+    return max(near, 8.0 * shares(candidate.card.text, asked) - 4.0)
 
 
 _NEGATION = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +20,9 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 # Servers that want no key still get a header; the openai package insists on one.
 NO_KEY = "none"
+
+_PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
+_MOST_BUSY = 32  # requests under way that one client has
 
 
 class Declined(Exception):
@@ -54,7 +57,7 @@ class Wire:
         self.server = Server(model, shown_url(url), api_key)
         self._url = url
         self._timeout = timeout
-        self._clients = PerLoop(self._client)
+        self._clients = PerLoop(lambda: _Clients(self._client))
 
     def _client(self) -> AsyncOpenAI:
         import openai  # loaded when first needed: `import justmem` stays light
@@ -75,25 +78,27 @@ class Wire:
         return client
 
     async def close(self) -> None:
-        client = self._clients.pop()
-        if client is not None:
-            await client.close()
+        clients = self._clients.pop()
+        if clients is not None:
+            await clients.close()
 
     async def post(self, what: Literal["chat", "embeddings"], body: dict[str, Any]) -> Any:
         """The reply's JSON. Raises Setback, Declined or ModelNonsense."""
-        client = self._clients.get()
-        resource: Any = client.chat.completions if what == "chat" else client.embeddings
-        with self._in_our_words():
+        import openai
+
+        with self._in_our_words(), self._clients.get().one() as client:
             async with asyncio.timeout(self._timeout):
-                reply = await resource.with_raw_response.create(**body)
+                # By path: the package's own methods walk through all of the body first.
+                raw = openai.HttpxBinaryResponseContent
+                reply = await client.post(_PATHS[what], cast_to=raw, body=body)
         return self._json(reply.content)
 
     async def stream(self, body: dict[str, Any]) -> AsyncGenerator[Any]:
         """The chunks of a chat reply. A server that does not stream sends the whole reply as the
         only one. Raises as `post` does."""
         ends = time.perf_counter() + self._timeout
-        completions: Any = self._clients.get().chat.completions
-        with self._in_our_words():
+        with self._in_our_words(), self._clients.get().one() as client:
+            completions: Any = client.chat.completions
             async with asyncio.timeout(self._timeout):
                 chunks = await completions.create(**body)
             async with chunks:
@@ -148,6 +153,33 @@ class Wire:
         if isinstance(failure, Setback) and error.status_code != 501:
             return failure
         return Declined(error.status_code, error.body, failure)
+
+
+class _Clients:
+    """A client looks at each of its connections for every request. With hundreds of them, several
+    clients with a few each are cheaper; the next is made when those there are busy."""
+
+    def __init__(self, make: Callable[[], AsyncOpenAI]) -> None:
+        self._make = make
+        self._clients: list[AsyncOpenAI] = []
+        self._busy: list[int] = []
+
+    @contextmanager
+    def one(self) -> Iterator[AsyncOpenAI]:
+        place = next((n for n, busy in enumerate(self._busy) if busy < _MOST_BUSY), None)
+        if place is None:
+            place = len(self._clients)
+            self._clients.append(self._make())
+            self._busy.append(0)
+        self._busy[place] += 1
+        try:
+            yield self._clients[place]
+        finally:
+            self._busy[place] -= 1
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
 
 
 def _broken(error: APIConnectionError) -> Setback:

@@ -108,7 +108,7 @@ def table(
     pythons = dict(_pair(each) for each in python or ())
     prepared: dict[str, Prepared] = {}
     for line in tables.table(name).lines:
-        own = line.system in ("justmem", "fulltext", "naive_rag")
+        own = line.system in runs.OWN
         if (system and line.system not in system) or (
             benchmark and line.benchmark not in benchmark
         ):
@@ -138,7 +138,7 @@ def table(
     _agree(list(prepared.values()), Price(given=price_in, made=price_out), yes)
     found: dict[str, RunFigures] = {}
     for slug, each in prepared.items():
-        _do(each, to / slug, cache.folder(cache_folder))
+        _do(each, to / slug, cache.folder(cache_folder), to / "spent.txt")
         found[slug] = figures(to / slug, each.benchmark)
     show_table(tables.table(name), found, {slug: to / slug for slug in found})
 
@@ -200,7 +200,7 @@ def _agree(prepared: list[Prepared], price: Price, yes: bool) -> None:
         raise typer.Abort
 
 
-def _do(prepared: Prepared, folder: Path, cache_folder: Path) -> None:
+def _do(prepared: Prepared, folder: Path, cache_folder: Path, ledger: Path | None = None) -> None:
     given = prepared.description
     with bar() as shown:
         tasks: dict[str, Any] = {}
@@ -211,7 +211,7 @@ def _do(prepared: Prepared, folder: Path, cache_folder: Path) -> None:
             shown.update(tasks[stage], completed=done)
 
         try:
-            asyncio.run(runs.run(prepared, folder, cache_folder, progress))
+            asyncio.run(runs.run(prepared, folder, cache_folder, progress, ledger=ledger))
         except CapReached as error:
             raise InvalidSetting(str(error)) from None
 

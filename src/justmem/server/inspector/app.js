@@ -32,12 +32,19 @@ let visited = false;
 
 function address() {
   const [path, query] = location.hash.slice(1).split("?");
-  const [first, space, view, ...id] = path.split("/").slice(1).map(decodeURIComponent);
-  return { first: first ?? "", space, view: view || "ask", id: id.join("/"), query: new URLSearchParams(query) };
+  const [first, space, view, id] = path.split("/").slice(1).map(decoded);
+  return { first: first ?? "", space, view: view || "ask", id, query: new URLSearchParams(query) };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // typed by hand
+  }
 }
 
 function show() {
-  if (location.hash && !location.hash.startsWith("#/")) return; // a place within the page
   leaving.abort();
   leaving = new AbortController();
   document.getElementById("source").close();
@@ -98,5 +105,9 @@ function go(hash) {
   else location.hash = hash;
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the view's
+  main.focus();
+});
 addEventListener("hashchange", show);
 show();

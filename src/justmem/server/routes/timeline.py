@@ -33,7 +33,7 @@ async def timeline(grant: Reader) -> Timeline:
     months: dict[str, Month] = {}
     before = 0
     for record in records:
-        name = f"{record.at:%Y-%m}"
+        name = record.at.isoformat()[:7]
         month = months.setdefault(name, Month(month=name, offset=before))
         month.sessions += 1
         month.turns += record.turns

@@ -226,8 +226,9 @@ class Batch:
             np.array(self._sums, np.int64).sum(axis=0).tolist()
         )
         return self._do(
-            f"UPDATE {self._names.spaces} SET dim = $2, next_card = $3, next_passage = $4, "
-            "cards = cards + $5, passages = passages + $6, tokens = tokens + $7, "
+            f"UPDATE {self._names.spaces} SET dim = $2, next_card = greatest(next_card, $3), "
+            "next_passage = greatest(next_passage, $4), cards = cards + $5, "
+            "passages = passages + $6, tokens = tokens + $7, "
             "card_length = card_length + $8, passage_length = passage_length + $9 WHERE space = $1",
             self._space.dim,
             self._space.next_card,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import SessionState
+from justmem.errors import StoreBusy
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
 from justmem.stores.pg import encode, rows
@@ -103,32 +104,19 @@ class PostgresCopy:
             [whole.session.id for whole in wholes],
         )
         there = {plain(id) for (id,) in known}
-        fresh = [whole for whole in wholes if whole.session.id not in there]
-        if fresh:
-            await self._database.write(self._space, lambda t: self._take_fresh(t, fresh))
         for whole in wholes:
-            if whole.session.id in there:
-                await self._take_again(whole)
+            if whole.session.id in there:  # brought by an earlier copy, and changed since
+                await self.store.forget(sessions=[whole.session.id])
+        await self._take_fresh(wholes)
 
-    async def _take_fresh(self, transaction: Transaction, wholes: Sequence[Whole]) -> None:
-        names = self._names
-        held, known = await transaction.run(
-            self._do(
-                "SELECT dim, next_card, next_passage, promoted, next_session "
-                f"FROM {names.spaces} WHERE space = $1 FOR UPDATE"
-            ),
-            self._do(
-                f"SELECT id FROM {names.sessions} WHERE space = $1 AND id = ANY($2)",
-                [whole.session.id for whole in wholes],
-            ),
-        )
-        if known.rows:
-            return  # an attempt whose connection was lost had committed
-        *state, first = one_space(held.rows)
-        batch = Batch(names, Space(*state))
+    async def _take_fresh(self, wholes: Sequence[Whole]) -> None:
+        """Keys are set aside first, so that the rows can be made while others write; a key that
+        is never used does no harm."""
+        space, first = await self._set_aside(wholes)
         keys = range(first, first + len(wholes))
 
         def prepare() -> list[Statement]:
+            batch = Batch(self._names, space)
             for key, whole in zip(keys, wholes, strict=True):
                 batch.add(key, whole.session, whole.digested, set())
             return [
@@ -137,7 +125,42 @@ class PostgresCopy:
                 *batch.statements(),
             ]
 
-        await transaction.last(*await asyncio.to_thread(prepare))
+        prepared = await asyncio.to_thread(prepare)
+
+        async def work(transaction: Transaction) -> None:
+            held, known = await transaction.run(
+                self._do(f"SELECT promoted FROM {self._names.spaces} WHERE space = $1 FOR UPDATE"),
+                self._do(
+                    f"SELECT 1 FROM {self._names.sessions} WHERE space = $1 AND key = $2", first
+                ),
+            )
+            if one_space(held.rows) != (space.promoted,):
+                raise StoreBusy("The space is being promoted: run the copy again afterwards.")
+            if not known.rows:  # else an attempt whose connection was lost had committed
+                await transaction.last(*prepared)
+
+        await self._database.write(self._space, work)
+
+    async def _set_aside(self, wholes: Sequence[Whole]) -> tuple[Space, int]:
+        cards = sum(len(whole.digested.cards) for whole in wholes)
+        passages = sum(len(whole.digested.passages) for whole in wholes)
+
+        async def work(transaction: Transaction) -> tuple[Any, ...]:
+            (found,) = await transaction.last(
+                self._do(
+                    f"UPDATE {self._names.spaces} SET next_session = next_session + $2, "
+                    "next_card = next_card + $3, next_passage = next_passage + $4 "
+                    "WHERE space = $1 RETURNING dim, next_card - $3, next_passage - $4, promoted, "
+                    "next_session - $2",
+                    len(wholes),
+                    cards,
+                    passages,
+                )
+            )
+            return one_space(found.rows)
+
+        *state, first = await self._database.write(self._space, work)
+        return Space(*state), first
 
     def _insert_sessions(self, keys: range, wholes: Sequence[Whole]) -> list[Statement]:
         sessions = [whole.session for whole in wholes]
@@ -167,9 +190,8 @@ class PostgresCopy:
                 [shared.turns_text(session) for session in sessions],
             ),
             self._do(
-                f"UPDATE {self._names.spaces} SET next_session = $2, "
-                "last_day = greatest(last_day, $3) WHERE space = $1",
-                keys.stop,
+                f"UPDATE {self._names.spaces} SET last_day = greatest(last_day, $2) "
+                "WHERE space = $1",
                 int(days.max()),
             ),
         ]
@@ -206,11 +228,6 @@ class PostgresCopy:
                 )
             )
         return made
-
-    async def _take_again(self, whole: Whole) -> None:
-        """A session that an earlier copy brought, and that has changed since."""
-        await self.store.forget(sessions=[whole.session.id])
-        await self._database.write(self._space, lambda t: self._take_fresh(t, [whole]))
 
     async def take_forgotten(self, ids: Sequence[str]) -> None:
         async def work(transaction: Transaction) -> None:

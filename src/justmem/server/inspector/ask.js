@@ -1,0 +1,150 @@
+// A question, and everything between it and its answer.
+
+import { follow, inSpace, Problem } from "./api.js";
+import { conversation, quoteOf } from "./conversation.js";
+import { announce, count, day, field, h, moment } from "./dom.js";
+import { tags, told, when } from "./lists.js";
+import { receiptChart } from "./receipt.js";
+import { openSource } from "./source.js";
+
+const kept = new Map(); // by space: leaving to look at a source must not cost an answer
+
+export function askView({ space, signal, fail }) {
+  if (kept.has(space)) return kept.get(space);
+  const question = h("textarea", { rows: 2, required: true, maxlength: 100_000, placeholder: "What did my bike cost?" });
+  const at = h("input", { type: "datetime-local" });
+  const speaker = h("input", { type: "text", autocomplete: "off", maxlength: 200 });
+  const result = h("div", { class: "asked" });
+  let asked = new AbortController();
+  const submit = async (event) => {
+    event.preventDefault();
+    asked.abort();
+    asked = new AbortController();
+    const button = form.querySelector("button.main");
+    button.disabled = true;
+    result.setAttribute("aria-busy", "true");
+    try {
+      const body = { question: question.value.trim(), candidates: true };
+      if (at.value) body.at = at.value;
+      if (speaker.value.trim()) body.speaker = speaker.value.trim();
+      await answered(space, body, result, asked.signal);
+    } catch (error) {
+      fail(error, result);
+    }
+    result.setAttribute("aria-busy", "false");
+    button.disabled = false;
+  };
+  question.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) (event.preventDefault(), form.requestSubmit());
+  });
+  const form = h("form", { class: "ask", submit },
+    field("Question, or a remark you would like a reply to", question),
+    h("details", {}, h("summary", {}, "When, and by whom"),
+      h("div", { class: "filters" },
+        field("Asked at", at, "Now, if left empty. What was said later is left out."),
+        field("Speaker", speaker, "Whose “my” it is. Left empty: the person most cards are about."))),
+    h("div", { class: "actions" }, h("button", { class: "main" }, "Ask")));
+  const view = [h("h1", {}, "Ask"), form, result];
+  kept.set(space, view);
+  signal.addEventListener("abort", () => kept.size > 8 && kept.delete(kept.keys().next().value));
+  return view;
+}
+
+/** Fills `result` as the events come: the answer above, how it came about below. */
+async function answered(space, body, result, signal) {
+  const text = h("p", { class: "answer waiting" }, "Planning…");
+  const cited = h("div");
+  const steps = h("div", { class: "steps" });
+  const cost = h("div");
+  result.replaceChildren(h("section", { "aria-labelledby": "answer" }, h("h2", { id: "answer", class: "unseen" }, "Answer"), text, cited), cost, steps);
+  let said = "";
+  let ended = false;
+  for await (const [event, data] of follow(inSpace(space, "ask"), body, signal)) {
+    if (event === "plan") {
+      steps.append(planned(data));
+      text.textContent = "Looking through memory…";
+    } else if (event === "evidence") {
+      steps.append(...found(space, data));
+      text.textContent = "Answering…";
+    } else if (event === "token") {
+      text.textContent = said += data.text;
+    } else if (event === "answer") {
+      text.textContent = data.answer;
+      text.className = data.sufficient ? "answer" : "answer insufficient";
+      cited.replaceChildren(...citations(space, data));
+      announce(`${data.answer} ${count(data.citations.length, "citation")}.`);
+    } else if (event === "receipt") {
+      cost.replaceChildren(receiptChart(data));
+      ended = true;
+    } else if (event === "error") {
+      throw new Problem(data.status, data.detail);
+    }
+  }
+  if (!ended) throw new Problem(0, "The connection ended before the answer did: ask again.");
+}
+
+function citations(space, { citations: list, sufficient }) {
+  if (!list.length) return [h("p", { class: "quiet" }, sufficient ? "No exact words are cited." : "Memory does not hold the answer, so none is made up.")];
+  return [h("ol", { class: "citations", "aria-label": "Citations" }, list.map((each, index) =>
+    h("li", {}, h("button", { type: "button", class: "citation", click: () => openSource(space, { citations: [each] }) },
+      h("span", { class: "unseen" }, `Citation ${index + 1}: `), quoteOf(each)))))];
+}
+
+// ---------------------------------------------------------------- how it came about
+
+const WHY = {
+  REPLAY: "The answer lies in the original words (f), so the conversations behind the cards are read again.",
+  COMPOSE: "Evidence may be spread over several sessions (d), so it is looked for broadly, with rewrites of the question.",
+  LOOKUP: "Neither the original words (f) nor several sessions (d) are needed: the nearest cards should do.",
+};
+
+function planned({ access, plan }) {
+  const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("section", {}, h("h2", {}, "Plan"),
+    h("p", { class: "access" }, h("strong", {}, access), " ", WHY[access]),
+    h("dl", { class: "facts" },
+      fact("Operation", plan.operation),
+      fact("Answer as", plan.mode),
+      plan.entities.length ? fact("About", plan.entities.join(", ")) : "",
+      plan.period.text !== "unknown" ? fact("Period", plan.period.text.split("/").map(day).join(" – ")) : "",
+      plan.routes.length ? fact("Kinds expected", plan.routes.join(", ")) : "",
+      fact("Spans sessions (d)", plan.spans_sessions ? "yes" : "no"),
+      fact("Needs the source (f)", plan.needs_source ? "yes" : "no")),
+    plan.rewrites.length ? h("div", {}, h("h3", {}, "Also looked for"), h("ul", { class: "plain" }, plan.rewrites.map((each) => h("li", {}, each)))) : "");
+}
+
+function found(space, evidence) {
+  const all = evidence.candidates ?? [];
+  const sections = [h("section", {}, h("h2", {}, `Chosen: ${count(evidence.chosen.length, "card")}`),
+    h("p", { class: "quiet" }, `Of ${count(all.length, "candidate")}, as of ${moment(evidence.at)}.`),
+    evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores") : "")];
+  if (evidence.sources.length) sections.push(recovered(evidence.sources));
+  const rest = all.slice(evidence.chosen.length);
+  if (rest.length) sections.push(h("section", {}, h("details", {}, h("summary", {}, h("h2", {}, `Passed over: ${count(rest.length, "candidate")}`)),
+    scored(space, rest, "Candidates that were not chosen, and their scores", evidence.chosen.length))));
+  return sections;
+}
+
+const MEANING = { dense: "nearness of meaning", lexical: "shared words", turn: "nearness of the turns it rests on", rerank: "what the reranker says" };
+
+function scored(space, candidates, caption, before = 0) {
+  const names = Object.keys(MEANING).filter((name) => candidates.some((each) => name in each.scores));
+  const figure = (value) => (value === undefined ? "–" : value.toFixed(2));
+  return h("table", { class: "scored" }, h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rank"), h("th", { scope: "col" }, "Card"), h("th", { scope: "col", class: "figure" }, "Score"),
+      names.map((name) => h("th", { scope: "col", class: "figure signal", title: MEANING[name] }, name)))),
+    h("tbody", {}, candidates.map((each, index) => h("tr", {},
+      h("td", { class: "rank" }, String(before + index + 1)),
+      h("th", { scope: "row" },
+        h("button", { type: "button", class: "link told", click: () => openSource(space, { card: each.card }) }, told(each.card)),
+        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "quiet" }, `and ${count(each.also.length, "card")} saying the same`) : "")),
+      h("td", { class: "figure" }, figure(each.score)),
+      names.map((name) => h("td", { class: "figure signal" }, figure(each.scores[name])))))));
+}
+
+function recovered(sources) {
+  return h("section", {}, h("h2", {}, "Recovered source"),
+    sources.map((source) => h("details", { open: sources.length === 1 },
+      h("summary", {}, `${source.whole ? "The whole conversation" : count(source.turns.length, "turn")} of ${moment(source.at)}, ${count(source.tokens, "token")}`),
+      conversation(source.turns, [], { all: true }))));
+}

@@ -1,0 +1,63 @@
+// A conversation, with the words that something rests on marked in it.
+
+import { day, h, moment, time } from "./dom.js";
+
+const AROUND = 6; // turns shown before and after a marked one; the others on request
+
+/** Offsets count characters as people and Python do; a string here counts UTF-16 units. */
+export function marked(text, spans) {
+  const letters = Array.from(text);
+  const parts = [];
+  let at = 0;
+  for (const { start, end } of [...spans].sort((a, b) => a.start - b.start)) {
+    if (start < at || end > letters.length || start >= end) continue;
+    parts.push(letters.slice(at, start).join(""), h("mark", {}, letters.slice(start, end).join("")));
+    at = end;
+  }
+  parts.push(letters.slice(at).join(""));
+  return parts.filter((part) => part !== "");
+}
+
+/** `turns`: [number, turn] pairs; `cited`: citations into them. */
+export function conversation(turns, cited = [], { all = false } = {}) {
+  const numbers = new Set(cited.map((each) => each.turn));
+  const near = (number) => all || !numbers.size ? true : [...numbers].some((each) => Math.abs(each - number) <= AROUND);
+  const list = h("ol", { class: "turns" });
+  let hidden = [];
+  const fold = () => {
+    if (!hidden.length) return;
+    const held = hidden;
+    const open = h("button", { type: "button", class: "link", click: () => {
+      const opened = held.map(([number, turn]) => one(number, turn, []));
+      item.replaceWith(...opened);
+      opened[0].tabIndex = -1;
+      opened[0].focus();
+    } }, held.length === 1 ? "Show one more turn" : `Show ${held.length} more turns`);
+    const item = h("li", { class: "fold" }, open);
+    list.append(item);
+    hidden = [];
+  };
+  const limit = all || numbers.size ? Infinity : 200;
+  turns.forEach(([number, turn], index) => {
+    if (!near(number) || index >= limit) return hidden.push([number, turn]);
+    fold();
+    list.append(one(number, turn, cited.filter((each) => each.turn === number)));
+  });
+  fold();
+  return list;
+}
+
+function one(number, turn, cited) {
+  return h("li", { class: `turn ${turn.role}`, "data-turn": number },
+    h("p", { class: "speaker" }, h("b", {}, turn.speaker), h("span", {}, `turn ${number}`), turn.at ? time(turn.at) : ""),
+    h("p", { class: "text" }, marked(turn.text, cited)));
+}
+
+export const whole = (session) => session.turns.map((turn, index) => [index + 1, turn]);
+
+export function quoteOf(citation) {
+  return [h("q", {}, citation.quote), h("span", { class: "by" }, `${citation.speaker}, ${day(citation.said_at)}, turn ${citation.turn}`)];
+}
+
+export const toMark = (place, smooth = false) => place.querySelector("mark")?.scrollIntoView({ block: "center", behavior: smooth ? "smooth" : "auto" });
+export const dated = (session) => `Conversation of ${moment(session.at)}`;

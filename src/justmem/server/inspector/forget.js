@@ -1,0 +1,138 @@
+// Forgetting: first what would go, then, once confirmed, the proof that it went.
+
+import { erase, get, gone, inSpace, post } from "./api.js";
+import { announce, count, field, h } from "./dom.js";
+import { rows } from "./lists.js";
+
+const CHOICES = {
+  card: ["One card", "Card id"],
+  session: ["One session", "Session id"],
+  subject: ["A subject", "Subject"],
+  everything: ["The whole space", ""],
+};
+const KEEPS = {
+  card: "The conversation it comes from stays. To forget what was said, forget its session.",
+  session: "Its words go, its cards, and everything made for finding them.",
+  subject: "The conversations they come from stay. To forget what was said, forget the sessions.",
+  everything: "All words, cards and counts of this space go, and the space itself.",
+};
+
+export function forgetView(context) {
+  const { query } = context;
+  const given = Object.keys(CHOICES).find((each) => query.get(each)) ?? "card";
+  const radios = Object.entries(CHOICES).map(([value, [label]]) =>
+    h("label", {}, h("input", { type: "radio", name: "what", value, checked: value === given }), label));
+  const named = h("input", { type: "text", autocomplete: "off", spellcheck: "false", required: true, value: query.get(given) ?? "" });
+  const place = field(CHOICES[given][1] || "Name", named);
+  const result = h("div", { class: "forgetting" });
+  const chosen = () => form.querySelector("input[name=what]:checked").value;
+  const switched = () => {
+    place.hidden = chosen() === "everything";
+    named.required = !place.hidden;
+    named.value = "";
+    place.querySelector("label").textContent = CHOICES[chosen()][1];
+    result.replaceChildren();
+  };
+  const submit = async (event) => {
+    event?.preventDefault();
+    const what = { kind: chosen(), name: named.value.trim() };
+    result.setAttribute("aria-busy", "true");
+    await preview(context, what, result).catch((error) => context.fail(error, result));
+    result.setAttribute("aria-busy", "false");
+  };
+  const form = h("form", { class: "forget", submit },
+    h("fieldset", { class: "choices", change: switched }, h("legend", {}, "What to forget"), radios),
+    place,
+    h("div", { class: "actions" }, h("button", { class: "main" }, "Preview")));
+  if (named.value) submit();
+  return [h("h1", {}, "Forget"), h("p", { class: "lead" }, "Forgetting is final, on disk too. First you see what would go."), form, result];
+}
+
+async function preview(context, what, result) {
+  const { space, signal } = context;
+  const { forgotten, cards } = what.kind === "everything" ? await whole(space, signal)
+    : await post(inSpace(space, "forget"), { [what.kind]: what.name, preview: true }, signal);
+  const parts = told(forgotten);
+  const heading = h("h2", { tabindex: "-1" }, parts ? `This would forget ${parts}` : "There is nothing to forget");
+  result.replaceChildren(heading);
+  heading.focus();
+  announce(heading.textContent);
+  if (!parts) return;
+  const sure = h("input", { type: "text", autocomplete: "off", spellcheck: "false", required: true });
+  const button = h("button", { class: "main danger" }, `Forget ${parts}`);
+  const submit = async (event) => {
+    event.preventDefault();
+    if (what.kind === "everything" && sure.value !== space) {
+      sure.setCustomValidity("This is not the name of the space.");
+      sure.reportValidity();
+      return;
+    }
+    button.disabled = true;
+    try {
+      await goNow(context, what, cards, result);
+    } catch (error) {
+      context.fail(error, wrong);
+      button.disabled = false;
+    }
+  };
+  sure.addEventListener("input", () => sure.setCustomValidity(""));
+  const wrong = h("div");
+  result.append(
+    h("p", {}, KEEPS[what.kind]),
+    cards.length ? rows(space, cards) : "",
+    forgotten.cards > cards.length && cards.length ? h("p", { class: "quiet" }, `and ${count(forgotten.cards - cards.length, "more card")}`) : "",
+    h("form", { class: "confirm", submit },
+      what.kind === "everything" ? field(`To go on, type the name of the space: ${space}`, Object.assign(sure, { id: "f-sure" })) : "",
+      wrong,
+      h("div", { class: "actions" }, button, h("button", { type: "button", click: () => (result.replaceChildren(), document.querySelector("form.forget button").focus()) }, "Keep"))));
+}
+
+async function whole(space, signal) {
+  const stats = await get(inSpace(space), {}, signal);
+  const sessions = Object.values(stats.sessions).reduce((sum, each) => sum + each, 0);
+  return { forgotten: { cards: stats.cards, sessions, turns: stats.turns }, cards: [] };
+}
+
+const told = ({ cards, sessions, turns }) =>
+  [cards && count(cards, "card"), sessions && count(sessions, "session"), turns && count(turns, "turn")].filter(Boolean).join(", ");
+
+async function goNow(context, what, cards, result) {
+  const { space } = context;
+  const done = what.kind === "everything" ? await erase(inSpace(space))
+    : (await post(inSpace(space, "forget"), { [what.kind]: what.name })).forgotten;
+  const checks = await proofs(space, what, cards);
+  const heading = h("h2", { tabindex: "-1" }, `Forgotten: ${told(done) || "nothing"}`);
+  result.replaceChildren(heading, h("p", {}, "Looked for again just now:"),
+    h("ul", { class: "proof" }, checks.map(([text, held]) => h("li", { class: held ? "held" : "broken" }, h("span", { "aria-hidden": "true" }, held ? "✓" : "✗"), ` ${text}`))),
+    what.kind === "everything" ? h("p", {}, h("a", { href: "#/" }, "To the spaces")) : "");
+  heading.focus();
+  const all = checks.every(([, held]) => held);
+  announce(`${heading.textContent}. ${all ? "It is not found any more." : "Something of it is still found."}`);
+  if (what.kind !== "everything") context.counted();
+}
+
+/** What a search for it finds now: [sentence, whether it holds]. */
+async function proofs(space, what, cards) {
+  const checks = [];
+  const none = async (query) => (await get(inSpace(space, "cards"), { ...query, limit: 1 })).cards.length === 0;
+  const ask = async (good, bad, check) => ((held) => checks.push([held ? good : bad, held]))(await check);
+  if (what.kind === "everything") {
+    await ask("The space is not found any more.", "The space is still found.", gone(inSpace(space)));
+    const names = (await get("v1/spaces")).spaces;
+    await ask("It is not among the spaces any more.", "It is still among the spaces.", !names.includes(space));
+    return checks;
+  }
+  if (what.kind === "session") {
+    await ask("The session and its words are not found any more.", "The session is still found.", gone(inSpace(space, "sessions", what.name)));
+    await ask("No card comes from it any more.", "Cards of it are still found.", none({ session: what.name }));
+  }
+  if (what.kind === "subject") await ask("No card is about it any more.", "Cards about it are still found.", none({ subject: what.name }));
+  for (const card of cards.slice(0, 5)) {
+    await ask(`Card ${card.id} is not found any more.`, `Card ${card.id} is still found.`, gone(inSpace(space, "cards", card.id)));
+  }
+  if (what.kind === "card" && cards.length) {
+    const found = (await get(inSpace(space, "cards"), { text: `${cards[0].subject} ${cards[0].fact}`, limit: 1000 })).cards;
+    await ask("A search for its words does not find it.", "A search for its words still finds it.", !found.some((each) => each.id === cards[0].id));
+  }
+  return checks;
+}

@@ -1,0 +1,119 @@
+// Sessions and how far each is; what failed can be tried again.
+
+import { get, inSpace, post } from "./api.js";
+import { announce, count, h, number, time } from "./dom.js";
+import { href } from "./lists.js";
+
+const PAGE = 100;
+const STATES = {
+  stored: "cards made",
+  empty: "nothing durable was said",
+  pending: "words kept, cards to be made",
+  failed: "cards could not be made",
+};
+
+export const stateOf = (record) => h("span", { class: `state ${record.state}`, title: STATES[record.state] }, record.state);
+
+export function sessionsView(context) {
+  const { space, query, signal, fail } = context;
+  const state = query.get("state") ?? "";
+  const offset = Number(query.get("offset") ?? 0);
+  const body = h("div", { "aria-busy": "true" });
+  const load = async () => {
+    const [stats, found] = await Promise.all([
+      get(inSpace(space), {}, signal),
+      get(inSpace(space, "sessions"), { state, offset, limit: PAGE }, signal),
+    ]);
+    body.replaceChildren(...shown(context, { stats, found, state, offset }, load));
+    body.setAttribute("aria-busy", "false");
+  };
+  load().catch((error) => fail(error, body));
+  return [h("h1", {}, "Sessions"), body];
+}
+
+function shown(context, { stats, found, state, offset }, again) {
+  const { space } = context;
+  const all = Object.values(stats.sessions).reduce((sum, each) => sum + each, 0);
+  const total = state ? (stats.sessions[state] ?? 0) : all;
+  const link = (value, text, number_) => h("a", { href: href(space, "sessions", undefined, { state: value }), "aria-current": value === state && "true", title: STATES[value] }, text, " ", h("span", { class: "quiet" }, number(number_)));
+  const waiting = (stats.sessions.failed ?? 0) + (stats.sessions.pending ?? 0);
+  const page = (text, to, possible) => (possible ? h("a", { class: "button", href: href(space, "sessions", undefined, { state, offset: to || "" }) }, text) : "");
+  return [
+    h("div", { class: "bar" },
+      h("nav", { class: "pills", "aria-label": "By state" }, link("", "all", all), Object.keys(STATES).map((each) => link(each, each, stats.sessions[each] ?? 0))),
+      waiting ? retryAll(context, waiting, again) : ""),
+    found.sessions.length ? table(context, found.sessions, again) : h("p", { class: "empty" }, "No such sessions."),
+    h("nav", { class: "pager", "aria-label": "Pages" },
+      page("Earlier", Math.max(0, offset - PAGE), offset > 0),
+      total > PAGE ? h("span", {}, `${number(offset + 1)}–${number(offset + found.sessions.length)} of ${number(total)}`) : "",
+      page("Later", found.next, found.next !== null)),
+  ];
+}
+
+function table(context, sessions, again) {
+  const head = ["When", "Session", "State", "Turns", "Cards"];
+  return h("table", { class: "sessions" },
+    h("thead", {}, h("tr", {}, head.map((title) => h("th", { scope: "col", class: ["Turns", "Cards"].includes(title) && "figure" }, title)))),
+    h("tbody", {}, sessions.map((record) => h("tr", {},
+      h("td", { class: "when" }, time(record.at)),
+      h("th", { scope: "row" }, h("a", { href: href(context.space, "session", record.id) }, record.id)),
+      h("td", {}, stateOf(record), record.reason ? h("p", { class: "reason" }, record.reason) : "", retryButton(context, record, again)),
+      h("td", { class: "figure", "data-label": "turns" }, number(record.turns)),
+      h("td", { class: "figure", "data-label": "cards" }, number(record.cards), record.quarantined ? h("small", {}, ` +${record.quarantined} set aside`) : "")))));
+}
+
+export function retryButton(context, record, again) {
+  if (!["failed", "pending"].includes(record.state)) return "";
+  const { space, signal } = context;
+  const click = async (event) => {
+    const button = event.currentTarget;
+    button.disabled = true;
+    button.textContent = "Trying…";
+    try {
+      await post(inSpace(space, "sessions", record.id, "retry"), {}, signal);
+      const now = await settled(space, record.id, signal);
+      announce(`Session ${record.id} is ${now.state}. ${now.reason}`);
+      await again();
+      context.counted();
+    } catch (error) {
+      context.fail(error, button.parentElement);
+    }
+  };
+  return h("button", { type: "button", "aria-label": `Retry session ${record.id}`, click }, "Retry");
+}
+
+function retryAll(context, waiting, again) {
+  const { space, signal } = context;
+  const click = async (event) => {
+    const button = event.currentTarget;
+    button.disabled = true;
+    try {
+      const { sessions } = await post(inSpace(space, "retry"), {}, signal);
+      announce(`${count(sessions, "session")} in turn again.`);
+      for (let tries = 0; tries < 60; tries++) {
+        await pause(1000, signal);
+        const stats = await get(inSpace(space), {}, signal);
+        if (!stats.sessions.pending) break;
+      }
+      await again();
+      context.counted();
+    } catch (error) {
+      context.fail(error, button.parentElement);
+    }
+  };
+  return h("button", { type: "button", click }, `Retry ${count(waiting, "session")}`);
+}
+
+/** The session's record once the server is done with it. */
+async function settled(space, id, signal) {
+  for (let wait = 150; ; wait = Math.min(wait * 1.5, 3000)) {
+    const { session, waiting } = await get(inSpace(space, "sessions", id, "status"), {}, signal);
+    if (!waiting) return session;
+    await pause(wait, signal);
+  }
+}
+
+const pause = (wait, signal) => new Promise((done, left) => {
+  setTimeout(done, wait);
+  signal.addEventListener("abort", () => left(signal.reason), { once: true });
+});
