@@ -326,7 +326,7 @@ async def _ours(url: str, batches: list[list[Whole]], attempt: int) -> float:
     began = perf_counter()
     await in_flight(copy.take, batches)
     spent = perf_counter() - began
-    await store.erase()
+    await store.close()
     return spent
 
 

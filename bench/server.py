@@ -40,19 +40,8 @@ from justmem.server.keys import Keys
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 TICK = os.sysconf("SC_CLK_TCK")
 PEOPLE = ["Ilse", "Tomas", "Noor", "Pieter", "Sofia", "Jonas", "Amira", "Lukas"]
-THINGS = [
-    "bicycle",
-    "violin",
-    "greenhouse",
-    "canoe",
-    "telescope",
-    "oven",
-    "kayak",
-    "sofa",
-    "printer",
-    "tent",
-]
-PLACES = ["Ghent", "Porto", "Bergen", "Lyon", "Graz", "Turku", "Cork", "Utrecht", "Malmo", "Leuven"]
+THINGS = ["bicycle", "violin", "greenhouse", "canoe", "telescope", "oven", "sofa", "tent"]
+PLACES = ["Ghent", "Porto", "Bergen", "Lyon", "Graz", "Turku", "Cork", "Utrecht"]
 DEEDS = ["bought", "repaired", "sold", "borrowed", "painted", "lost", "found", "lent"]
 COMMAND = "from justmem.cli import main; main()"
 START = datetime(2023, 1, 2, 18, 0)
@@ -123,9 +112,11 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def robbed(pid: int) -> float:
-    """Seconds for which the event loop was ready and others had the cores (Linux)."""
-    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) / 1e9
+def loop_of(pid: int) -> tuple[float, float]:
+    """Seconds for which the event loop's thread ran, and for which it could have and others had
+    the cores (Linux)."""
+    ran, waited, _ = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 MODEL = """
@@ -189,7 +180,7 @@ async def filled(http: httpx.AsyncClient, count: int) -> None:
 
 
 async def emptied(http: httpx.AsyncClient) -> None:
-    while (await http.get("/v1/spaces/bench")).json()["sessions"].get("pending"):
+    while (await http.get("/v1/spaces/bench")).json()["sessions"].get("pending"):  # noqa: ASYNC110
         await asyncio.sleep(0.2)
 
 
@@ -272,20 +263,24 @@ async def asks(folder: Path, count: int) -> None:
             async with client(url, key) as http:
                 await filled(http, 100)
                 await asyncio.gather(*(ask(http, question) for question in asked[:20]))
-                began, cpu, lost = time.perf_counter(), cpu_of(pid), robbed(pid)
+                began, cpu, loop = time.perf_counter(), cpu_of(pid), loop_of(pid)
                 await asyncio.gather(*(ask(http, question) for question in asked))
                 took, work = time.perf_counter() - began, cpu_of(pid) - cpu
-                lost = robbed(pid) - lost
+                ran, waited = (now - then for now, then in zip(loop_of(pid), loop, strict=True))
     ideal = 2 * 0.5 + work / CORES
     line(
         f"asks: {count} at once, 500 ms a model call",
         f"{took:.2f} s / {ideal:.2f} s = {took / ideal:.2f}",
         "<= 1.50",
     )
-    own = took - lost
     line(
-        "asks: the same without time taken by other programs",
-        f"{own:.2f} s / {ideal:.2f} s = {own / ideal:.2f}",
+        "asks: the same, less the time others had the cores",
+        f"{took - waited:.2f} s / {ideal:.2f} s = {(took - waited) / ideal:.2f}",
+        "<= 1.50",
+    )
+    line(
+        "asks: two calls and the event loop's own work",
+        f"{1 + ran:.2f} s / {ideal:.2f} s = {(1 + ran) / ideal:.2f}",
         "<= 1.50",
     )
 

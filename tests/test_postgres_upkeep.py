@@ -10,7 +10,6 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import justmem
-from stories import RUN
 from justmem.copying import fingerprint
 from justmem.errors import StoreTooNew
 from justmem.stores.pg import schema
@@ -25,7 +24,9 @@ from store_contract import (
     remember,
     session,
 )
+from stories import RUN
 
+pytest_plugins = ["postgres"]  # a server, when the first test wants it
 pytestmark = pytest.mark.xdist_group("postgres")
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from stories import RUN, by_rules
 from justmem import AsyncMemory
 from justmem.domain import SessionState
 from justmem.ports import Extraction
@@ -19,7 +18,9 @@ from store_contract import (
     OpenSpace,
     session,
 )
+from stories import RUN, by_rules
 
+pytest_plugins = ["postgres"]  # a server, when the first test wants it
 pytestmark = pytest.mark.xdist_group("postgres")
 
 

@@ -18,6 +18,7 @@ import pytest
 from stories import BIKE, RUN
 from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, TooMany
+from justmem.server import priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.limits import Limits
 from justmem.server.metrics import Metrics
@@ -438,6 +439,56 @@ async def test_spaces_nobody_uses_are_closed_and_opened_again(tmp_path: Path) ->
     async with spaces.use("a") as first, spaces.use("b"), spaces.use("c"):
         assert (await first.session("x")).turns[0].text == "a"
         assert spaces.open >= 3  # in use: not closed, although too many
+    await spaces.close()
+
+
+async def test_learning_gives_way_to_a_question_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = priority.Yielding()
+    steps: list[str] = []
+
+    async def learn(name: str) -> None:
+        async with gate.step():
+            steps.append(name)
+
+    with gate.question():
+        waiting = [asyncio.create_task(learn(name)) for name in "ab"]
+        await asyncio.sleep(0.05)
+        assert steps == []
+    await asyncio.gather(*waiting)
+    assert steps == ["a", "b"]
+    monkeypatch.setattr(priority, "PATIENCE", 0.01)
+    with gate.question():  # but not for ever
+        await learn("c")
+    assert steps == ["a", "b", "c"]
+
+
+async def test_learning_embeds_the_same_vectors_in_small_steps() -> None:
+    from justmem.testing import HashEmbedder
+
+    texts = [f"text number {n}" for n in range(11)]
+    plain = await HashEmbedder(64).embed(texts)
+    gentle = await priority.YieldingEmbedder(HashEmbedder(64), priority.Yielding()).embed(texts)
+    assert (gentle.vectors == plain.vectors).all()
+    assert gentle.tokens == plain.tokens
+    nothing = await priority.YieldingEmbedder(HashEmbedder(64), priority.Yielding()).embed([])
+    assert nothing.vectors.shape == (0, 64)
+
+
+async def test_what_is_pending_elsewhere_is_not_taken_up_by_who_serves_one_space(
+    tmp_path: Path,
+) -> None:
+    gated = Gated()
+    gated.gate.set()
+    spaces = spaces_in(tmp_path, gated)
+    for space in ("mine", "theirs"):
+        async with spaces.use(space, create=True) as memory:
+            await memory.keep(said("x"))
+    queue = Ingestion(spaces, Serving(), 2, Metrics())
+    await queue.take_up(only="mine")
+    await until_async(lambda: queue.result("mine", "x") is not None)
+    assert queue.result("theirs", "x") is None
+    await queue.take_up()
+    await until_async(lambda: queue.result("theirs", "x") is not None)
     await spaces.close()
 
 

@@ -26,6 +26,7 @@ from store_contract import (
     view,
 )
 
+pytest_plugins = ["postgres"]  # a server, when the first test wants it
 pytestmark = pytest.mark.xdist_group("postgres")
 
 

@@ -4,140 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import justmem
 from justmem import config, specs
-from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
-from justmem_eval import benchmarks, calls, judging, protocol
+from justmem_eval import calls, protocol
 from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import Cap
-from justmem_eval.estimate import Estimate, estimate
+from justmem_eval.descriptions import (
+    Description,
+    Prepared,
+    benchmark_of,
+    check_pinned,
+    pin,
+    prepare,
+)
 from justmem_eval.judging import Judge
 from justmem_eval.lines import write_json
 from justmem_eval.meter import Meter, metering
-from justmem_eval.protocol import Files, OnProgress, Plan
-from justmem_eval.results import pinned
-from justmem_eval.switches import Switches, parse
+from justmem_eval.protocol import Files, OnProgress
 from justmem_eval.systems.justmem import JustMem
-from justmem_eval.systems.memories import Memories, Origin, Stages, code_fingerprint, models
+from justmem_eval.systems.memories import Memories, Stages, models
 from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import FullText, NaiveRag
 from justmem_eval.systems.types import System
 
+__all__ = ["OWN", "Description", "Prepared", "benchmark_of", "prepare", "run", "taxonomy"]
+
 OPENAI = "https://api.openai.com/v1"
-
-
-class Description(Value):
-    """Everything that a run is determined by."""
-
-    data: Path
-    benchmark: str
-    system: str = "justmem"
-    label: str = ""
-    model: str = "rules"
-    judge: str = ""  # the model; empty: no judging
-    strictness: Literal["strict", "lenient"] = "strict"
-    judge_prompt: Path | None = None
-    cards: Origin | None = None  # None: as `model`
-    plans: Origin | None = None
-    switches: tuple[str, ...] = ()
-    runs: int = 5
-    parallel: int = 4
-    planted: int = 50
-    limit: int | None = None
-    category: str | None = None
-    cap: int | None = None
-    python: str = ""  # of a peer's environment
-    adapter: Path | None = None
-    patience: float = 1800.0
-
-    @property
-    def origin(self) -> Origin:
-        return "rules" if self.model == "rules" else "model"
-
-    @property
-    def plan(self) -> Plan:
-        return Plan(runs=self.runs, parallel=self.parallel, planted=self.planted)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    description: Description
-    benchmark: Benchmark
-    switches: Switches
-    judge_text: str | None
-
-    @property
-    def estimate(self) -> Estimate | None:
-        given = self.description
-        if given.model == "rules":
-            return None
-        return estimate(
-            self.benchmark,
-            given.system,
-            given.plan,
-            build=(given.cards or given.origin) == "model",
-            planned=(given.plans or given.origin) == "model",
-            judge=bool(given.judge),
-        )
-
-
-def prepare(given: Description) -> Prepared:
-    switches = parse(given.switches)
-    found = benchmarks.load(given.benchmark, given.data, named=switches.named)
-    if given.category:
-        found = found.only(lambda case: case.gold.category == given.category)
-        if not found.cases:
-            raise InvalidSetting(f"{given.benchmark} has no category {given.category!r}.")
-    text = judging.read_template(given.judge_prompt) if given.judge_prompt else None
-    return Prepared(given, found.limited(given.limit), switches, text)
-
-
-def pin(prepared: Prepared) -> dict[str, Any]:
-    """What two runs must share to be the same run."""
-    given = prepared.description
-    judge = None
-    if given.judge:
-        text = prepared.judge_text or judging.instruction(given.benchmark, given.strictness)
-        judge = {"model": given.judge, "prompt": judging.fingerprint(text)}
-    return {
-        "benchmark": given.benchmark,
-        "data": dict(prepared.benchmark.files),
-        "questions": len(prepared.benchmark.cases),
-        "limit": given.limit,
-        "category": given.category,
-        "system": given.system,
-        "label": given.label,
-        "model": given.model,
-        "cards": given.cards or given.origin,
-        "plans": given.plans or given.origin,
-        "switches": prepared.switches.model_dump(mode="json"),
-        "judge": judge,
-        "runs": given.runs,
-        "version": justmem.__version__,
-        "code": code_fingerprint(),
-        "prompts": code_fingerprint(["prompts"]),
-    }
-
-
-def check_pinned(folder: Path, now: dict[str, Any]) -> None:
-    """A folder goes on with the run it began, and with no other."""
-    if not (folder / "run.json").exists():
-        write_json(folder / "run.json", now)
-        return
-    before = pinned(folder)
-    changed = [name for name in now if name != "label" and before.get(name) != now[name]]
-    if changed:
-        raise InvalidSetting(
-            f"{folder} holds a run with another {', '.join(changed)}. Going on would mix two "
-            "runs: choose another folder with --out, or delete this one."
-        )
 
 
 async def run(
@@ -289,15 +186,3 @@ def taxonomy(benchmark: Benchmark) -> dict[str, str]:
         else "lookup"
         for case in benchmark.cases
     }
-
-
-def benchmark_of(folder: Path, data: Path) -> Benchmark:
-    """The questions that a run was made with; an error if `data` holds another version."""
-    run = pinned(folder)
-    named = bool(run["switches"].get("named"))
-    found = benchmarks.load(run["benchmark"], data, named=named)
-    if dict(found.files) != run["data"]:
-        raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
-    if run["category"]:
-        found = found.only(lambda case: case.gold.category == run["category"])
-    return found.limited(run["limit"])

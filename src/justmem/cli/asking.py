@@ -17,10 +17,20 @@ At = Annotated[
     str | None,
     typer.Option(help="When it is asked: 2024-05-20T14:30. Default: this machine's present time."),
 ]
+Speaker = Annotated[
+    str | None,
+    typer.Option(help='Who says it: "my" is theirs. Default: whom most cards are about.'),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def ask(context: typer.Context, question: Question, at: At = None, json: Json = False) -> None:
+def ask(
+    context: typer.Context,
+    question: Question,
+    at: At = None,
+    speaker: Speaker = None,
+    json: Json = False,
+) -> None:
     """Answer from memory, with citations and a receipt.
 
     Exits with 1 when memory does not hold the answer. Without --at the question is asked at this
@@ -29,7 +39,7 @@ def ask(context: typer.Context, question: Question, at: At = None, json: Json = 
     when = moment(at) or now()
 
     async def work(memory: AsyncMemory) -> Answer:
-        return await memory.ask(question, at=when)
+        return await memory.ask(question, at=when, speaker=speaker)
 
     answer = run_of(context).memory(work)
     if json:
@@ -40,7 +50,13 @@ def ask(context: typer.Context, question: Question, at: At = None, json: Json = 
         raise typer.Exit(Exit.NOTHING)
 
 
-def recall(context: typer.Context, question: Question, at: At = None, json: Json = False) -> None:
+def recall(
+    context: typer.Context,
+    question: Question,
+    at: At = None,
+    speaker: Speaker = None,
+    json: Json = False,
+) -> None:
     """Show what bears on a question, without answering it.
 
     Exits with 1 when there is nothing. Without --at the question is asked at this machine's
@@ -49,7 +65,7 @@ def recall(context: typer.Context, question: Question, at: At = None, json: Json
     when = moment(at) or now()
 
     async def work(memory: AsyncMemory) -> Evidence:
-        return await memory.recall(question, at=when)
+        return await memory.recall(question, at=when, speaker=speaker)
 
     evidence = run_of(context).memory(work)
     if json:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from justmem.domain import Forgotten, Remembered, Session, SessionRecord, SessionState
 from justmem.errors import JustMemError, NoRoom, NotInMemory
+from justmem.server.line import Line
 from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
 from justmem.serving import Serving
@@ -54,7 +55,7 @@ class Ingestion:
         self._at_once = at_once
         self._metrics = metrics
         self._jobs: dict[Name, Job] = {}  # waiting: paused or in turn
-        self._turns: OrderedDict[str, deque[str]] = OrderedDict()  # space -> session ids
+        self._line = Line()
         self._working: dict[asyncio.Task[Remembered], Job] = {}
         self._bytes = 0
         self._results: OrderedDict[Name, Remembered] = OrderedDict()
@@ -109,9 +110,11 @@ class Ingestion:
                 await self._again(space, session, changed)
         return len(chosen)
 
-    async def take_up(self) -> None:
+    async def take_up(self, only: str | None = None) -> None:
         """What an earlier run of the server left pending."""
         for space in await self._spaces.names():
+            if only not in (None, space):
+                continue
             with self._watching() as changed:
                 await self._take_up(space, changed)
 
@@ -189,9 +192,8 @@ class Ingestion:
         return any(job.name == (space, session_id) for job in self._working.values())
 
     def counts(self) -> dict[str, int]:
-        in_turn = sum(map(len, self._turns.values()))
-        paused = len(self._jobs) - in_turn
-        return {"queued": in_turn, "paused": max(0, paused), "working": len(self._working)}
+        paused = sum(job.timer is not None for job in self._jobs.values())
+        return {"queued": len(self._line), "paused": paused, "working": len(self._working)}
 
     # ------------------------------------------------------------ waiting in turn
 
@@ -241,7 +243,7 @@ class Ingestion:
 
     def _release(self, job: Job) -> None:
         job.timer = None
-        self._turns.setdefault(job.space, deque()).append(job.session.id)
+        self._line.join(*job.name)
         self._pump()
 
     def _drop(self, name: Name) -> Job | None:
@@ -252,26 +254,14 @@ class Ingestion:
             if job.timer is not None:
                 job.timer.cancel()
             else:
-                self._out_of_turn(name)
+                self._line.leave(*name)
         return job
-
-    def _out_of_turn(self, name: Name) -> None:
-        space, session_id = name
-        line = self._turns.get(space)
-        if line is not None and session_id in line:
-            line.remove(session_id)
-            if not line:
-                del self._turns[space]
 
     # ------------------------------------------------------------ the work
 
     def _pump(self) -> None:
-        while self._turns and len(self._working) < self._at_once and not self._stopped:
-            space, line = self._turns.popitem(last=False)
-            session_id = line.popleft()
-            if line:
-                self._turns[space] = line  # at the end: the other spaces come first
-            job = self._jobs[space, session_id]
+        while len(self._line) and len(self._working) < self._at_once and not self._stopped:
+            job = self._jobs[self._line.next()]
             task = asyncio.create_task(self._remember(job))
             self._working[task] = job
             task.add_done_callback(self._finished)

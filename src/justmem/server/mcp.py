@@ -318,5 +318,5 @@ class HttpTools:
 
 
 async def serve_stdio(server: Server, space: str) -> None:
-    async with server.running():
+    async with server.running(only=space):
         await mcp_server(server, space=space).run_stdio_async()

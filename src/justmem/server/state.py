@@ -81,10 +81,11 @@ class Server:
     # ------------------------------------------------------------ starting and stopping
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, only: str | None = None) -> AsyncIterator[None]:
+        """`only`: the one space whose pending sessions are this process's to take up."""
         beside = [
             asyncio.create_task(self._warm()),
-            asyncio.create_task(self.ingestion.take_up()),
+            asyncio.create_task(self.ingestion.take_up(only)),
             asyncio.create_task(self.spaces.sweep()),
         ]
         try:

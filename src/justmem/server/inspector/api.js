@@ -12,9 +12,12 @@ export class Problem extends Error {
 
 export const key = {
   get: () => sessionStorage.getItem(KEY),
-  set: (value) => sessionStorage.setItem(KEY, value),
-  drop: () => sessionStorage.removeItem(KEY),
+  set: (value) => (sessionStorage.setItem(KEY, value), stale()),
+  drop: () => (sessionStorage.removeItem(KEY), stale()),
 };
+
+/** What is on hold from before must not be shown again: it may be forgotten, or another's. */
+export const stale = () => dispatchEvent(new Event("stale"));
 
 const part = encodeURIComponent;
 export const inSpace = (space, ...parts) => ["v1/spaces", part(space), ...parts.map(part)].join("/");

@@ -78,9 +78,8 @@ async function head(at) {
   try {
     const stats = await get(inSpace(at.space), {}, leaving.signal);
     const sessions = Object.values(stats.sessions).reduce((sum, each) => sum + each, 0);
-    counts.textContent = [
-      count(stats.cards, "card"), count(sessions, "session"), `${short(stats.history_tokens)} tokens`, size(stats.bytes),
-    ].join("  ·  ");
+    const figures = [count(stats.cards, "card"), count(sessions, "session"), `${short(stats.history_tokens)} tokens`, size(stats.bytes)];
+    counts.replaceChildren(...figures.map((each) => h("span", {}, each)));
   } catch {
     // The view below asks for the same space, and says what is wrong.
   }

@@ -8,6 +8,7 @@ import { receiptChart } from "./receipt.js";
 import { openSource } from "./source.js";
 
 const kept = new Map(); // by space: leaving to look at a source must not cost an answer
+addEventListener("stale", () => kept.clear());
 
 export function askView({ space, signal, fail }) {
   if (kept.has(space)) return kept.get(space);
@@ -39,11 +40,11 @@ export function askView({ space, signal, fail }) {
   });
   const form = h("form", { class: "ask", submit },
     field("Question, or a remark you would like a reply to", question),
-    h("details", {}, h("summary", {}, "When, and by whom"),
-      h("div", { class: "filters" },
-        field("Asked at", at, "Now, if left empty. What was said later is left out."),
-        field("Speaker", speaker, "Whose “my” it is. Left empty: the person most cards are about."))),
-    h("div", { class: "actions" }, h("button", { class: "main" }, "Ask")));
+    h("div", { class: "send" }, h("button", { class: "main" }, "Ask"),
+      h("details", {}, h("summary", {}, "When, and by whom"),
+        h("div", { class: "filters" },
+          field("Asked at", at, "Now, if left empty. What was said later is left out."),
+          field("Speaker", speaker, "Whose “my” it is. Left empty: the person most cards are about.")))));
   const view = [h("h1", {}, "Ask"), form, result];
   kept.set(space, view);
   signal.addEventListener("abort", () => kept.size > 8 && kept.delete(kept.keys().next().value));
@@ -131,20 +132,20 @@ function scored(space, candidates, caption, before = 0) {
   const names = Object.keys(MEANING).filter((name) => candidates.some((each) => name in each.scores));
   const figure = (value) => (value === undefined ? "–" : value.toFixed(2));
   return h("table", { class: "scored" }, h("caption", { class: "unseen" }, caption),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Rank"), h("th", { scope: "col" }, "Card"), h("th", { scope: "col", class: "figure" }, "Score"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "Rank")), h("th", { scope: "col" }, "Card"), h("th", { scope: "col", class: "figure" }, "Score"),
       names.map((name) => h("th", { scope: "col", class: "figure signal", title: MEANING[name] }, name)))),
     h("tbody", {}, candidates.map((each, index) => h("tr", {},
       h("td", { class: "rank" }, String(before + index + 1)),
       h("th", { scope: "row" },
         h("button", { type: "button", class: "link told", click: () => openSource(space, { card: each.card }) }, told(each.card)),
-        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "quiet" }, `and ${count(each.also.length, "card")} saying the same`) : "")),
+        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "tag" }, `and ${count(each.also.length, "card")} saying the same`) : "")),
       h("td", { class: "figure" }, figure(each.score)),
       names.map((name) => h("td", { class: "figure signal" }, figure(each.scores[name])))))));
 }
 
 function recovered(sources) {
   return h("section", {}, h("h2", {}, "Recovered source"),
-    sources.map((source) => h("details", { open: sources.length === 1 },
+    sources.map((source, index) => h("details", { open: index === 0 },
       h("summary", {}, `${source.whole ? "The whole conversation" : count(source.turns.length, "turn")} of ${moment(source.at)}, ${count(source.tokens, "token")}`),
       conversation(source.turns, [], { all: true }))));
 }

@@ -1,6 +1,6 @@
 // Forgetting: first what would go, then, once confirmed, the proof that it went.
 
-import { erase, get, gone, inSpace, post } from "./api.js";
+import { erase, get, gone, inSpace, post, stale } from "./api.js";
 import { announce, count, field, h } from "./dom.js";
 import { rows } from "./lists.js";
 
@@ -69,7 +69,7 @@ async function preview(context, what, result) {
     }
     button.disabled = true;
     try {
-      await goNow(context, what, cards, result);
+      await letGo(context, what, cards, result);
     } catch (error) {
       context.fail(error, wrong);
       button.disabled = false;
@@ -96,10 +96,11 @@ async function whole(space, signal) {
 const told = ({ cards, sessions, turns }) =>
   [cards && count(cards, "card"), sessions && count(sessions, "session"), turns && count(turns, "turn")].filter(Boolean).join(", ");
 
-async function goNow(context, what, cards, result) {
+async function letGo(context, what, cards, result) {
   const { space } = context;
   const done = what.kind === "everything" ? await erase(inSpace(space))
     : (await post(inSpace(space, "forget"), { [what.kind]: what.name })).forgotten;
+  stale();
   const checks = await proofs(space, what, cards);
   const heading = h("h2", { tabindex: "-1" }, `Forgotten: ${told(done) || "nothing"}`);
   result.replaceChildren(heading, h("p", {}, "Looked for again just now:"),

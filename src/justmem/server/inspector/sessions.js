@@ -17,36 +17,35 @@ export const stateOf = (record) => h("span", { class: `state ${record.state}`, t
 export function sessionsView(context) {
   const { space, query, signal, fail } = context;
   const state = query.get("state") ?? "";
-  const offset = Number(query.get("offset") ?? 0);
+  const page = Math.max(0, Number(query.get("page") ?? 1) - 1);
   const body = h("div", { "aria-busy": "true" });
   const load = async () => {
-    const [stats, found] = await Promise.all([
-      get(inSpace(space), {}, signal),
-      get(inSpace(space, "sessions"), { state, offset, limit: PAGE }, signal),
-    ]);
-    body.replaceChildren(...shown(context, { stats, found, state, offset }, load));
+    const { sessions: states } = await get(inSpace(space), {}, signal);
+    const all = Object.values(states).reduce((sum, each) => sum + each, 0);
+    const total = state ? (states[state] ?? 0) : all;
+    const end = Math.max(0, total - page * PAGE); // the server lists the oldest first
+    const offset = Math.max(0, end - PAGE);
+    const found = await get(inSpace(space, "sessions"), { state, offset, limit: Math.max(1, end - offset) }, signal);
+    body.replaceChildren(...shown(context, { states, all, total, state, page, sessions: found.sessions.toReversed() }, load));
     body.setAttribute("aria-busy", "false");
   };
   load().catch((error) => fail(error, body));
   return [h("h1", {}, "Sessions"), body];
 }
 
-function shown(context, { stats, found, state, offset }, again) {
+function shown(context, { states, all, total, state, page, sessions }, again) {
   const { space } = context;
-  const all = Object.values(stats.sessions).reduce((sum, each) => sum + each, 0);
-  const total = state ? (stats.sessions[state] ?? 0) : all;
-  const link = (value, text, number_) => h("a", { href: href(space, "sessions", undefined, { state: value }), "aria-current": value === state && "true", title: STATES[value] }, text, " ", h("span", { class: "quiet" }, number(number_)));
-  const waiting = (stats.sessions.failed ?? 0) + (stats.sessions.pending ?? 0);
-  const page = (text, to, possible) => (possible ? h("a", { class: "button", href: href(space, "sessions", undefined, { state, offset: to || "" }) }, text) : "");
+  const link = (value, text, size) => h("a", { href: href(space, "sessions", undefined, { state: value }), "aria-current": value === state && "true", title: STATES[value] }, text, " ", h("span", { class: "quiet" }, number(size)));
+  const waiting = (states.failed ?? 0) + (states.pending ?? 0);
+  const last = Math.ceil(total / PAGE) - 1;
+  const step = (text, to) => (to >= 0 && to <= last ? h("a", { class: "button", href: href(space, "sessions", undefined, { state, page: to ? to + 1 : "" }) }, text) : "");
   return [
-    h("div", { class: "bar" },
-      h("nav", { class: "pills", "aria-label": "By state" }, link("", "all", all), Object.keys(STATES).map((each) => link(each, each, stats.sessions[each] ?? 0))),
+    h("div", { class: "toolbar" },
+      h("nav", { class: "pills", "aria-label": "By state" }, link("", "all", all), Object.keys(STATES).map((each) => link(each, each, states[each] ?? 0))),
       waiting ? retryAll(context, waiting, again) : ""),
-    found.sessions.length ? table(context, found.sessions, again) : h("p", { class: "empty" }, "No such sessions."),
-    h("nav", { class: "pager", "aria-label": "Pages" },
-      page("Earlier", Math.max(0, offset - PAGE), offset > 0),
-      total > PAGE ? h("span", {}, `${number(offset + 1)}–${number(offset + found.sessions.length)} of ${number(total)}`) : "",
-      page("Later", found.next, found.next !== null)),
+    sessions.length ? table(context, sessions, again) : h("p", { class: "empty" }, "No such sessions."),
+    last > 0 ? h("nav", { class: "pager", "aria-label": "Pages" },
+      step("Newer", page - 1), h("span", {}, `Page ${number(page + 1)} of ${number(last + 1)}`), step("Older", page + 1)) : "",
   ];
 }
 

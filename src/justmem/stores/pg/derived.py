@@ -72,7 +72,7 @@ class Batch:
         self._space = space
         self._cards: dict[bool, _Group] = {}
         self._passages: dict[bool, _Group] = {}
-        self._words: dict[str, tuple[list[int], list[str], list[str]]] = {}
+        self._words: dict[str, list[tuple[str, int, str]]] = {}
         self._held: list[tuple[int, int, Any]] = []
         self._sums: list[list[int]] = []
 
@@ -105,10 +105,9 @@ class Batch:
 
     def _index(self, table: str, session: int, keys: range, texts: Sequence[str]) -> int:
         made = terms.postings(keys, texts)
-        sessions, words, found = self._words.setdefault(table, ([], [], []))
-        sessions += [session] * len(made.words)
-        words += made.words
-        found += made.found
+        self._words.setdefault(table, []).extend(
+            (word, session, found) for word, found in zip(made.words, made.found, strict=True)
+        )
         return made.length
 
     def _checked(self, vectors: Vectors, count: int) -> Vectors:
@@ -130,17 +129,7 @@ class Batch:
     def statements(self) -> list[Statement]:
         made = [self._insert_cards(group) for group in self._cards.values()]
         made += [self._insert_passages(group) for group in self._passages.values()]
-        made += [
-            self._do(
-                f"INSERT INTO {self._names(table)} (space, session, word, found) "
-                "SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[])::bigint[]",
-                rows.numbers(sessions),
-                words,
-                found,
-            )
-            for table, (sessions, words, found) in self._words.items()
-            if words
-        ]
+        made += [self._insert_words(table) for table, words in self._words.items() if words]
         if self._space.promoted:
             made += self._promote("cards", self._cards) + self._promote("passages", self._passages)
         if self._held:
@@ -179,6 +168,17 @@ class Batch:
             *group.leading(),
             *(np.ascontiguousarray(column) for column in places.T),
             group.matrix(),
+        )
+
+    def _insert_words(self, table: str) -> Statement:
+        """In order of words, as the index has them: neighbours go to the same pages."""
+        words, sessions, found = zip(*sorted(self._words[table]), strict=True)
+        return self._do(
+            f"INSERT INTO {self._names(table)} (space, session, word, found) "
+            "SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[])::bigint[]",
+            rows.numbers(sessions),
+            words,
+            found,
         )
 
     def _promote(self, table: str, groups: Mapping[bool, _Group]) -> list[Statement]:

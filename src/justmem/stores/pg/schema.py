@@ -27,8 +27,9 @@ _LOCK = 0x4A4D454D  # "JMEM": one migration at a time
 _LOCK_TIMEOUT = "SET lock_timeout = '3s'"
 _TRIES = 40
 
-_OWN = "space = nullif(current_setting('justmem.space', true), '')::bigint"
-_OR_ALL = f"{_OWN} OR current_setting('justmem.all', true) = 'on'"
+# In a subquery each, so that a statement asks for the setting once and not for every row.
+_OWN = "space = (SELECT nullif(current_setting('justmem.space', true), '')::bigint)"
+_OR_ALL = f"{_OWN} OR (SELECT current_setting('justmem.all', true) = 'on')"
 # Vectors of up to 2,000 dimensions stay in their row: a search that had to look each one up in
 # a side table would take three times as long.
 _INLINE = "toast_tuple_target = 8160"
