@@ -244,7 +244,15 @@ class Browser:
 
     def controls(self) -> list[tuple[str, str]]:
         """(role, name) of all that can be used, as assistive technology is told."""
-        roles = {"button", "link", "textbox", "searchbox", "combobox", "radio", "DisclosureTriangle"}
+        roles = {
+            "button",
+            "link",
+            "textbox",
+            "searchbox",
+            "combobox",
+            "radio",
+            "DisclosureTriangle",
+        }
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [
             (node["role"]["value"], node.get("name", {}).get("value", ""))

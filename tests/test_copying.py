@@ -20,7 +20,7 @@ from justmem.ports import CardFilter, CopyableStore, Store, Whole
 from justmem.stores.storage import Storage, storage
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 
-pytest_plugins = ["postgres"]  # a server, when the first test wants it
+pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 pytestmark = pytest.mark.xdist_group("postgres")
 DAY = date(2023, 5, 7)
 

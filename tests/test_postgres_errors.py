@@ -21,7 +21,7 @@ from store_contract import (
     session,
 )
 
-pytest_plugins = ["postgres"]  # a server, when the first test wants it
+pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 pytestmark = pytest.mark.xdist_group("postgres")
 
 
