@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -39,6 +40,14 @@ _FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+# What the browser reads has to be its file 3, and what it writes its file 4.
+_WIRED = """
+import fcntl, os, sys
+heard, said = (fcntl.fcntl(int(each), fcntl.F_DUPFD, 10) for each in sys.argv[1:3])
+os.dup2(heard, 3)
+os.dup2(said, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _PATIENCE = 20.0
 
 
@@ -63,9 +72,11 @@ def chromium(folder: Path) -> Iterator[Browser]:
     program = find_chromium()
     heard_in, heard_out = os.pipe()  # the browser reads 3 and writes 4
     said_in, said_out = os.pipe()
-    wiring = ["sh", "-c", f'exec "$@" 3<&{heard_in} 4>&{said_out}', "sh"]
     process = subprocess.Popen(
-        [*wiring, program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"],
+        [
+            *(sys.executable, "-c", _WIRED, str(heard_in), str(said_out)),
+            *(program, *_FLAGS, f"--user-data-dir={folder}", "about:blank"),
+        ],
         pass_fds=(heard_in, said_out),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

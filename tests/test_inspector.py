@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -376,7 +377,7 @@ def test_every_control_has_a_name_and_every_view_one_title(page: Browser, hash: 
     ids = page.js("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
     levels = page.js("[...document.querySelectorAll('h1,h2,h3')].map(e => +e.tagName[1])")
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from stories import BIKE, HISTORY, RUN
 from justmem.testing import serve_openai
 from servers import Running, bike_model, serve, until
+from stories import BIKE, HISTORY, RUN
 
 pytestmark = pytest.mark.xdist_group("server_http")
 PROBLEM = "application/problem+json"

@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from stories import BIKE
 from justmem.errors import InputError, InvalidFile, NotInMemory
 from justmem.server.keys import Key, Keys
 from servers import Running, command, environment, serve
+from stories import BIKE
 
 pytestmark = pytest.mark.xdist_group("server_keys")
 MADE = datetime(2024, 6, 1)

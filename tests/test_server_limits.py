@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from stories import BIKE, RUN
 from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, TooMany
 from justmem.server import priority
@@ -28,6 +27,7 @@ from justmem.sessions import as_session
 from justmem.stores.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
+from stories import BIKE, RUN
 
 pytestmark = pytest.mark.xdist_group("server_limits")
 ASKED = {"question": "What did the gravel bike cost?", "at": "2024-06-01T12:00"}

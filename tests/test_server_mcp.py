@@ -14,9 +14,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from stories import BIKE
 from justmem.testing import serve_openai
 from servers import LIGHT, Running, bike_model, environment, serve
+from stories import BIKE
 
 pytestmark = pytest.mark.xdist_group("server_mcp")
 TOOLS = ["remember", "recall", "ask", "replay", "forget", "list_sessions"]

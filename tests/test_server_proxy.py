@@ -11,7 +11,6 @@ from typing import Any
 import openai
 import pytest
 
-from stories import BIKE
 from justmem import tokens
 from justmem.server.chats import Exchange, read_messages
 from justmem.testing import (
@@ -24,6 +23,7 @@ from justmem.testing import (
     serve_openai,
 )
 from servers import Running, serve, until
+from stories import BIKE
 
 pytestmark = pytest.mark.xdist_group("server_proxy")
 KEY = "upstream-secret"

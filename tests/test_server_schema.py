@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from stories import HISTORY
 from justmem.testing import Request, Respond, chat_body, serve_openai
 from servers import Running, serve
+from stories import HISTORY
 
 pytestmark = pytest.mark.xdist_group("server_schema")
 ROUTES = [
@@ -29,6 +29,7 @@ ROUTES = [
     ("/v1/spaces/{space}", "GET"),
     ("/v1/spaces/{space}", "DELETE"),
     ("/v1/spaces/{space}/cards", "GET"),
+    ("/v1/spaces/{space}/timeline", "GET"),
     ("/v1/spaces/{space}/cards/{id}", "GET"),
     ("/v1/spaces/{space}/forget", "POST"),
     ("/v1/spaces/{space}/export", "GET"),

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 from justmem import Answer, Budget, Evidence, Plan
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
@@ -21,6 +20,7 @@ from justmem.testing import (
     error_body,
     serve_openai,
 )
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 QUESTION = "How fast was my half marathon?"
 REPLY = {"answer": "You ran it in 1:58 — “sore” after.", "used": ["1"], "sufficient": True}
@@ -188,10 +188,10 @@ async def test_leaving_early_gives_back_what_was_set_aside(make: Make) -> None:
 def test_the_synchronous_face_follows_too(tmp_path: Any) -> None:
     import asyncio
 
-    from stories import by_model
     from justmem import Memory
     from justmem.stores.sqlite import open_store
     from justmem.testing import HashEmbedder
+    from stories import by_model
 
     told = scripted(extract=extract_history, plan=plan(), answer=REPLY)
     store = asyncio.run(open_store(tmp_path, "sync"))

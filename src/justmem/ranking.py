@@ -17,7 +17,9 @@ from justmem.words import content
 
 Scores = NDArray[np.float32]
 
-RRF_K = 60  # the customary constant of reciprocal rank fusion
+# Of reciprocal rank fusion. The customary 60 makes the first rank worth hardly more than the
+# tenth; where one place is sought, being first must count (source hit@1: 76 with 60, 100 with 10).
+RRF_K = 10
 _SHARP = 2.0
 
 

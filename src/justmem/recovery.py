@@ -61,9 +61,10 @@ def _scores(turns: Mapping[int, Found]) -> list[float]:
 async def _turns(
     store: Store, views: Sequence[View], chosen: Sequence[Candidate], until: date
 ) -> dict[tuple[str, int], Found]:
-    """The source index and the cards that rest on a turn, fused by rank."""
+    """The source index and the cards that rest on a turn, fused by rank. The words count double:
+    who asks for a reply again names what stood in it."""
     hits = await store.search(views, "passages", dense=_PASSAGES, lexical=_PASSAGES, until=until)
-    fused = ranking.fuse(r for each in hits for r in (each.dense, each.lexical))
+    fused = ranking.fuse(r for each in hits for r in (each.dense, each.lexical, each.lexical))
     found: dict[tuple[str, int], Found] = defaultdict(Found)
     for key, place in (await store.passages_at(list(fused))).items():
         turn = found[place.session_id, place.turn]
