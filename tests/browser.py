@@ -48,7 +48,7 @@ os.dup2(heard, 3)
 os.dup2(said, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-_PATIENCE = 20.0
+_PATIENCE = 15.0  # seconds
 
 
 def find_chromium() -> str:

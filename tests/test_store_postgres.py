@@ -12,15 +12,20 @@ import psycopg
 import pytest
 
 import justmem
+from justmem.errors import InvalidSetting
+from justmem.ports import CardFilter
 from justmem.stores import sqlite
 from justmem.stores.pg import schema, terms
 from justmem.stores.pg.porter import stem
+from justmem.stores.postgres import open_store
 from postgres import rows
 from store_contract import (
     MAY,
     OpenSpace,
     StoreContract,
     all_facts,
+    facts,
+    found,
     remember,
     session,
     view,
@@ -142,3 +147,18 @@ async def test_both_stores_rank_alike(open_postgres: OpenSpace, tmp_path: Path) 
 
 def _above_last(hits: Sequence[tuple[int, float]]) -> list[int]:
     return [key for key, score in hits if score > hits[-1][1] + 1e-6]
+
+
+async def test_a_space_may_have_another_language(
+    open_postgres: OpenSpace, database_url: str
+) -> None:
+    german = await open_store(f"{database_url}&language=german", "deutsch")
+    await remember(german, session("s1", "Die Katzen schliefen."), "hat zwei Katzen", "läuft gern")
+    again = await open_postgres("deutsch")  # the space remembers its language
+    for store in (german, again):
+        assert await facts(store, (await found(store, "Katze"))[1]) == ["hat zwei Katzen"]
+        assert len((await found(store, "schlief", "passages"))[1]) == 1
+    assert len(await again.cards(CardFilter(text="zwei Katze"))) == 1
+    await german.close()
+    with pytest.raises(InvalidSetting, match="german"):
+        await open_store(f"{database_url}&language=klingon", "new")

@@ -19,7 +19,7 @@ from justmem.ports import Hits, Place, Store, Vectors, View
 from justmem.quotes import quote
 from justmem.ranking import Scores
 
-_QUOTES = 6  # turns without a card that may become candidates
+_QUOTES = 4  # turns without a card that may become candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Discovery:
         places: list[dict[Place, float]] = [{} for _ in views]
         if profile.turns:
             spoken = await self._store.search(
-                views, "passages", dense=0, lexical=budget.lexical, until=until
+                views, "passages", dense=0, lexical=budget.lexical // 2, until=until
             )
             places = await self._places(spoken)
             found |= await self._store.cards_on(list({p for scores in places for p in scores}))
@@ -142,10 +142,21 @@ def _lexical(
 
 def _turns(queries: Vectors, cards: Sequence[Card], vectors: Mapping[Place, Vectors]) -> Scores:
     """How near the best of each card's turns is, for each view."""
-    best = {place: (queries @ rows.T).max(axis=1) for place, rows in vectors.items()}
-    signal = np.zeros((len(queries), len(cards)), np.float32)
-    for column, card in enumerate(cards):
-        found = [best[p] for turn in card.turns if (p := (card.session_id, turn)) in best]
-        if found:
-            signal[:, column] = np.max(found, axis=0)
+    if not vectors:
+        return np.zeros((len(queries), len(cards)), np.float32)
+    rows = list(vectors.values())
+    starts = np.cumsum([0, *(len(each) for each in rows[:-1])])
+    # One column for each turn, and a last one of zeros for cards whose turns have no vector.
+    best = np.maximum.reduceat(queries @ np.concatenate(rows).T, starts, axis=1)
+    best = np.pad(best, ((0, 0), (0, 1)))
+    column = {place: index for index, place in enumerate(vectors)}
+    turns = [
+        [column[place] for turn in card.turns if (place := (card.session_id, turn)) in column]
+        or [len(column)]
+        for card in cards
+    ]
+    firsts = np.cumsum([0, *(len(each) for each in turns[:-1])])
+    signal: Scores = np.maximum.reduceat(
+        best[:, [c for each in turns for c in each]], firsts, axis=1
+    )
     return signal

@@ -67,7 +67,11 @@ def about(cards: Sequence[Card], views: Sequence[str]) -> Scores:
     """1 where a card's subject is named in one of the views. It orders and never filters: a wrong
     filter is a miss that nothing downstream can repair."""
     said = set(content(" ".join(views)))
-    return np.array([not said.isdisjoint(content(card.subject)) for card in cards], np.float32)
+    named = {
+        subject: not said.isdisjoint(content(subject))
+        for subject in {card.subject for card in cards}
+    }
+    return np.array([named[card.subject] for card in cards], np.float32)
 
 
 def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
@@ -81,24 +85,23 @@ def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
 
 
 def distinct(
-    order: Sequence[int], cards: Sequence[Card], vectors: Vectors, *, alike: float
+    order: Sequence[int], cards: Sequence[Card], vectors: Vectors, *, alike: float, depth: int
 ) -> list[list[int]]:
     """Walks down a ranking and puts each card that adds nothing to a better one into its slot:
     [[best, those it stands for...], ...]. A card adds nothing if it says nearly the same, or rests
-    only on turns that the slot rests on already."""
+    only on turns that the slot rests on already. Below `depth`, where nothing is chosen any more,
+    each card stands alone."""
+    same = (vectors @ vectors.T >= alike).tolist()
     slots: list[list[int]] = []
-    heads: list[int] = []
     held: list[set[tuple[str, int]]] = []
-    for index in order:
+    for index in order[:depth]:
         turns = {(cards[index].session_id, turn) for turn in cards[index].turns}
-        near = vectors[heads] @ vectors[index] >= alike if heads else ()
-        for slot, (same, covered) in enumerate(zip(near, held, strict=True)):
-            if same or turns <= covered:
-                slots[slot].append(index)
+        for slot, covered in zip(slots, held, strict=True):
+            if same[index][slot[0]] or turns <= covered:
+                slot.append(index)
                 covered |= turns
                 break
         else:
-            heads.append(index)
             slots.append([index])
             held.append(turns)
-    return slots
+    return slots + [[index] for index in order[depth:]]

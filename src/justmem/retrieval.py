@@ -91,11 +91,14 @@ class Retrieval:
         order = np.argsort(-scores, kind="stable").tolist()
         slots = [[index] for index in order]
         if self._profile.merge:
-            slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE)
+            depth = 4 * self._budget.cards
+            slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
+
+        best = {name: rows.max(axis=0).tolist() for name, rows in pool.signals.items()}
 
         def candidate(slot: Sequence[int]) -> Candidate:
             head, *rest = slot
-            signals = {name: float(rows[:, head].max()) for name, rows in pool.signals.items()}
+            signals = {name: values[head] for name, values in best.items()}
             if head in reranked:
                 signals["rerank"] = reranked[head]
             return Candidate.model_construct(

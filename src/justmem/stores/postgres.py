@@ -18,6 +18,7 @@ from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain, text
 from justmem.stores.pg.forgetting import Forgetting
+from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.reads import Reads
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.search import Search
@@ -40,30 +41,39 @@ async def open_in(
     with the store."""
     number = schema.number(space)
     async with database.connection() as connection:
-        part = await _part(connection, number, space, create=create)
-    if part is None:
+        found = await _row(connection, number, space, database.language if create else None)
+    if found is None:
         raise NotInMemory(f"There is no space {space!r} in {database.shown}.")
-    return PostgresStore(space, database, Names(number, part), close=close)
+    part, language = found
+    names, lexicon = Names(number, part), Lexicon(database, language)
+    return PostgresStore(space, database, names, lexicon, close=close)
 
 
-async def _part(connection: Connection, number: int, space: str, *, create: bool) -> str | None:
-    """The ending of the names of the tables that hold this space."""
+async def _row(
+    connection: Connection, number: int, space: str, language: str | None
+) -> tuple[str, str] | None:
+    """The ending of the names of the tables that hold this space, and its language. A space that
+    is not there is made if a language is given for it."""
     async with connection.transaction():
         await connection.execute("SELECT set_config('justmem.space', %s, true)", [str(number)])
         name = text(space).decode()
-        asked = "SELECT name, tableoid::regclass::text FROM justmem.spaces WHERE space = %s"
+        asked = (
+            "SELECT name, tableoid::regclass::text, language FROM justmem.spaces WHERE space = %s"
+        )
         found = await (await connection.execute(asked, [number])).fetchone()
-        if found is None and create:
+        if found is None and language is not None:
+            await schema.check_language(connection, language)
             await connection.execute(
-                "INSERT INTO justmem.spaces (space, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                [number, name],
+                "INSERT INTO justmem.spaces (space, name, language) VALUES (%s, %s, %s) "
+                "ON CONFLICT DO NOTHING",
+                [number, name, language],
             )
             found = await (await connection.execute(asked, [number])).fetchone()
     if found is None:
         return None
     if found[0] != name:
         raise StoreError(f"The name {space!r} cannot be told from another: choose another name.")
-    return str(found[1]).rpartition("spaces")[2]
+    return str(found[1]).rpartition("spaces")[2], found[2]
 
 
 async def spaces(database: Database) -> list[str]:
@@ -75,16 +85,19 @@ async def spaces(database: Database) -> list[str]:
 class PostgresStore:
     """See `justmem.ports.Store` for what each method promises."""
 
-    def __init__(self, space: str, database: Database, names: Names, *, close: bool) -> None:
+    def __init__(
+        self, space: str, database: Database, names: Names, lexicon: Lexicon, *, close: bool
+    ) -> None:
         self.space = space
         self.database = database
         self.names = names
+        self.lexicon = lexicon
         self._close = close
-        self._reads = Reads(database, names)
+        self._reads = Reads(database, names, lexicon)
         self._writes = Writes(database, names, self._reads)
-        self._derived = Derived(database, names, self._writes)
+        self._derived = Derived(database, names, self._writes, lexicon)
         self._forgetting = Forgetting(database, names, self._derived)
-        self._search = Search(database, names)
+        self._search = Search(database, names, lexicon)
         self._claims = Claims(database, names)
 
     async def bind(self, embedder: str, dim: int) -> None:

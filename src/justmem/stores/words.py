@@ -28,7 +28,7 @@ _STOP = frozenset(_STOP_WORDS.split())
 # Reading a word's rows and scoring them takes a microsecond or so each. A query reads this many
 # at most, rarest words first: the words that tell rows apart are always among them, and a name
 # that stands on every second card costs nothing.
-POSTINGS = 2500
+POSTINGS = 1000
 _LONGEST_QUERY = 64  # words
 _REMEMBERED = 20_000  # words whose frequency is kept at most
 

@@ -77,18 +77,26 @@ async function pageOf(space, where, page, newest, signal) {
   return { cards: found.cards.toReversed(), total: all };
 }
 
+const totals = new Map(); // by space and filter: turning a page should not count again
+addEventListener("stale", () => totals.clear());
+
 async function total(space, where, ask, known, signal) {
   const given = FILTERS.filter((name) => where[name]);
-  if (given.length === 0 || (given.length === 1 && given[0] === "kind")) {
-    const stats = await get(inSpace(space), {}, signal);
-    return given.length ? (stats.kinds[where.kind] ?? 0) : stats.cards;
-  }
-  const there = async (offset) => (await ask(offset, 1)).cards.length > 0;
-  let [low, high] = [known, Math.max(known, PAGE) * 2]; // the count is in [low, high]
-  while (await there(high)) [low, high] = [high + 1, high * 4];
+  const stats = await get(inSpace(space), {}, signal);
+  if (given.length === 0) return stats.cards;
+  if (given.length === 1 && given[0] === "kind") return stats.kinds[where.kind] ?? 0;
+  const name = JSON.stringify([space, stats.cards, where]);
+  if (!totals.has(name)) totals.set(name, await counted(ask, known, stats.cards));
+  return totals.get(name);
+}
+
+/** How many there are, between `low` and `high`: halved until a probe reaches the end. */
+async function counted(ask, low, high) {
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (await there(middle)) low = middle + 1;
+    const { cards, next } = await ask(middle, 250);
+    if (next !== null) low = next;
+    else if (cards.length) return middle + cards.length;
     else high = middle;
   }
   return low;

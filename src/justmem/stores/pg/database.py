@@ -76,8 +76,8 @@ class Database:
     """Made anywhere, it connects in the event loop that first uses it."""
 
     def __init__(self, url: str, *, size: int = 8, attempts: int = ATTEMPTS) -> None:
-        self.url = faults.checked(url)
-        self.shown = faults.shown(url)
+        self.url, self.language = faults.checked(url)
+        self.shown = faults.shown(self.url)
         self.owner = secrets.token_hex(8)  # tells our claims from those of other processes
         self._size = size
         self._attempts = attempts

@@ -93,17 +93,18 @@ def _numbers(values: NDArray[Any]) -> tuple[bytes, int]:
     return _array(element, len(values)) + fields.tobytes(), array
 
 
-def _texts(values: Sequence[str | None]) -> bytes:
-    parts = [struct.pack(">5i", 1 if values else 0, 1, _TEXT, len(values), 1)]
+def _texts(values: Sequence[str]) -> bytes:
     if not values:
-        return parts[0][:12]
-    for value in values:
-        if value is None:
-            parts.append(b"\xff\xff\xff\xff")
-        else:
-            raw = text(value)
-            parts += (len(raw).to_bytes(4, "big"), raw)
-    return b"".join(parts)
+        return _array(_TEXT, 0)
+    whole = "".join(values)
+    if "\0" in whole or _ESCAPE in whole:
+        raw = [text(value) for value in values]
+    else:
+        raw = [value.encode() for value in values]
+    parts: list[bytes] = [b""] * (2 * len(raw))
+    parts[0::2] = [len(each).to_bytes(4, "big") for each in raw]
+    parts[1::2] = raw
+    return _array(_TEXT, len(raw)) + b"".join(parts)
 
 
 def _vectors(matrix: Matrix, vector_type: int) -> bytes:

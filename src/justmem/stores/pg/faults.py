@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -66,15 +67,21 @@ def shown(url: str) -> str:
     return f"{host}{port}/{parts.get('dbname') or parts.get('user') or ''}"
 
 
-def checked(url: str) -> str:
+def checked(url: str) -> tuple[str, str]:
+    """The address as libpq takes it, and the language that ours may name beside it."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    language = dict(options).get("language", "porter")
+    theirs = urlencode([pair for pair in options if pair[0] != "language"], quote_via=quote)
+    plain = urlunsplit(parts._replace(query=theirs)) if dict(options).get("language") else url
     try:
-        conninfo_to_dict(url)
+        conninfo_to_dict(plain)
     except psycopg.Error as error:
         raise InvalidSetting(
             "The address of the store is not one that PostgreSQL understands "
             f"({_said(error)}): write postgresql://user@host:5432/database."
         ) from None
-    return url
+    return plain, language
 
 
 def named(error: psycopg.Error, url: str) -> JustMemError:

@@ -8,8 +8,9 @@ from typing import Any
 from justmem.domain import Forgotten
 from justmem.errors import NotInMemory
 from justmem.stores.pg import rows, terms
+from justmem.stores.pg.batch import Space
 from justmem.stores.pg.database import Database, Transaction
-from justmem.stores.pg.derived import Derived, Space
+from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain
 from justmem.stores.pg.schema import PROMOTED, TABLES, Names
 from justmem.stores.pg.wire import Statement

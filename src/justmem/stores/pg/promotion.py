@@ -18,7 +18,7 @@ from justmem.stores.pg.writes import one_space
 
 INDEXES: tuple[Index, ...] = ("cards", "passages")
 _BATCH = 5_000
-_LEAST_SEARCH = 100  # rows that HNSW keeps in mind while it looks, at least
+_LEAST_SEARCH = 200  # rows that HNSW keeps in mind while it looks, at least
 _NOT, _WRITTEN, SEARCHED = 0, 1, 2
 _WIDEST = 4_000  # dimensions that pgvector can index, as half-precision numbers
 

@@ -23,7 +23,7 @@ from justmem.stores import rows as shared
 from justmem.stores import words
 from justmem.stores.pg import encode, rows, terms
 from justmem.stores.pg.database import Database
-from justmem.stores.pg.porter import stem
+from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.schema import TABLES, Names
 from justmem.stores.pg.wire import Statement
 
@@ -33,9 +33,10 @@ _WAITING = [str(SessionState.PENDING), str(SessionState.FAILED)]
 class Reads:
     """The questions of one space."""
 
-    def __init__(self, database: Database, names: Names) -> None:
+    def __init__(self, database: Database, names: Names, lexicon: Lexicon) -> None:
         self._database = database
         self._names = names
+        self._lexicon = lexicon
         self._space = names.space
         self._subject: str | None = None
         self._subject_at: tuple[Any, ...] | None = None
@@ -190,6 +191,7 @@ class Reads:
             needed = words.words(where.text)
             if not needed:
                 return []
+            await self._lexicon.learn(word for each in needed for word in terms.fold(each))
             given += self._with_words(needed)
         for condition, value in given:
             if value is not None:
@@ -210,7 +212,9 @@ class Reads:
         )
         in_text = r"(c.subject || ' ' || c.fact) ~* ('\m' || ${} || '\M')"
         return [
-            (in_text, folded) if folded in terms.UNINDEXED else (indexed, stem(folded))
+            (in_text, folded)
+            if folded in self._lexicon.unindexed
+            else (indexed, self._lexicon.stem(folded))
             for word in needed
             for folded in terms.fold(word)
         ]

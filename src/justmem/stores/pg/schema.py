@@ -134,6 +134,23 @@ async def _check_pgvector(connection: Connection, database: Database, *, create:
     return None
 
 
+async def check_language(connection: Connection, language: str) -> None:
+    if language == "porter":
+        return
+    found = await (
+        await connection.execute(
+            "SELECT dictname FROM pg_ts_dict WHERE dictname LIKE '%%\\_stem' "
+            "AND dictnamespace = 'pg_catalog'::regnamespace"
+        )
+    ).fetchall()
+    known = sorted(name.removesuffix("_stem") for (name,) in found)
+    if language not in known:
+        raise InvalidSetting(
+            f"The server has no stemmer for the language {language!r}: choose one of "
+            f"{', '.join(known)}, or leave it away for English as in SQLite."
+        )
+
+
 async def _version(connection: Connection) -> int:
     there = await _one(connection, "SELECT to_regclass('justmem.format') IS NOT NULL")
     if there is None or not there[0]:

@@ -12,6 +12,7 @@ from justmem.errors import StoreDamaged
 from justmem.ports import Hits, Index, View
 from justmem.stores.pg import promotion, terms
 from justmem.stores.pg.database import Database
+from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Outcome, Statement
 from justmem.stores.words import POSTINGS
@@ -83,9 +84,10 @@ _NEAREST = """
 
 
 class Search:
-    def __init__(self, database: Database, names: Names) -> None:
+    def __init__(self, database: Database, names: Names, lexicon: Lexicon) -> None:
         self._database = database
         self._names = names
+        self._lexicon = lexicon
         self._sql = {index: _statements(names, index) for index in _WORDS}
         self._promoted = False
 
@@ -93,6 +95,8 @@ class Search:
         self, views: Sequence[View], index: Index, dense: int, lexical: int, until: int | None
     ) -> list[Hits]:
         last = _ALWAYS if until is None else until
+        if lexical:
+            await self._lexicon.learn(word for view in views for word in terms.fold(view.text))
         near, best = await self._found(views, index, dense, lexical, last)
         for place, view in enumerate(views):
             if lexical and not best[place]:
@@ -155,11 +159,11 @@ class Search:
         return Statement(self._sql[index]["nearest"], [self._names.space, view.vector, last, count])
 
     def _best(self, view: View, index: Index, count: int, last: int) -> Statement:
-        words, times = terms.wanted(view.text)
+        words, times = terms.wanted(view.text, self._lexicon)
         return Statement(self._sql[index]["best"], [self._names.space, words, times, last, count])
 
     async def _newest(self, view: View, index: Index, count: int, last: int) -> Pairs:
-        words, _ = terms.wanted(view.text)
+        words, _ = terms.wanted(view.text, self._lexicon)
         if not words:
             return []
         sql, space = self._sql[index], self._names.space

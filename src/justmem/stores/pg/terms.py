@@ -5,33 +5,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from justmem.stores.pg.porter import stem
+from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.words import content_words
 
+Numbers = NDArray[np.int64]
 _WORD = re.compile(r"[^\W_]+")
-# Words of grammar make up a third of all text and questions never look for them: they are counted
-# in a text's length, and not indexed. Left out here are those whose stem is also that of a word
-# one may look for: in (inning), on (one), at (ate), us (use), her (herring), his (hi).
-_GRAMMAR = (
-    "a and are as be but by for from had have he him i if is it its me my of our she so that the"
-    " their them then they this to we were what when where which who with you your"
-)
-UNINDEXED = frozenset(_GRAMMAR.split())
 _MOST_TIMES, _LONGEST = 255, 65_535
-
-
-class Postings(NamedTuple):
-    """Where the words of one session's texts occur: parallel lists, an entry for each word."""
-
-    words: list[str]
-    found: list[str]  # arrays of `packed` numbers as PostgreSQL writes them: {1,2}
-    length: int  # of all texts together, in words
 
 
 def fold(text: str) -> list[str]:
@@ -55,29 +41,68 @@ def _bare(letter: str) -> str:
     return folded if len(folded) == 1 else letter
 
 
-def stems(text: str) -> list[str]:
-    return [stem(word) for word in fold(text)]
+class Postings(NamedTuple):
+    """Rows of a words table, in order of words: for each word of a session, the part
+    `entries[first - 1 : last]`, a number `key << 24 | times << 16 | length` for each text."""
+
+    words: list[str]
+    sessions: Numbers
+    first: Numbers
+    last: Numbers
+    entries: Numbers
 
 
-def packed(key: int, times: int, length: int) -> int:
-    """A posting in one number; `search` takes it apart again."""
-    return key << 24 | min(times, _MOST_TIMES) << 16 | min(length, _LONGEST)
+class Texts:
+    """Texts on their way into a words table, those of a session one after the other."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._keys: list[int] = []
+        self._sessions: list[int] = []
+
+    def add(self, session: int, keys: Iterable[int], texts: Sequence[str]) -> None:
+        self._texts += texts
+        self._keys += keys
+        self._sessions += [session] * len(texts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def index(self, lexicon: Lexicon) -> tuple[Postings, dict[int, int]]:
+        """The rows, and each session's length in words. All texts are counted at once: one look
+        into a dictionary for each word, the rest is numpy's."""
+        cut = [fold(text) for text in self._texts]
+        lengths = np.fromiter(map(len, cut), np.int64, len(cut))
+        sessions = np.array(self._sessions, np.int64)
+        in_all: dict[int, int] = {}
+        for session, length in zip(self._sessions, lengths.tolist(), strict=True):
+            in_all[session] = in_all.get(session, 0) + length
+        spoken = set().union(*cut) if cut else set()
+        roots = {word: lexicon.stem(word) for word in spoken if word not in lexicon.unindexed}
+        ordered = sorted(set(roots.values()))
+        ranks = {root: rank for rank, root in enumerate(ordered)}
+        rank_of = {word: ranks[roots[word]] if word in roots else -1 for word in spoken}
+        found = np.fromiter(
+            (rank_of[word] for words in cut for word in words), np.int64, int(lengths.sum())
+        )
+        place = np.repeat(np.arange(len(cut)), lengths)[found >= 0]
+        pairs, times = np.unique(found[found >= 0] * len(cut) + place, return_counts=True)
+        rank, place = np.divmod(pairs, max(1, len(cut)))
+        entries = (
+            np.array(self._keys, np.int64)[place] << 24
+            | np.minimum(times, _MOST_TIMES) << 16
+            | np.minimum(lengths, _LONGEST)[place]
+        )
+        said_in = sessions[place]
+        new = np.ones(len(pairs), bool)
+        new[1:] = (rank[1:] != rank[:-1]) | (said_in[1:] != said_in[:-1])
+        starts = np.flatnonzero(new)
+        last = np.append(starts[1:], len(pairs)) if len(pairs) else starts
+        words = [ordered[each] for each in rank[starts].tolist()]
+        return Postings(words, said_in[starts], starts + 1, last, entries), in_all
 
 
-def postings(keys: Iterable[int], texts: Sequence[str]) -> Postings:
-    entries: dict[str, list[int]] = {}
-    total = 0
-    for key, text in zip(keys, texts, strict=True):
-        words = fold(text)
-        total += len(words)
-        counted = Counter(stem(word) for word in words if word not in UNINDEXED)
-        for word, times in counted.items():
-            entries.setdefault(word, []).append(packed(key, times, len(words)))
-    found = ["{" + ",".join(map(str, each)) + "}" for each in entries.values()]
-    return Postings(list(entries), found, total)
-
-
-def wanted(text: str) -> tuple[list[str], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def wanted(text: str, lexicon: Lexicon) -> tuple[list[str], Numbers]:
     """The stems of a question's content words, each with how many of its words share it."""
-    counted = Counter(s for word in content_words(text) for s in stems(word))
+    counted = Counter(lexicon.stem(folded) for word in content_words(text) for folded in fold(word))
     return list(counted), np.fromiter(counted.values(), np.int64, len(counted))

@@ -14,8 +14,8 @@ from justmem.errors import StoreBusy
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
 from justmem.stores.pg import encode, rows
+from justmem.stores.pg.batch import Batch, Space, spoken
 from justmem.stores.pg.database import Transaction
-from justmem.stores.pg.derived import Batch, Space
 from justmem.stores.pg.encode import plain
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import FAILED, PENDING, one_space
@@ -112,11 +112,13 @@ class PostgresCopy:
     async def _take_fresh(self, wholes: Sequence[Whole]) -> None:
         """Keys are set aside first, so that the rows can be made while others write; a key that
         is never used does no harm."""
+        lexicon = self.store.lexicon
+        await lexicon.learn(w for whole in wholes for w in spoken(whole.session, whole.digested))
         space, first = await self._set_aside(wholes)
         keys = range(first, first + len(wholes))
 
         def prepare() -> list[Statement]:
-            batch = Batch(self._names, space)
+            batch = Batch(self._names, space, lexicon)
             for key, whole in zip(keys, wholes, strict=True):
                 batch.add(key, whole.session, whole.digested, set())
             return [
@@ -146,7 +148,9 @@ class PostgresCopy:
         passages = sum(len(whole.digested.passages) for whole in wholes)
 
         async def work(transaction: Transaction) -> tuple[Any, ...]:
-            (found,) = await transaction.last(
+            # Need not reach the disk by itself: whatever uses the keys will take it there.
+            _, found = await transaction.last(
+                Statement("SELECT set_config('synchronous_commit', 'off', true)"),
                 self._do(
                     f"UPDATE {self._names.spaces} SET next_session = next_session + $2, "
                     "next_card = next_card + $3, next_passage = next_passage + $4 "

@@ -5,6 +5,7 @@ CREATE TABLE justmem.spaces (
     space bigint NOT NULL PRIMARY KEY,
     name text NOT NULL,
     embedder text NOT NULL DEFAULT '',
+    language text NOT NULL DEFAULT 'porter',
     dim integer NOT NULL DEFAULT 0,
     -- Keys are never given twice, so that a key held across a change cannot mean another card.
     next_session bigint NOT NULL DEFAULT 1,
