@@ -174,7 +174,7 @@ async def cold(folder: Path, dim: int) -> None:
     before, began = _resident(), process_time()
     store = await open_store(folder, "bench")
     await _ask(store, view)
-    print(process_time() - began, _resident() - before)  # noqa: T201
+    print(process_time() - began, _resident() - before)
     await store.close()
 
 
@@ -253,9 +253,9 @@ def main() -> None:
     if options.cold:
         asyncio.run(cold(options.cold, options.dim))
         return
-    print(HEADINGS)  # noqa: T201
+    print(HEADINGS)
     for cards in options.cards:
-        print(line(measure(cards, options.dim, options.turns, options.rounds)), flush=True)  # noqa: T201
+        print(line(measure(cards, options.dim, options.turns, options.rounds)), flush=True)
 
 
 if __name__ == "__main__":
