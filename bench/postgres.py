@@ -5,6 +5,7 @@
 starts a PostgreSQL of its own (or uses DATABASE_URL, whose role must be an administrator) and
 measures, taking turns within the same run:
 
+    dense     the forty nearest            with one hand-written statement
     search    dense 40 + lexical 20        with two hand-written statements (exact order by
                                            distance; a GIN-indexed tsvector with ts_rank) on
                                            plain tables: no partitions, no row-level security
@@ -151,9 +152,8 @@ class Bare:
             await db.execute("GRANT USAGE ON SCHEMA bare TO PUBLIC")
             await db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA bare TO PUBLIC")
 
-    async def search(self, space: int, view: View) -> None:
+    async def dense(self, space: int, view: View) -> None:
         vector = "[" + ",".join(map(str, view.vector)) + "]"
-        words = " | ".join(content_words(view.text))
         await self._run(
             "SELECT key, vector <#> %s::vector FROM bare.cards WHERE space = %s "
             "ORDER BY vector <#> %s::vector LIMIT 40",
@@ -161,6 +161,10 @@ class Bare:
             space,
             vector,
         )
+
+    async def search(self, space: int, view: View) -> None:
+        words = " | ".join(content_words(view.text))
+        await self.dense(space, view)
         await self._run(
             "SELECT key, ts_rank(words, q) FROM bare.cards, to_tsquery('english', %s) q "
             "WHERE space = %s AND words @@ q ORDER BY 2 DESC LIMIT 20",
@@ -241,8 +245,8 @@ def recall_of(store: Any) -> Callable[[View], Awaitable[Any]]:
     return recall
 
 
-def search_of(store: Any) -> Callable[[View], Awaitable[Any]]:
-    return lambda view: store.search([view], "cards", dense=40, lexical=20, until=None)
+def search_of(store: Any, lexical: int = 20) -> Callable[[View], Awaitable[Any]]:
+    return lambda view: store.search([view], "cards", dense=40, lexical=lexical, until=None)
 
 
 async def searches(url: str, administrator: str, cards: int, rounds: int) -> None:
@@ -263,6 +267,7 @@ async def searches(url: str, administrator: str, cards: int, rounds: int) -> Non
                 db.execute(f"VACUUM ANALYZE {store.names(table)}")  # type: ignore[arg-type]
         space = store.names.space
         for name, ours, theirs, beside in (
+            ("dense", search_of(store, 0), bare.dense, search_of(local, 0)),
             ("search", search_of(store), bare.search, search_of(local)),
             ("recall", recall_of(store), bare.recall, recall_of(local)),
         ):

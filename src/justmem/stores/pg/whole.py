@@ -159,7 +159,7 @@ class PostgresCopy:
                     len(wholes),
                     cards,
                     passages,
-                )
+                ),
             )
             return one_space(found.rows)
 
