@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import numpy as np
+
 from justmem.domain import Call, Receipt, Usage
 from justmem.errors import JustMemError
-from justmem.ports import Store
+from justmem.ports import Embedder, Reranker, Store, Vectors
 
 # Set aside for work that has no limit of its own, where the day has one.
 _UNLIMITED = 50_000
@@ -41,6 +43,25 @@ class Tally:
             spent = time.perf_counter() - start
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + spent, 6)
 
+    async def embed(
+        self, embedder: Embedder, texts: Sequence[str], *, query: bool = False
+    ) -> Vectors:
+        """The texts' vectors, and the work entered."""
+        start = time.perf_counter()
+        embedded = await embedder.embed(texts, query=query)
+        self.embedding.append(_usage(embedder.name, len(texts), embedded.tokens, start))
+        return embedded.vectors
+
+    async def rerank(
+        self, reranker: Reranker, queries: Sequence[str], texts: Sequence[str]
+    ) -> Vectors:
+        """What the reranker says of each text, a row for each query, and the work entered."""
+        start = time.perf_counter()
+        read = await asyncio.gather(*(reranker.rerank(query, texts) for query in queries))
+        spent = sum(each.tokens for each in read)
+        self.reranking.append(_usage(reranker.name, len(texts) * len(queries), spent, start))
+        return np.stack([each.scores for each in read])
+
     @property
     def tokens(self) -> int:
         return sum(call.tokens_in + call.tokens_out for call in self.calls)
@@ -57,6 +78,11 @@ class Tally:
             history_tokens=history_tokens,
             notes=tuple(self.notes),
         )
+
+
+def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
+    seconds = round(time.perf_counter() - start, 6)
+    return Usage(model=model, items=items, tokens=tokens, seconds=seconds)
 
 
 class Ledger:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from weakref import WeakValueDictionary
 
 from justmem import tokens
-from justmem.domain import Budget, Remembered, Session, SessionRecord, SessionState, Usage
+from justmem.domain import Budget, Remembered, Session, SessionRecord, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.passages import opening, passages
 from justmem.ports import (
@@ -110,22 +109,13 @@ class Remembering:
         cards, stretches = extraction.cards, passages(session)
         texts = [card.dated for card in cards]
         texts += [opening(session, passage) for passage in stretches]
-        start = time.perf_counter()
-        embedded = await self._embedder.embed(texts)
-        tally.embedding.append(
-            Usage(
-                model=self._embedder.name,
-                items=len(texts),
-                tokens=embedded.tokens,
-                seconds=round(time.perf_counter() - start, 6),
-            )
-        )
+        vectors = await tally.embed(self._embedder, texts)
         return Digested(
             state=SessionState.STORED if cards else SessionState.EMPTY,
             cards=cards,
-            card_vectors=embedded.vectors[: len(cards)],
+            card_vectors=vectors[: len(cards)],
             passages=stretches,
-            passage_vectors=embedded.vectors[len(cards) :],
+            passage_vectors=vectors[len(cards) :],
             quarantined=extraction.quarantined,
             tokens=said,
             card_tokens=sum(tokens.count(card.text) for card in cards),

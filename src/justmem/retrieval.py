@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from justmem import ranking
 from justmem.discovery import Discovery, Pool
-from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Source, Usage
+from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Source
 from justmem.ports import Embedder, Reranker, Store, View
 from justmem.ranking import Scores
 from justmem.receipts import Tally
@@ -64,17 +62,8 @@ class Retrieval:
         texts = [asked.question, *(plan.rewrites if broad else ())]
         if asked.speaker and self._profile.speaker:
             texts = [named(text, asked.speaker) for text in texts]
-        start = time.perf_counter()
-        embedded = await self._embedder.embed(texts, query=True)
-        tally.embedding.append(
-            Usage(
-                model=self._embedder.name,
-                items=len(texts),
-                tokens=embedded.tokens,
-                seconds=round(time.perf_counter() - start, 6),
-            )
-        )
-        return [View(text, vector) for text, vector in zip(texts, embedded.vectors, strict=True)]
+        vectors = await tally.embed(self._embedder, texts, query=True)
+        return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     async def _select(
         self, views: Sequence[View], pool: Pool, plan: Plan, tally: Tally
@@ -149,17 +138,7 @@ class Retrieval:
         head = np.argsort(-scores, kind="stable")[: None if paper else self._budget.rerank].tolist()
         texts = [pool.cards[i].dated for i in head]
         against = views if remark and not paper else views[:1]
-        start = time.perf_counter()
-        results = await asyncio.gather(*(reranker.rerank(view.text, texts) for view in against))
-        tally.reranking.append(
-            Usage(
-                model=reranker.name,
-                items=len(texts) * len(against),
-                tokens=sum(result.tokens for result in results),
-                seconds=round(time.perf_counter() - start, 6),
-            )
-        )
-        read = np.stack([result.scores for result in results])
+        read = await tally.rerank(reranker, [view.text for view in against], texts)
         said = ranking.over_views(ranking.standardised(read), remark=remark and not paper)
         after = scores - np.float32(1e6) if paper else scores.copy()
         after[head] = (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from justmem.errors import NotInMemory, StoreError
 from justmem.ports import Index, View
 from justmem.stores.pg.database import Connection, Database, Transaction
-from justmem.stores.pg.schema import PROMOTED, Names, secured
+from justmem.stores.pg.schema import PROMOTED, Names, secured, unsampled
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import one_space
 
@@ -86,7 +86,7 @@ async def _create(connection: Connection, names: Names, index: Index) -> None:
                 f"CREATE TABLE {table} PARTITION OF {parent} FOR VALUES IN ('{names.space}') "
                 "WITH (toast_tuple_target = 8160)"
             )
-            await connection.execute("\n".join(secured(table)))
+            await connection.execute("\n".join([*secured(table), *unsampled(table, ["vector"])]))
 
 
 async def _drop_stale(connection: Connection, names: Names, index: Index, dim: int) -> None:

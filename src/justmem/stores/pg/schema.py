@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -34,6 +34,21 @@ _OR_ALL = f"{_OWN} OR (SELECT current_setting('justmem.all', true) = 'on')"
 # a side table would take three times as long.
 _INLINE = "toast_tuple_target = 8160"
 _STORAGE = {"cards": _INLINE, "passages": _INLINE, "spaces": "fillfactor = 70"}
+
+
+# The planner's statistics keep samples of what a column holds, where no one would look for words to
+# be forgotten. None are kept for these.
+_PRIVATE = {
+    "spaces": ("name",),
+    "sessions": ("id", "reason"),
+    "texts": ("turns",),
+    "incoming": ("reason", "turns"),
+    "cards": ("subject", "fact", "folded", "vector"),
+    "passages": ("vector",),
+    "card_words": ("word", "found"),
+    "passage_words": ("word", "found"),
+    "quarantine": ("subject", "fact", "reason"),
+}
 
 
 class Names:
@@ -217,6 +232,7 @@ def _first_partitions() -> Iterator[str]:
     yield f"INSERT INTO justmem.format VALUES (0, {PARTITIONS});"
     for table in TABLES:
         yield from secured(f"justmem.{table}", listed=table in _LISTED)
+        yield from unsampled(f"justmem.{table}", _PRIVATE.get(table, ()))
         storage = f" WITH ({_STORAGE[table]})" if table in _STORAGE else ""
         for part in range(PARTITIONS):
             leaf = f"justmem.{table}_{part:02}"
@@ -225,8 +241,10 @@ def _first_partitions() -> Iterator[str]:
                 f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part}){storage};"
             )
             yield from secured(leaf, listed=table in _LISTED)
+            yield from unsampled(leaf, _PRIVATE.get(table, ()))
     for table in PROMOTED.values():
         yield from secured(f"justmem.{table}")
+        yield from unsampled(f"justmem.{table}", ("vector",))
 
 
 def secured(table: str, *, listed: bool = False) -> Iterator[str]:
@@ -234,3 +252,9 @@ def secured(table: str, *, listed: bool = False) -> Iterator[str]:
     PostgreSQL does not apply the parent's when they are addressed directly."""
     yield f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;"
     yield f"CREATE POLICY own ON {table} USING ({_OR_ALL if listed else _OWN});"
+
+
+def unsampled(table: str, columns: Sequence[str]) -> Iterator[str]:
+    if columns:
+        changes = ", ".join(f"ALTER COLUMN {column} SET STATISTICS 0" for column in columns)
+        yield f"ALTER TABLE {table} {changes};"
