@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from justmem import AsyncMemory
+from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Extraction
 from justmem.stores.pg import workers
 from justmem.stores.pg.database import Database
+from justmem.stores.storage import storage
 from justmem.testing import HashEmbedder
 from postgres import rows
 from store_contract import (
@@ -111,3 +115,42 @@ class TestWorkers:
         async with store.claim("s1") as mine:  # but `retry` may
             assert mine
         await database.close()
+
+
+def test_the_command_works_off_what_waits_in_all_spaces(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUSTMEM_STORE", database_url)
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
+    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
+    spaces = ("works one", "works two")
+
+    async def each(act: Any) -> list[Any]:
+        place = storage(database_url)
+        found = [await act(await place.open(space)) for space in spaces]
+        await place.close()
+        return found
+
+    asyncio.run(each(lambda store: store.keep(session())))
+    run = CliRunner()
+    done = run.invoke(app, ["work", "--once"])
+    assert done.exit_code == 0, done.output
+    assert "2 sessions done." in done.output
+    assert [len(waiting) for waiting in asyncio.run(each(lambda store: store.waiting()))] == [0, 0]
+    seen = run.invoke(app, ["stats", "--space", "works one", "--json"])
+    assert seen.exit_code == 0, seen.output
+    doctor = run.invoke(app, ["doctor", "--space", "works two", "--offline"])
+    assert "'works two' opens" in doctor.output
+    missing = run.invoke(app, ["stats", "--space", "nobody"])
+    assert missing.exit_code == 1
+    assert "works one" in missing.output
+    assert run.invoke(app, ["promote", "works one"]).exit_code == 0
+    assert run.invoke(app, ["promote", "works one", "--undo"]).exit_code == 0
+    assert run.invoke(app, ["sweep", "--space", "works one"]).exit_code == 0
+    asyncio.run(each(lambda store: store.erase()))
+
+
+def test_the_commands_for_a_server_say_so_where_there_is_none(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["work", "--home", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "JUSTMEM_STORE" in done.output

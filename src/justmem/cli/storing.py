@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,12 @@ from justmem.cli.asking import Json
 from justmem.cli.run import Run, run_of
 from justmem.cli.terminal import fetching, out, print_json, say
 from justmem.config import Settings, address, shared_parts
-from justmem.domain import Remembered
-from justmem.errors import InvalidSetting, NotInMemory
+from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
 from justmem.stores.storage import PostgresStorage, storage
+
+if TYPE_CHECKING:
+    from justmem.stores.pg.workers import Job
 
 _AT_A_TIME = 4
 
@@ -157,10 +159,7 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
         database = await place.database()
         while True:
             jobs = await workers.take(database, _AT_A_TIME)
-            results = await asyncio.gather(*(_one(place, parts, job) for job in jobs))
-            done += len(results)
-            for result in results:
-                say(f"{result.session_id}: {result.state}, {len(result.cards)} cards", "dim")
+            done += sum(await asyncio.gather(*(_one(place, parts, job) for job in jobs)))
             if not jobs:
                 if once:
                     return done
@@ -169,9 +168,16 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
         await place.close()
 
 
-async def _one(place: PostgresStorage, parts: dict[str, Any], job: Any) -> Remembered:
-    store = await place.open(job.space)
-    return await AsyncMemory(store=store, **parts).remember(job.session)
+async def _one(place: PostgresStorage, parts: dict[str, Any], job: Job) -> bool:
+    """Whether it was done. What goes wrong with one session is no reason to leave the others."""
+    try:
+        store = await place.open(job.space, create=False)
+        result = await AsyncMemory(store=store, **parts).remember(job.session)
+    except JustMemError as error:
+        say(f"{job.session.id}: {error}", "red")
+        return False
+    say(f"{result.session_id}: {result.state}, {len(result.cards)} cards", "dim")
+    return True
 
 
 def _address(run: Run) -> str:

@@ -28,17 +28,22 @@ _WORDS = {"cards": "card_words", "passages": "passage_words"}
 _BEST = """
     WITH asked AS (
         SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
-    ), postings AS MATERIALIZED (
-        SELECT asked.word, asked.times, entry
-        FROM asked CROSS JOIN LATERAL (
-            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word LIMIT {most} + 1
-        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry
+    ), counted AS (
+        SELECT word, times, (
+            SELECT sum(cardinality(found)) FROM (
+                SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word
+                LIMIT {most} + 1
+            ) each_session
+        )::bigint AS texts FROM asked
     ), chosen AS (
         SELECT word, times, texts FROM (
-            SELECT word, times, count(*) AS texts,
-                sum(count(*) * times) OVER (ORDER BY count(*), word) AS reading
-            FROM postings GROUP BY word, times
-        ) counted WHERE reading <= {most}
+            SELECT *, sum(texts * times) OVER (ORDER BY texts, word) AS reading
+            FROM counted WHERE texts > 0
+        ) rarest_first WHERE reading <= {most}
+    ), postings AS (
+        SELECT times, texts, entry FROM chosen CROSS JOIN LATERAL (
+            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = chosen.word
+        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry
     ), memory AS (
         SELECT {docs}::float8 AS docs, {length}::float8 / greatest({docs}, 1) AS mean, last_day
         FROM {spaces} WHERE space = $1
@@ -48,7 +53,7 @@ _BEST = """
             * (entry >> 16 & 255) * 2.2
             / ((entry >> 16 & 255) + 1.2 * (0.25 + 0.75 * (entry & 65535) / mean))
         ) AS score
-        FROM chosen JOIN postings USING (word, times) CROSS JOIN memory GROUP BY 1
+        FROM postings CROSS JOIN memory GROUP BY 1
     )
     SELECT key, score FROM scored WHERE (
         $4::bigint >= (SELECT last_day FROM memory)
@@ -69,11 +74,11 @@ _NEWEST = """
 _COMMON = """
     SELECT EXISTS (SELECT 1 FROM {words} WHERE space = $1 AND word = ANY($2)), EXISTS (
         SELECT 1 FROM unnest($2::text[]) asked (word) WHERE (
-            SELECT count(*) FROM (
-                SELECT 1 FROM {words} w, unnest(w.found) WHERE w.space = $1
-                AND w.word = asked.word LIMIT {most} + 1
-            ) counted
-        ) BETWEEN 1 AND {most}
+            SELECT sum(cardinality(found)) FROM (
+                SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word
+                LIMIT {most} + 1
+            ) each_session
+        ) <= {most}
     )
 """
 _NEAREST = """
