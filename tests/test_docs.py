@@ -68,7 +68,8 @@ def test_the_blocks_of_a_page_run_and_show_what_they_print(path: Path) -> None:
 @pytest.mark.parametrize("path", EVERY, ids=named)
 def test_every_block_is_of_a_kind_that_is_checked(path: Path) -> None:
     kinds = {block.language for block in blocks(path.read_text("utf-8"))}
-    # sh and sql are for a shell and a database of the reader's own, log for what a benchmark printed.
+    # sh and sql are for a shell and a database of the reader's own, log for what a benchmark
+    # printed.
     assert kinds <= {"python", "text", "console", "json", "toml", "sh", "sql", "log", ""}
 
 
