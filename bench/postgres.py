@@ -227,20 +227,11 @@ async def in_turn(
 
 
 def recall_of(store: Any) -> Callable[[View], Awaitable[Any]]:
-    """The calls that discovery makes (see `justmem.discovery`), for one view."""
+    """What a recall asks of its store, for one view."""
 
     async def recall(view: View) -> None:
         await store.extent()
-        (near,), (spoken,) = await asyncio.gather(
-            store.search([view], "cards", dense=40, lexical=20, until=LATE),
-            store.search([view], "passages", dense=0, lexical=20, until=LATE),
-        )
-        passages = await store.passages_at([key for key, _ in spoken.lexical])
-        found = dict(await store.cards_at(sorted({k for k, _ in (*near.dense, *near.lexical)})))
-        found |= await store.cards_on([(p.session_id, p.turn) for p in passages.values()])
-        turns = {(card.session_id, turn) for card in found.values() for turn in card.turns}
-        await store.turn_vectors(list(turns))
-        await store.card_vectors(sorted(found))
+        await store.find([view], dense=40, lexical=20, spoken=10, until=LATE)
 
     return recall
 

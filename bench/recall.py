@@ -61,7 +61,7 @@ async def memory_of(folder: Path, embedder: Any) -> AsyncMemory:
 
 async def recall(cards: int, embedder: Any, rounds: int) -> tuple[float, float]:
     """(a recall, its floor) in seconds of CPU."""
-    writer = Writer(embedder.dim, turns=4)
+    writer = Writer(embedder.dim, turns=20)
     with tempfile.TemporaryDirectory() as folder:
         await build(Path(folder), cards, writer)
         bare = writer.vectors(cards)

@@ -98,7 +98,7 @@ class Writer:
             fact=fact,
             session_id=session.id,
             said_at=session.at,
-            turns=(1, 2),
+            turns=(1 + int(self._rng.integers(max(1, self._turns))),),
         )
 
     def question(self) -> View:

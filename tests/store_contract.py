@@ -475,13 +475,47 @@ class SearchContract:
         assert await found(store, "anything", "passages") == ([], [])
         assert await store.search([], "cards", dense=5, lexical=5, until=None) == []
 
-    async def test_vectors_of_cards_come_in_the_order_asked(self, open_space: OpenSpace) -> None:
+    async def test_a_question_gets_cards_vectors_and_turns_of_one_moment(
+        self, open_space: OpenSpace
+    ) -> None:
+        """Found by vector or word: the cards; by the words of a turn: the cards on it, and the
+        turn itself where there is none."""
         store = await open_space()
-        await remember(store, session(), "likes tea", "likes rain")
-        dense, _ = await found(store, "Ana likes tea")
-        got = await store.card_vectors([dense[1], 999, dense[0]])
-        expected = [vector("Ana likes rain"), np.zeros(DIM), vector("Ana likes tea")]
-        np.testing.assert_allclose(got, np.stack(expected), atol=1e-6)
+        told = session("s1", "We drank oolong", "Nobody wrote down the ferry")
+        await store.keep(told)
+        await store.settle(told, digested(told, card(told, "likes tea"), card(told, "ran", "Ben")))
+        other = session("s2", "Rain again")
+        await remember(store, other, "likes rain")
+
+        async def find(text: str, **given: Any) -> Any:
+            asked = {"dense": 0, "lexical": 5, "spoken": 5, "until": None} | given
+            return await store.find([view(text)], **asked)
+
+        by_turn = await find("oolong")
+        assert [c.fact for c in by_turn.cards.values()] == ["likes tea", "ran"]
+        assert (set(by_turn.places[0]), by_turn.sessions) == ({("s1", 1)}, {})
+        np.testing.assert_allclose(
+            by_turn.vectors, np.stack([vector("Ana likes tea"), vector("Ben ran")]), atol=1e-6
+        )
+        np.testing.assert_allclose(
+            by_turn.turns["s1", 1], np.stack([vector("We drank oolong")]), atol=1e-6
+        )
+        bare = await find("ferry")
+        assert (bare.cards, bare.sessions) == ({}, {"s1": told})
+        assert set(bare.turns) == {("s1", 2)}
+        assert (await find("oolong", spoken=0)).cards == {}
+        near = await find("likes rain", dense=1, lexical=0, spoken=0)
+        assert [c.fact for c in near.cards.values()] == ["likes rain"]
+        assert [len(hits.dense) for hits in near.hits] == [1]
+        early = await find("oolong ferry rain", until=MAY.date() - timedelta(days=400))
+        assert (early.cards, early.sessions, early.turns) == ({}, {}, {})
+
+    async def test_sessions_can_be_read_several_at_once(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await store.keep(session("s1"))
+        await store.keep(session("s2", "Rain again"))
+        assert await store.sessions_at(["s2", "nowhere"]) == {"s2": session("s2", "Rain again")}
+        assert await store.sessions_at([]) == {}
 
     async def test_what_another_opening_adds_or_forgets_shows_in_the_next_search(
         self, open_space: OpenSpace

@@ -142,7 +142,7 @@ class Asking:
             yield Reply(NOT_IN_MEMORY, False, notes=notes)
             return
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        sessions = {id: await self._store.session(id) for id in {one.session_id for one in held}}
+        sessions = await self._store.sessions_at(list({one.session_id for one in held}))
         if streaming and isinstance(self._answerer, StreamingAnswerer):
             async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:
                 async for piece in pieces:

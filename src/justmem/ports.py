@@ -190,6 +190,18 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What the views lead to, all of one moment of the store."""
+
+    cards: Mapping[int, Card]  # by key, in rising order
+    vectors: Vectors  # of these cards, in that order
+    hits: Sequence[Hits]  # for each view, the keys of the cards it found itself
+    places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
+    turns: Mapping[Place, Vectors]  # of the turns behind all these, one row for each passage
+    sessions: Mapping[str, Session]  # those of `places` that no card here rests on
+
+
+@dataclass(frozen=True, slots=True)
 class Digested:
     """Everything that follows from a session's raw turns, stored in one transaction."""
 
@@ -249,6 +261,10 @@ class Store(Protocol):
         """The current text: the one its cards come from. NotInMemory if there is none."""
         ...
 
+    async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        """The current texts of those that there are."""
+        ...
+
     async def waiting(self) -> Sequence[Session]:
         """The newest text of each session that is pending or failed, oldest first."""
         ...
@@ -270,19 +286,16 @@ class Store(Protocol):
         """One Hits per view. `until` leaves out what was said after that day."""
         ...
 
+    async def find(
+        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
+    ) -> Found:
+        """The cards that a search for the views finds, those that rest on the `spoken` best
+        turns by words, and what there is to weigh and to quote them by."""
+        ...
+
     async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]: ...
 
-    async def card_vectors(self, keys: Sequence[int]) -> Vectors: ...
-
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
-
-    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
-        """The cards that rest on any of these turns, by key."""
-        ...
-
-    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
-        """The vectors of each turn's passages, one row each. Turns without any are left out."""
-        ...
 
     async def card(self, card_id: str) -> Card: ...
 

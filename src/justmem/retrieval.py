@@ -90,7 +90,7 @@ class Retrieval:
             signals = {name: values[head] for name, values in best.items()}
             if head in reranked:
                 signals["rerank"] = reranked[head]
-            return Candidate.model_construct(
+            return Candidate.trusted(
                 card=pool.cards[head],
                 scores=signals,
                 score=float(scores[head]),

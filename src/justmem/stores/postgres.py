@@ -12,11 +12,12 @@ from datetime import date
 
 from justmem.domain import Card, Forgotten, Passage, Quarantined, Session, SessionRecord, Stats
 from justmem.errors import NotInMemory, StoreError
-from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Place, Vectors, View
+from justmem.ports import CardFilter, Digested, Extent, Found, Hits, Index, Vectors, View
 from justmem.stores.pg import promotion, schema
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain, text
+from justmem.stores.pg.finding import Finder
 from justmem.stores.pg.forgetting import Forgetting
 from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.reads import Reads
@@ -98,6 +99,7 @@ class PostgresStore:
         self._derived = Derived(database, names, self._writes, lexicon)
         self._forgetting = Forgetting(database, names, self._derived)
         self._search = Search(database, names, lexicon)
+        self._finder = Finder(database, names, self._search, self._reads)
         self._claims = Claims(database, names)
 
     async def bind(self, embedder: str, dim: int) -> None:
@@ -120,6 +122,9 @@ class PostgresStore:
     async def session(self, session_id: str) -> Session:
         return await self._reads.session(session_id)
 
+    async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        return await self._reads.sessions_at(ids)
+
     async def waiting(self) -> Sequence[Session]:
         return await self._reads.waiting()
 
@@ -137,11 +142,12 @@ class PostgresStore:
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
     ) -> Sequence[Hits]:
-        last = None if until is None else until.toordinal()
-        return await self._search(views, index, dense, lexical, last)
+        return await self._search(views, index, dense, lexical, until)
 
-    async def card_vectors(self, keys: Sequence[int]) -> Vectors:
-        return await self._reads.card_vectors(keys)
+    async def find(
+        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
+    ) -> Found:
+        return await self._finder(views, dense, lexical, spoken, until)
 
     # ------------------------------------------------------------ cards and passages
 
@@ -150,12 +156,6 @@ class PostgresStore:
 
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return await self._reads.passages_at(keys)
-
-    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
-        return await self._reads.cards_on(places)
-
-    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
-        return await self._reads.turn_vectors(places)
 
     async def card(self, card_id: str) -> Card:
         return await self._reads.card(card_id)

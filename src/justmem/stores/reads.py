@@ -21,7 +21,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Extent, Index, Place, Vectors
+from justmem.ports import CardFilter, Extent, Index
 from justmem.stores import files, rows, words
 
 _RECORDS = f"SELECT {rows.RECORD} FROM sessions s LEFT JOIN incoming i ON i.session = s.key"
@@ -45,6 +45,15 @@ def session(db: sqlite3.Connection, session_id: str) -> Session:
     if row is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     return rows.session_of(*row)
+
+
+def sessions_at(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Session]:
+    found = db.execute(
+        "SELECT s.id, s.at, t.turns FROM sessions s JOIN texts t ON t.session = s.key "
+        "WHERE s.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {row[0]: rows.session_of(*row) for row in found}
 
 
 def waiting(db: sqlite3.Connection) -> list[Session]:
@@ -140,40 +149,6 @@ def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passag
                 session_id=session_id, turn=turn, start=start, end=end
             )
     return passages
-
-
-def cards_on(db: sqlite3.Connection, places: Sequence[Place]) -> dict[int, Card]:
-    wanted: dict[str, set[int]] = {}
-    for session_id, turn in places:
-        wanted.setdefault(session_id, set()).add(turn)
-    found = db.execute(
-        f"{_CARDS} WHERE s.id IN (SELECT value FROM json_each(?)) ORDER BY c.key",
-        (json.dumps(list(wanted)),),
-    )
-    # The turns are the row's last column: most rows of a session are not the ones wanted.
-    return {
-        row[0]: rows.card_of(row)
-        for row in found
-        if not wanted[row[2]].isdisjoint(map(int, row[-1].split()))
-    }
-
-
-def turn_vectors(db: sqlite3.Connection, places: Sequence[Place]) -> dict[Place, Vectors]:
-    wanted = set(places)
-    found = db.execute(
-        "SELECT s.id, p.spans, p.vectors FROM passage_chunks p JOIN sessions s "
-        "ON s.key = p.session WHERE p.vectors IS NOT NULL "
-        "AND s.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list({session_id for session_id, _ in wanted})),),
-    )
-    vectors: dict[Place, Vectors] = {}
-    for session_id, spans, packed in found:
-        turns = rows.spans_of(spans)[:, 0]
-        matrix = np.frombuffer(packed, np.float32).reshape(len(turns), -1)
-        for turn in np.unique(turns).tolist():
-            if (session_id, turn) in wanted:
-                vectors[session_id, turn] = matrix[turns == turn]
-    return vectors
 
 
 def quarantined(db: sqlite3.Connection, session_id: str) -> list[Quarantined]:

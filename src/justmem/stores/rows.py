@@ -105,7 +105,7 @@ def card_row(key: int, session: int, card: Card) -> Row:
 
 def card_of(row: Row) -> Card:
     _, id, session_id, subject, fact, event, start, end, precision, status, kind, said, turns = row
-    return Card.model_construct(
+    return Card.trusted(
         id=id,
         subject=subject,
         fact=fact,
@@ -123,6 +123,7 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+@lru_cache(4096)
 def _event(text: str, start: int | None, end: int | None, precision: Precision) -> EventDate:
     if start is None and text == "unknown":
         return UNKNOWN_DATE

@@ -15,8 +15,6 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from justmem.domain import (
     Card,
     Forgotten,
@@ -27,11 +25,11 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
-from justmem.ports import CardFilter, Digested, Extent, Hits, Index, Place, Vectors, View
+from justmem.ports import CardFilter, Digested, Extent, Found, Hits, Index, Vectors, View
 from justmem.stores import derived, files, forgetting, reads, schema, writes
 from justmem.stores.connections import Connections, connect, translated
-from justmem.stores.vectors import MatrixCache, Moment, moment
-from justmem.stores.words import WordIndex
+from justmem.stores.finding import Finder
+from justmem.stores.vectors import Moment, moment
 
 
 async def open_store(
@@ -84,6 +82,10 @@ def _space_in(path: Path) -> str | None:
     return None
 
 
+def _ordinal(day: date | None) -> int | None:
+    return None if day is None else day.toordinal()
+
+
 class SqliteStore:
     """See `justmem.ports.Store` for what each method promises."""
 
@@ -96,8 +98,7 @@ class SqliteStore:
     def _fresh_caches(self) -> None:
         self._subject: str | None = None
         self._subject_at: Moment | None = None
-        self._matrices = {index: MatrixCache(index) for index in ("cards", "passages")}
-        self._words = {index: WordIndex(index) for index in ("cards", "passages")}
+        self._finder = Finder()
 
     async def bind(self, embedder: str, dim: int) -> None:
         await self._db.write(partial(writes.bind, embedder=embedder, dim=dim))
@@ -115,6 +116,9 @@ class SqliteStore:
 
     async def session(self, session_id: str) -> Session:
         return await self._db.read(partial(reads.session, session_id=session_id))
+
+    async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        return await self._db.read(partial(reads.sessions_at, ids=ids))
 
     async def waiting(self) -> Sequence[Session]:
         return await self._db.read(reads.waiting)
@@ -140,34 +144,14 @@ class SqliteStore:
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
     ) -> Sequence[Hits]:
-        last = None if until is None else until.toordinal()
-        return await self._db.read(partial(self._search, views, index, dense, lexical, last))
+        last, finder = _ordinal(until), self._finder
+        return await self._db.read(lambda db: finder.search(db, views, index, dense, lexical, last))
 
-    def _search(
-        self,
-        views: Sequence[View],
-        index: Index,
-        dense: int,
-        lexical: int,
-        until: int | None,
-        db: sqlite3.Connection,
-    ) -> list[Hits]:
-        now = moment(db)
-        if until is not None and until >= reads.last_day(db):
-            until = None
-        near: list[list[tuple[int, float]]] = [[] for _ in views]
-        if dense and views:
-            queries = np.stack([view.vector for view in views])
-            near = self._matrices[index].at(db, now).nearest(queries, dense, until)
-        words = self._words[index]
-        return [
-            Hits(found, words.best(db, now, view.text, lexical, until) if lexical else [])
-            for view, found in zip(views, near, strict=True)
-        ]
-
-    async def card_vectors(self, keys: Sequence[int]) -> Vectors:
-        cache = self._matrices["cards"]
-        return await self._db.read(lambda db: cache.at(db, moment(db)).rows(keys))
+    async def find(
+        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
+    ) -> Found:
+        last, finder = _ordinal(until), self._finder
+        return await self._db.read(lambda db: finder.find(db, views, dense, lexical, spoken, last))
 
     # ------------------------------------------------------------ cards and passages
 
@@ -176,12 +160,6 @@ class SqliteStore:
 
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
         return await self._db.read(partial(reads.passages_at, keys=keys))
-
-    async def cards_on(self, places: Sequence[Place]) -> Mapping[int, Card]:
-        return await self._db.read(partial(reads.cards_on, places=places))
-
-    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
-        return await self._db.read(partial(reads.turn_vectors, places=places))
 
     async def card(self, card_id: str) -> Card:
         return await self._db.read(partial(reads.card, card_id=card_id))

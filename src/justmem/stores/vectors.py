@@ -50,7 +50,8 @@ class Matrix:
         count = min(count, len(self.keys))
         if not count:
             return [[] for _ in queries]
-        scores = np.asarray(queries, np.float32) @ self.vectors.T
+        # This way round, three queries cost the time of two; the other way round, of three.
+        scores = np.ascontiguousarray((self.vectors @ np.asarray(queries, np.float32).T).T)
         if until is not None and until < self.last_day:
             scores[:, self.days > until] = -np.inf
         return [self._best(row, count) for row in scores]

@@ -8,6 +8,7 @@ all of them makes them all, a look at some turns makes those.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from justmem.ports import (
     Embedded,
     Extraction,
     Extractor,
+    Found,
     Hits,
     Index,
     Place,
@@ -94,13 +96,19 @@ class Deferred:
             await self._complete()
         return await self._store.search(views, index, dense=dense, lexical=lexical, until=until)
 
-    async def turn_vectors(self, places: Sequence[Place]) -> Mapping[Place, Vectors]:
+    async def find(
+        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
+    ) -> Found:
+        found = await self._store.find(
+            views, dense=dense, lexical=lexical, spoken=spoken, until=until
+        )
         if not self._marker.exists():
-            return await self._store.turn_vectors(places)
-        wanted = set(places)
+            return found
+        return replace(found, turns=await self._vectors_of(set(found.turns)))
+
+    async def _vectors_of(self, wanted: set[Place]) -> Mapping[Place, Vectors]:
         texts: dict[Place, list[str]] = {}
-        for id in {session_id for session_id, _ in wanted}:
-            session = await self._store.session(id)
+        for id, session in (await self._store.sessions_at([id for id, _ in wanted])).items():
             for passage in passages(session):
                 if (id, passage.turn) in wanted:
                     texts.setdefault((id, passage.turn), []).append(opening(session, passage))

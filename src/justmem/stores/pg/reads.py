@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
-import numpy as np
-
 from justmem.domain import (
     Card,
     Passage,
@@ -18,7 +16,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Extent, Index, Place, Vectors
+from justmem.ports import CardFilter, Extent, Index
 from justmem.stores import rows as shared
 from justmem.stores import words
 from justmem.stores.pg import encode, rows, terms
@@ -73,6 +71,16 @@ class Reads:
             raise NotInMemory(f"There is no session {session_id!r} in this space.")
         return rows.session_of(*found[0])
 
+    async def sessions_at(self, ids: Sequence[str]) -> dict[str, Session]:
+        found = await self._ask(
+            f"SELECT s.id, s.at, t.turns FROM {self._names.sessions} s "
+            f"JOIN {self._names.texts} t ON t.space = s.space AND t.session = s.key "
+            "WHERE s.space = $1 AND s.id = ANY($2)",
+            list(ids),
+        )
+        sessions = [rows.session_of(*row) for row in found]
+        return {session.id: session for session in sessions}
+
     async def waiting(self) -> list[Session]:
         names = self._names
         found = await self._ask(
@@ -121,21 +129,6 @@ class Reads:
         cards = {row[0]: rows.card_of(row) for row in found}
         return {key: cards[key] for key in keys if key in cards}
 
-    async def card_vectors(self, keys: Sequence[int]) -> Vectors:
-        """Zeros for a key that is no longer there."""
-        found = await self._ask(
-            f"SELECT key, vector FROM {self._names.cards} "
-            "WHERE space = $1 AND key = ANY($2) AND vector IS NOT NULL",
-            rows.numbers(keys),
-        )
-        places = {key: place for place, (key, _) in enumerate(found)}
-        vectors = encode.vectors_of([vector for _, vector in found])
-        result = np.zeros((len(keys), vectors.shape[1]), np.float32)
-        known = [n for n, key in enumerate(keys) if key in places]
-        if known:
-            result[known] = vectors[[places[keys[n]] for n in known]]
-        return result
-
     async def passages_at(self, keys: Sequence[int]) -> dict[int, Passage]:
         found = await self._ask(
             f"SELECT p.key, s.id, p.turn, p.start, p.stop FROM {self._names.passages} p "
@@ -145,33 +138,6 @@ class Reads:
         )
         passages = {key: rows.passage_of(*rest) for key, *rest in found}
         return {key: passages[key] for key in keys if key in passages}
-
-    async def cards_on(self, places: Sequence[Place]) -> dict[int, Card]:
-        wanted: dict[str, set[int]] = {}
-        for session_id, turn in places:
-            wanted.setdefault(session_id, set()).add(turn)
-        found = await self._ask(f"{self._cards} AND s.id = ANY($2) ORDER BY c.key", list(wanted))
-        # The turns are the row's last column: most rows of a session are not the ones wanted.
-        return {
-            row[0]: rows.card_of(row)
-            for row in found
-            if not wanted[encode.plain(row[2])].isdisjoint(map(int, row[-1].split()))
-        }
-
-    async def turn_vectors(self, places: Sequence[Place]) -> dict[Place, Vectors]:
-        found = await self._ask(
-            f"SELECT s.id, p.turn, p.vector FROM {self._names.sessions} s "
-            f"JOIN {self._names.passages} p ON p.space = s.space AND p.session = s.key "
-            "JOIN unnest($2::text[], $3::bigint[]) w (id, turn) "
-            "ON w.id = s.id AND w.turn = p.turn "
-            "WHERE s.space = $1 AND p.vector IS NOT NULL ORDER BY p.key",
-            [session_id for session_id, _ in places],
-            rows.numbers([turn for _, turn in places]),
-        )
-        packed: dict[Place, list[bytes]] = {}
-        for session_id, turn, vector in found:
-            packed.setdefault((encode.plain(session_id), turn), []).append(vector)
-        return {place: encode.vectors_of(vectors) for place, vectors in packed.items()}
 
     async def card(self, card_id: str) -> Card:
         found = await self._ask(f"{self._cards} AND c.id = $2", card_id)

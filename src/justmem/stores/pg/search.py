@@ -6,6 +6,7 @@ Neither asks an index that spaces share, so the cost does not depend on how many
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from justmem.errors import StoreDamaged
@@ -97,9 +98,9 @@ class Search:
         self._promoted = False
 
     async def __call__(
-        self, views: Sequence[View], index: Index, dense: int, lexical: int, until: int | None
+        self, views: Sequence[View], index: Index, dense: int, lexical: int, until: date | None
     ) -> list[Hits]:
-        last = _ALWAYS if until is None else until
+        last = _ALWAYS if until is None else until.toordinal()
         if lexical:
             await self._lexicon.learn(word for view in views for word in terms.fold(view.text))
         near, best = await self._found(views, index, dense, lexical, last)

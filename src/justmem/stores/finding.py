@@ -1,0 +1,124 @@
+"""Search in a space's file: what is near, what shares words, and the cards on the turns that do.
+
+All that a question needs of the cards comes from one reading, so that it sees one moment of the
+store, however busily others write.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from justmem.ports import Found, Hits, Index, Place, Vectors, View
+from justmem.stores import reads, rows
+from justmem.stores.vectors import MatrixCache, moment
+from justmem.stores.words import WordIndex
+
+
+class Finder:
+    """What is kept in memory to search with: the vectors, and how common words are."""
+
+    def __init__(self) -> None:
+        self._matrices = {index: MatrixCache(index) for index in ("cards", "passages")}
+        self._words = {index: WordIndex(index) for index in ("cards", "passages")}
+
+    def search(
+        self,
+        db: sqlite3.Connection,
+        views: Sequence[View],
+        index: Index,
+        dense: int,
+        lexical: int,
+        until: int | None,
+    ) -> list[Hits]:
+        now = moment(db)
+        if until is not None and until >= reads.last_day(db):
+            until = None
+        near: list[list[tuple[int, float]]] = [[] for _ in views]
+        if dense and views:
+            queries = np.stack([view.vector for view in views])
+            near = self._matrices[index].at(db, now).nearest(queries, dense, until)
+        words = self._words[index]
+        return [
+            Hits(found, words.best(db, now, view.text, lexical, until) if lexical else [])
+            for view, found in zip(views, near, strict=True)
+        ]
+
+    def find(
+        self,
+        db: sqlite3.Connection,
+        views: Sequence[View],
+        dense: int,
+        lexical: int,
+        spoken: int,
+        until: int | None,
+    ) -> Found:
+        hits = self.search(db, views, "cards", dense, lexical, until)
+        keys = {key for each in hits for key, _ in (*each.dense, *each.lexical)}
+        places: list[dict[Place, float]] = [{} for _ in views]
+        if spoken:
+            places = _places(db, self.search(db, views, "passages", 0, spoken, until))
+            keys |= _keys_on(db, {place for scores in places for place in scores})
+        cards = reads.cards_at(db, sorted(keys))
+        resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
+        bare = {place for scores in places for place in scores} - resting
+        return Found(
+            cards=cards,
+            vectors=self._matrices["cards"].at(db, moment(db)).rows(list(cards)),
+            hits=hits,
+            places=places,
+            turns=_turn_vectors(db, resting | bare),
+            sessions=reads.sessions_at(db, list({session_id for session_id, _ in bare})),
+        )
+
+
+def _places(db: sqlite3.Connection, spoken: Sequence[Hits]) -> list[dict[Place, float]]:
+    """For each view, the turns that share its words."""
+    passages = reads.passages_at(db, list({key for hits in spoken for key, _ in hits.lexical}))
+    found: list[dict[Place, float]] = []
+    for hits in spoken:
+        scores: dict[Place, float] = {}
+        for key, score in hits.lexical:
+            if key in passages:
+                place = passages[key].session_id, passages[key].turn
+                scores[place] = max(score, scores.get(place, 0.0))
+        found.append(scores)
+    return found
+
+
+def _keys_on(db: sqlite3.Connection, places: set[Place]) -> set[int]:
+    """Of the cards that rest on any of these turns."""
+    wanted: dict[str, set[str]] = {}
+    for session_id, turn in places:
+        wanted.setdefault(session_id, set()).add(str(turn))
+    found = db.execute(
+        "SELECT c.key, s.id, c.turns FROM sessions s JOIN cards c ON c.session = s.key "
+        "WHERE s.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(wanted)),),
+    )
+    return {key for key, id, turns in found if not wanted[id].isdisjoint(turns.split())}
+
+
+def _turn_vectors(db: sqlite3.Connection, wanted: set[Place]) -> Mapping[Place, Vectors]:
+    """The vectors of each turn's passages. Turns without any are left out."""
+    found = db.execute(
+        "SELECT s.id, p.spans, p.vectors FROM sessions s JOIN passage_chunks p "
+        "ON p.session = s.key WHERE p.vectors IS NOT NULL "
+        "AND s.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list({session_id for session_id, _ in wanted})),),
+    )
+    vectors: dict[Place, Vectors] = {}
+    for session_id, spans, packed in found:
+        turns = rows.spans_of(spans)[:, 0].tolist()
+        matrix = np.frombuffer(packed, np.float32).reshape(len(turns), -1)
+        # A turn's passages lie side by side.
+        first = 0
+        for place, turn in enumerate(turns, 1):
+            if place == len(turns) or turns[place] != turn:
+                if (session_id, turn) in wanted:
+                    vectors[session_id, turn] = matrix[first:place]
+                first = place
+    return vectors
