@@ -71,24 +71,32 @@ class WordIndex:
         """(key, BM25) best first."""
         counts = self._counted(db, now, content_words(text))
         chosen, total = [], 0
-        for word in sorted(counts, key=counts.__getitem__):
+        for word in sorted(counts, key=lambda word: (counts[word], word)):
             total += counts[word]
             if total > POSTINGS:
                 break
             chosen.append(word)
         if chosen:
-            rows = self._rows(db, "rank", any_of(chosen), count, until)
-            return [(key, -rank) for key, rank in rows]
+            # Sorting here takes two thirds of the time that sorting by FTS5's own `rank` takes.
+            bm25 = f"bm25({self._table})"
+            rows = self._rows(db, bm25, "score, w.rowid", any_of(chosen), count, until)
+            return [(key, -score) for key, score in rows]
         # Nothing but words that are everywhere: BM25 would tell little, so the newest rows it is.
-        return self._rows(db, "rowid DESC", any_of(counts), count, until) if counts else []
+        newest = "w.rowid DESC"
+        return self._rows(db, "0.0", newest, any_of(counts), count, until) if counts else []
 
     def _rows(
-        self, db: sqlite3.Connection, order: str, query: str, count: int, until: int | None
+        self,
+        db: sqlite3.Connection,
+        score: str,
+        order: str,
+        query: str,
+        count: int,
+        until: int | None,
     ) -> list[tuple[int, float]]:
-        score = "rank" if order == "rank" else "0.0"
         later = f"AND {self._day} <= ?" if until is not None else ""
         return db.execute(
-            f"SELECT w.rowid, {score} FROM {self._table} w "
+            f"SELECT w.rowid, {score} AS score FROM {self._table} w "
             f"WHERE {self._table} MATCH ? {later} ORDER BY {order} LIMIT ?",
             (query, count) if until is None else (query, until, count),
         ).fetchall()
