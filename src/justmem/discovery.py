@@ -20,6 +20,7 @@ from justmem.quotes import quote
 from justmem.ranking import Scores
 
 _QUOTES = 4  # turns without a card that may become candidates
+_FARTHER = 3  # times as many candidates for a remark: what lies behind it is far from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Discovery:
         budget, profile = self._budget, self._profile
         found = await self._store.find(
             views,
-            dense=budget.dense,
+            dense=budget.dense * (_FARTHER if remark and profile.reasons else 1),
             lexical=budget.lexical,
             spoken=budget.lexical // 2 if profile.turns else 0,
             until=until,

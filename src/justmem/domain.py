@@ -429,6 +429,7 @@ class Weights(Value):
     rerank: float = 0.25  # what the reranker thinks of it, among those it reads
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
+    remark_reason: float = 1.0  # it tells a reason, a resolution, a lesson or a trouble
 
 
 class Profile(Value):
@@ -442,6 +443,7 @@ class Profile(Value):
     turns: bool = True  # a card is also found and weighed by the turns it rests on
     quotes: bool = True  # turns that no card rests on may be chosen
     merge: bool = True  # cards that add nothing share a slot
+    reasons: bool = True  # behind a remark, more is looked through, and for reasons
     weights: Weights = Weights()
 
 
@@ -454,6 +456,7 @@ PAPER = Profile(
     turns=False,
     quotes=False,
     merge=False,
+    reasons=False,
 )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from justmem.domain import Card, Plan
 from justmem.ports import Vectors
+from justmem.reasons import reasons_in
 from justmem.words import content
 
 Scores = NDArray[np.float32]
@@ -82,6 +83,11 @@ def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
 def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
     """1 where a card is of a kind that the plan expects to hold the answer."""
     return np.array([card.kind in plan.routes for card in cards], np.float32)
+
+
+def telling_why(cards: Sequence[Card]) -> Scores:
+    """1 or 2 where a card tells what may lie behind a remark."""
+    return np.array([reasons_in(card.fact) for card in cards], np.float32)
 
 
 def distinct(

@@ -115,6 +115,11 @@ class Retrieval:
             (weights.period, ranking.in_period(pool.cards, plan)),
             (weights.kind, ranking.of_kind(pool.cards, plan)),
             (weights.quote, np.array(pool.quotes, np.float32)),
+            *(
+                [(weights.remark_reason, ranking.telling_why(pool.cards))]
+                if remark and self._profile.reasons
+                else []
+            ),
         ):
             fused = fused + np.float32(worth) * holds
         return fused
