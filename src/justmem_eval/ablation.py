@@ -1,7 +1,7 @@
 """Each signal switched off by itself, on every data set: what stays has to earn its place.
 
-The switches are found, not listed: every yes-or-no field of Profile, and the sizes that decide
-between quality and time.
+The switches are found, not listed: every yes-or-no field of Profile. Beside them the curve: sizes
+and models that decide between quality and time.
 """
 
 from __future__ import annotations
@@ -40,10 +40,24 @@ def ablations() -> list[Ablation]:
         *(Ablation(name=f"without {name}", set=(f"{name}=false",)) for name in switches),
         Ablation(name="by the question alone", set=("select_by=question",)),
         Ablation(name="as the paper", set=("profile=paper",)),
-        *(Ablation(name=f"{n} pairs reranked", set=(f"rerank={n}",)) for n in (10, 20, 30, 60)),
         Ablation(name="no reranker", set=("reranker=none",)),
-        Ablation(name="half the candidates", set=("dense=20", "lexical=10")),
         Ablation(name="twenty cards", set=("cards=20",)),
+    ]
+
+
+def curve() -> list[Ablation]:
+    """From the cheapest to the dearest."""
+    smaller = "embedder=onnx:all-MiniLM-L6-v2"
+    none = "reranker=none"
+    return [
+        Ablation(name="default"),
+        Ablation(name="MiniLM-L6, no reranker", set=(smaller, none)),
+        Ablation(name="no reranker, half the pool", set=(none, "dense=20", "lexical=10")),
+        Ablation(name="no reranker", set=(none,)),
+        Ablation(name="no reranker, double pool", set=(none, "dense=80", "lexical=40")),
+        Ablation(name="MiniLM-L6, 12 pairs", set=(smaller,)),
+        *(Ablation(name=f"{n} pairs", set=(f"rerank={n}",)) for n in (6, 20, 30, 60)),
+        Ablation(name="as the paper: the whole pool", set=("profile=paper",)),
     ]
 
 

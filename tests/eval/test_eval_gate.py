@@ -9,9 +9,10 @@ from eval_server import SWITCHES
 from typer.testing import CliRunner
 
 from justmem.domain import Profile
-from justmem_eval.ablation import Ablation, ablations, rows
+from justmem_eval.ablation import Ablation, ablations, curve, rows
 from justmem_eval.cli.app import app
 from justmem_eval.gate import Floor, Passed, check
+from justmem_eval.switches import parse
 
 FLOORS = """
 [[floor]]
@@ -82,3 +83,19 @@ def test_an_ablation_shows_its_difference_to_the_default() -> None:
     assert len(headings) == len(first) == len(second)
     assert first[:2] == ["default", "82.50"]
     assert second[:2] == ["without x", "80.00 (-2.50)"]
+
+
+def test_every_point_of_the_curve_is_another_setting() -> None:
+    settings = [parse(point.set).model_dump_json() for point in curve()]
+    assert len(set(settings)) == len(settings) > 8
+
+
+def test_sample_cards_come_with_what_was_said(data: Path) -> None:
+    command = ["sample", "--data", str(data), "--benchmark", "locomo", "--count", "4"]
+    result = CliRunner().invoke(app, command)
+    cards, said = result.output.splitlines()[::2], result.output.splitlines()[1::2]
+    assert (len(cards), len(said)) == (4, 4)
+    assert "Nora finally signed the lease" in cards[0]
+    assert said[0] == (
+        "    Nora: Morning Tomas! I finally signed the lease for the bakery space on Harbour Street."
+    )

@@ -18,6 +18,7 @@ _INTERJECTION = re.compile(
     r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like|same|same here"
     r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi"
     r"|glad to hear"
+    r"|(?:good )?(?:morning|afternoon|evening)"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
     r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
@@ -53,7 +54,8 @@ _KIND = "|".join(
         rf"(?:{_GOOD})(?: (?:{_GOOD}|to hear|stuff|one|job|work|pic|photo|shot|pics|picture"
         rf"|thing|dude|man"
         r"|bro|really|so))*",
-        rf"(?:sounds|looks) {_VERY}(?:\w+ ){{0,2}}(?:{_GOOD})",
+        rf"(?:sounds|looks) {_VERY}(?:\w+ ){{0,2}}(?:{_GOOD})(?:,? (?:thanks?|thank you)\b.*)?",
+        r"i (?:sure |really )?(?:hope|think|guess|suppose|believe) (?:so|not)(?: too)?",
         r"you(?:'re| are) (?:\w+ly |so |such an? |an? )*(?:amazing|awesome|great|welcome|right"
         r"|doing"
         r"|making|inspiring|incredible|killing|the best|sweet|strong|rockin\w*|on|spot|gonna|one"

@@ -18,6 +18,8 @@ app = typer.Typer(
 app.command("all")(keyless.everything)
 app.command()(keyless.recall)
 app.command()(keyless.ablation)
+app.command()(keyless.curve)
+app.command()(looking.sample)
 app.command()(running.run)
 app.command()(running.table)
 app.command()(gating.gate)

@@ -1,10 +1,11 @@
-"""recall, all, ablation: what can be measured without a language model."""
+"""recall, all, ablation, curve: what can be measured without a language model."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,33 +118,70 @@ def measure(
     return asyncio.run(work())
 
 
+Only = Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")]
+Some = Annotated[
+    list[str] | None, typer.Option(help="Only these. Default: locomo and locomo_plus.")
+]
+
+
 def ablation(
     data: Data,
-    benchmark: Annotated[
-        list[str] | None, typer.Option(help="Only these. Default: locomo and locomo_plus.")
-    ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")] = None,
+    benchmark: Some = None,
+    only: Only = None,
     limit: Limit = None,
-    timed: Annotated[int, typer.Option("--timing", help="Recalls to time, uncached.")] = 0,
     json_file: Json = None,
     cache_folder: Cache = None,
 ) -> None:
-    """Each signal switched off by itself, and the sizes that trade quality for time."""
-    wanted = [a for a in ablations.ablations() if not only or a.name in ("default", *only)]
+    """Each signal switched off by itself."""
+    _compared(
+        "Each switch by itself",
+        [a for a in ablations.ablations() if not only or a.name in ("default", *only)],
+        Comparison(data, benchmark, limit, 0, json_file, cache_folder),
+    )
+
+
+def curve(
+    data: Data,
+    benchmark: Some = None,
+    only: Only = None,
+    limit: Limit = None,
+    timed: Annotated[int, typer.Option("--timing", help="Recalls to time, uncached.")] = 20,
+    json_file: Json = None,
+    cache_folder: Cache = None,
+) -> None:
+    """Quality against time: sizes and models, with the CPU of a recall."""
+    _compared(
+        "Quality against time",
+        [a for a in ablations.curve() if not only or a.name in ("default", *only)],
+        Comparison(data, benchmark, limit, timed, json_file, cache_folder),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    data: Path
+    benchmarks: list[str] | None
+    limit: int | None
+    timed: int
+    json_file: Path | None
+    cache: Path | None
+
+
+def _compared(title: str, wanted: list[ablations.Ablation], asked: Comparison) -> None:
     raw: dict[str, dict[str, Any]] = {}
 
     def one(place: tuple[str, str, str], ablation: ablations.Ablation) -> dict[str, Any]:
         # Time is measured where model cards are read; elsewhere it would be the same again.
-        often = timed if place == ("locomo", "recorded", "recorded") else 0
+        often = asked.timed if place == ("locomo", "recorded", "recorded") else 0
         settings = list(ablation.set)
-        summary, _ = measure(data, *place, settings, limit, often, None, cache_folder)
+        summary, _ = measure(asked.data, *place, settings, asked.limit, often, None, asked.cache)
         found = summary.model_dump(mode="json")
         raw.setdefault(ablation.name, {})["-".join(place)] = found
         return found
 
-    names = benchmark or ["locomo", "locomo_plus"]
+    names = asked.benchmarks or ["locomo", "locomo_plus"]
     headings, rows = ablations.rows(wanted, names, one)
-    out().print(grid("Each switch by itself", headings, rows))
-    if json_file:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(raw, indent=1) + "\n")
+    out().print(grid(title, headings, rows))
+    if asked.json_file:
+        asked.json_file.parent.mkdir(parents=True, exist_ok=True)
+        asked.json_file.write_text(json.dumps(raw, indent=1) + "\n")

@@ -1,7 +1,8 @@
-"""compare, report, data, mcnemar: looking at what is there."""
+"""compare, report, data, sample, mcnemar: looking at what is there."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from justmem_eval.protocol import Files
 from justmem_eval.report import page
 from justmem_eval.results import figures, pinned
 from justmem_eval.runs import benchmark_of
+from justmem_eval.samples import samples
 from justmem_eval.statistics import mcnemar as exact
 
 
@@ -70,6 +72,16 @@ def data(folder: Annotated[Path, typer.Option("--data", help="Where they should 
     for name in benchmarks.NAMES:
         for line in sources.checked(name, folder):
             typer.echo(line)
+
+
+def sample(
+    data: Data,
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.NAMES))] = "locomo",
+    count: Annotated[int, typer.Option(help="How many cards.")] = 10,
+) -> None:
+    """Cards as the rules make them, taken at even distances from all, with what was said."""
+    for line in asyncio.run(samples(benchmarks.load(benchmark, data), count)):
+        typer.echo(line)
 
 
 def mcnemar(gained: int, lost: int) -> None:

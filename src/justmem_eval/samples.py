@@ -1,0 +1,36 @@
+"""Cards to look at: figures do not tell whether a person would accept them."""
+
+from __future__ import annotations
+
+from justmem.domain import Card, Session
+from justmem.extraction.rules import RulesExtractor
+from justmem_eval.benchmarks import Benchmark
+
+_LONGEST = 160  # characters of what was said
+
+
+async def samples(benchmark: Benchmark, count: int) -> list[str]:
+    """Every card with the turn it rests on; of all cards of all sessions, those at even distances:
+    nobody chose them."""
+    rules = RulesExtractor()
+    sessions = {
+        (session.id, session.digest): session
+        for case in benchmark.cases
+        for session in benchmark.history(case.history).sessions
+    }
+    made: list[tuple[Card, Session]] = []
+    for session in sessions.values():
+        made += [(card, session) for card in (await rules.extract(session, limit=None)).cards]
+    step = max(1.0, len(made) / max(1, count))
+    taken = [made[int(place * step)] for place in range(min(count, len(made)))]
+    return [line for card, session in taken for line in _lines(card, session)]
+
+
+def _lines(card: Card, session: Session) -> list[str]:
+    said = session.turn(card.turns[0])
+    words = " ".join(said.text.split())
+    cut = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+    return [
+        f"{card.kind}, {card.status}, {card.event_date}: {card.text}",
+        f"    {said.speaker}: {cut}",
+    ]
