@@ -96,6 +96,4 @@ def test_sample_cards_come_with_what_was_said(data: Path) -> None:
     cards, said = result.output.splitlines()[::2], result.output.splitlines()[1::2]
     assert (len(cards), len(said)) == (4, 4)
     assert "Nora finally signed the lease" in cards[0]
-    assert said[0] == (
-        "    Nora: Morning Tomas! I finally signed the lease for the bakery space on Harbour Street."
-    )
+    assert said[0].startswith("    Nora: Morning Tomas! I finally signed the lease")
