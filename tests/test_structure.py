@@ -11,7 +11,7 @@ ROOT = Path(justmem.__file__).parent
 
 # A module may import what stands to its left or in its own group. `None`: anything in justmem.
 LAYERS: list[set[str]] = [
-    {"errors", "domain", "words", "calendars", "reckoning", "phrases"},
+    {"errors", "domain", "words", "calendars", "reckoning", "phrases", "reasons"},
     {"dates", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "passages", "quotes", "transcripts", "voice"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
