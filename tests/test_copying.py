@@ -113,11 +113,11 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    async def take(self, wholes: Sequence[Whole]) -> None:
+    async def take(self, wholes: Sequence[Whole], **named: Any) -> None:
         self._left -= 1
         if self._left < 0:
             raise SwitchedOff
-        await self._target.take(wholes)
+        await self._target.take(wholes, **named)
 
 
 async def test_an_interrupted_copy_goes_on_where_it_was(

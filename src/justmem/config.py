@@ -21,7 +21,7 @@ from justmem import specs
 from justmem.domain import PAPER, Budget, Profile
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
-from justmem.ports import Store
+from justmem.ports import Audit, Store
 from justmem.serving import Serving
 from justmem.sync import Memory
 
@@ -70,6 +70,8 @@ class Settings(BaseModel):
     offline: bool = False
     budget: Budget = Budget()
     concurrency: int = Field(4, ge=1, le=256)
+    audit: Audit = "all"  # what the audit enters: everything, changes alone, or forgetting alone
+    actor: str = Field("program", min_length=1, max_length=200)  # in whose name it does
     context: int | None = Field(None, ge=1024)  # tokens the model can take
     timeout: float | None = Field(None, gt=0)  # seconds for one request
     api_key_env: str = "OPENAI_API_KEY"
@@ -253,6 +255,8 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "budget": settings.budget,
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
+        "audit": settings.audit,
+        "actor": settings.actor,
     }
 
 

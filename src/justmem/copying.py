@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TypeVar
 
 import numpy as np
@@ -68,7 +69,7 @@ async def copy(
 
     await in_flight(bring, _batches(missing, BATCH))
     await target.take_forgotten(await source.forgotten())
-    await _spend(source, target)
+    await spend(target, await source.spending())
     return await _compared(source, target, list(records), len(missing))
 
 
@@ -93,9 +94,10 @@ async def _awaited(work: Awaitable[None]) -> None:
     await work
 
 
-async def _spend(source: CopyableStore, target: CopyableStore) -> None:
+async def spend(target: CopyableStore, spending: Sequence[tuple[date, int]]) -> None:
+    """Enters what is not there yet of each day."""
     there = dict(await target.spending())
-    for day, tokens in await source.spending():
+    for day, tokens in spending:
         if tokens > there.get(day, 0):
             await target.store.spend(day, tokens - there.get(day, 0))
 

@@ -9,7 +9,7 @@ import calendar
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Literal, Self, get_args
@@ -379,10 +379,84 @@ class Remembered(Value):
     receipt: Receipt = Receipt()
 
 
+class Entry(Value):
+    """One line of the audit: who did what, when, to how much. It holds no words: `targets` are
+    keyed hashes of ids. `before` is the hash of the entry before, so that none can be changed or
+    taken out unseen."""
+
+    number: int
+    at: datetime  # UTC
+    actor: str
+    verb: str
+    targets: tuple[str, ...] = ()
+    counts: Mapping[str, int] = Field(default_factory=dict)
+    before: str
+    hash: str
+
+    @property
+    def digest(self) -> str:
+        """What `hash` has to be."""
+        said = spoken(self.at, self.actor, self.verb, self.targets, self.counts)
+        return hashlib.sha256(chained(self.number, said, self.before).encode()).hexdigest()
+
+
+def spoken(
+    at: datetime, actor: str, verb: str, targets: Sequence[str], counts: Mapping[str, int]
+) -> str:
+    """The inner part of an entry's canonical JSON: known before its number is."""
+    said = [at.isoformat(timespec="milliseconds"), actor, verb, list(targets), counts]
+    return json.dumps(said, sort_keys=True, separators=(",", ":"))[1:-1]
+
+
+def chained(number: int, said: str, before: str) -> str:
+    """An entry's canonical JSON: an array, in ASCII, without spaces, keys in order."""
+    return f'[{number},{said},"{before}"]'
+
+
+class Checked(Value):
+    """What looking through the audit found. `last` is its newest entry's hash: kept elsewhere, it
+    shows later whether everything up to it is still there."""
+
+    entries: int = 0
+    last: str = ""
+    problem: str = ""  # where the chain breaks, and how
+
+    @property
+    def whole(self) -> bool:
+        return not self.problem
+
+
+class About(Value):
+    """Everything that memory holds on a subject: sums over all of it, and one page of it."""
+
+    subject: str
+    cards: int = 0
+    kinds: Mapping[str, int] = Field(default_factory=dict)
+    turns: int = 0
+    sessions: int = 0
+    first: datetime | None = None  # the first and the last time it was spoken of
+    last: datetime | None = None
+    known: tuple[Card, ...] = ()  # by kind, states first; within a kind the latest first
+    said: tuple[Citation, ...] = ()  # the turns that name it, the latest first
+    next: int | None = None  # the offset of the next page
+
+
+class Loaded(Value):
+    """What `load` took from an export."""
+
+    sessions: int = 0  # in the file
+    brought: int = 0  # by this call; the others were here already
+    cards: int = 0  # of those that were brought
+    embedded: int = 0  # texts whose vectors had to be made
+    forgotten: int = 0
+
+
 class Forgotten(Value):
     cards: int = 0
     sessions: int = 0
     turns: int = 0
+    # The audit's entry for it. A whole space takes its audit along: this is then all that is left.
+    entry: Entry | None = None
 
 
 class Stats(Value):

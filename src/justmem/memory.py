@@ -14,21 +14,28 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from copy import copy
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
-from justmem import tokens
+from justmem import auditing, exporting, knowing, tokens
 from justmem.answering.citing import cite
 from justmem.asking import Asked, Asking
 from justmem.domain import (
+    About,
     Answer,
     Budget,
     Card,
+    Checked,
+    Entry,
     Evidence,
     Forgotten,
+    Loaded,
     Plan,
     Profile,
     Quarantined,
@@ -39,13 +46,17 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
     Answerer,
+    Audit,
+    Author,
     CardFilter,
     Closes,
     Embedder,
+    EntryFilter,
     Extractor,
     Index,
     Planner,
@@ -65,8 +76,10 @@ OnDone = Callable[[Remembered], None]
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
-    `clock` tells which day a token was spent on, and nothing else. `closing` are the parts to
-    close with the memory, besides its store.
+    `clock` tells which day a token was spent on and when something was done, for the audit, and
+    nothing else. `actor` is in whose name it is done, and `audit` how much of it is entered:
+    "all", "writes" or "off" (forgetting is always). `closing` are the parts to close with the
+    memory, besides its store.
     """
 
     def __init__(
@@ -82,12 +95,15 @@ class AsyncMemory:
         profile: Profile | None = None,
         concurrency: int = 4,
         clock: Callable[[], datetime] = datetime.now,
+        actor: str = "program",
+        audit: Audit = "all",
         closing: Sequence[Closes] = (),
     ) -> None:
         self._closing = closing
         self.budget = budget or Budget()
         self.profile = profile or Profile()
-        self._store = store
+        self._author = Author(actor, clock, audit)
+        self._store = store = store.by(self._author)
         self._embedder = embedder
         self._ledger = Ledger(store, self.budget.day_tokens, clock)
         self._remembering = Remembering(
@@ -95,11 +111,20 @@ class AsyncMemory:
         )
         retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile)
         self._asking = Asking(store, planner, retrieval, answerer, self.budget, self._ledger)
-        self._bound = False
+        self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
 
     @property
     def space(self) -> str:
         return self._store.space
+
+    def by(self, actor: str) -> Self:
+        """The same memory in the name of another: what is done through it is theirs in the audit.
+        Nothing is opened, and closing either closes both."""
+        named = copy(self)
+        named._author = replace(self._author, actor=actor)
+        named._store = self._store.by(named._author)
+        named._remembering = self._remembering.by(named._store)
+        return named
 
     # ------------------------------------------------------------ remember
 
@@ -160,9 +185,13 @@ class AsyncMemory:
     async def _bind(self) -> None:
         """Vectors of two embedders cannot be compared: the store says so before anything is
         written or searched."""
-        if not self._bound:
+        if self._embedder.name not in self._bound:
             await self._store.bind(self._embedder.name, self._embedder.dim)
-            self._bound = True
+            self._bound.add(self._embedder.name)
+
+    def _read(self, verb: str, targets: Iterable[str] = (), **counts: int) -> None:
+        """For the audit."""
+        self._store.note(self._author.did(verb, list(targets), **counts))
 
     # ------------------------------------------------------------ ask
 
@@ -178,7 +207,9 @@ class AsyncMemory:
         `speaker` is who says it: "my" is theirs. Without it, the one person whom most cards are
         about, if there is one."""
         await self._bind()
-        return await self._asking.recall(Asked(question, at, speaker))
+        evidence = await self._asking.recall(Asked(question, at, speaker))
+        self._read_evidence("recall", evidence)
+        return evidence
 
     async def ask(
         self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
@@ -191,6 +222,7 @@ class AsyncMemory:
         async with aclosing(self._asking.steps(asked, streaming=False)) as steps:
             *_, answer = [step async for step in steps]
         assert isinstance(answer, Answer)
+        self._read_evidence("ask", answer.evidence)
         return answer
 
     async def follow(
@@ -202,7 +234,15 @@ class AsyncMemory:
         asked = Asked(question, at, speaker)
         async with aclosing(self._asking.steps(asked, streaming=True)) as steps:
             async for step in steps:
+                if isinstance(step, Evidence):  # from here on it is read, answered or not
+                    self._read_evidence("ask", step)
                 yield step
+
+    def _read_evidence(self, verb: str, evidence: Evidence) -> None:
+        """What a question reached. The question itself is nobody's business."""
+        cards = [each.id for chosen in evidence.chosen for each in (chosen.card, *chosen.also)]
+        sources = [source.session_id for source in evidence.sources]
+        self._read(verb, [*cards, *sources], cards=len(cards), sources=len(sources))
 
     # ------------------------------------------------------------ look and forget
 
@@ -219,10 +259,17 @@ class AsyncMemory:
     ) -> list[Card]:
         """The cards that match, in order of time."""
         where = CardFilter(subject, kind, status, session, text, limit, offset)
-        return list(await self._store.cards(where))
+        found = list(await self._store.cards(where))
+        self._read("cards", [card.id for card in found], cards=len(found))
+        return found
 
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its own, which is as in `s12#3`."""
+        found = await self._card(card_id)
+        self._read("card", [card_id])
+        return found
+
+    async def _card(self, card_id: str) -> Card:
         if (place := quoted(card_id)) is None:
             return await self._store.card(card_id)
         session = await self._store.session(place[0])
@@ -232,8 +279,9 @@ class AsyncMemory:
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
-        card = await self.card(card_id)
+        card = await self._card(card_id)
         session = await self._store.session(card.session_id)
+        self._read("source", [card_id, session.id])
         first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
         turns = tuple((n, session.turn(n)) for n in range(first, last + 1))
         return Source(
@@ -246,18 +294,32 @@ class AsyncMemory:
         )
 
     async def session(self, session_id: str) -> Session:
-        return await self._store.session(session_id)
+        found = await self._store.session(session_id)
+        self._read("session", [session_id], turns=len(found.turns))
+        return found
 
     async def sessions(self) -> list[SessionRecord]:
         return list(await self._store.sessions())
 
     async def waiting(self) -> list[Session]:
         """The sessions that `retry` would take up, each with its newest text."""
-        return list(await self._store.waiting())
+        found = list(await self._store.waiting())
+        self._read("waiting", [session.id for session in found], sessions=len(found))
+        return found
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""
-        return list(await self._store.quarantined(session_id))
+        found = list(await self._store.quarantined(session_id))
+        self._read("quarantined", [session_id], cards=len(found))
+        return found
+
+    async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
+        """Everything that memory holds on a subject, by its words and without a model: the cards
+        about it or naming it, what holds now first, and the turns that name it."""
+        found = await knowing.about(self._store, subject, limit, offset)
+        read = [*(card.id for card in found.known), *(said.session_id for said in found.said)]
+        self._read("about", read, cards=len(found.known), turns=len(found.said))
+        return found
 
     async def stats(self) -> Stats:
         return await self._store.stats()
@@ -298,8 +360,57 @@ class AsyncMemory:
             if keys:
                 replaced[index] = keys, np.concatenate(parts)
         await self._store.replace_vectors(self._embedder.name, self._embedder.dim, replaced)
-        self._bound = True
+        self._bound.add(self._embedder.name)
         return sum(len(keys) for keys, _ in replaced.values())
+
+    # ------------------------------------------------------------ take along, and look back
+
+    async def export(
+        self, *, format: Literal["jsonl", "markdown"] = "jsonl", vectors: bool = False
+    ) -> AsyncGenerator[str]:
+        """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
+        `vectors` adds them to the JSON Lines, so that loading need not embed."""
+        if format not in ("jsonl", "markdown"):
+            raise InputError(f"{format!r} is no format of an export: choose jsonl or markdown.")
+        made = self._author.clock().astimezone(UTC)
+        stats = await self._store.stats()
+        self._read("export", cards=stats.cards, turns=stats.turns)
+        store = self._store
+        lines = (
+            exporting.json_lines(store, made=made, vectors=vectors)
+            if format == "jsonl"
+            else exporting.markdown(store, made=made)
+        )
+        async with aclosing(lines):
+            async for line in lines:
+                yield line
+
+    async def load(self, file: str | Path, *, on_loaded: OnLoaded | None = None) -> Loaded:
+        """Takes in an export, of this or another store. The whole file is checked first: what is
+        damaged, cut short or too new stores nothing, and no session that is here is replaced by
+        another. Interrupted, load it again: it goes on where it was."""
+        await self._bind()
+        loading = Loading(self._store, self._embedder, self._author)
+        return await loading.load(Path(file), on_loaded)
+
+    async def audit(
+        self,
+        *,
+        since: datetime | None = None,
+        of: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Entry]:
+        """The latest entries of the audit, in order: who did what, when, to how much. `of` is the
+        id of a card or a session: entries that name it. `before` is a number, for the page
+        before."""
+        where = EntryFilter(before=before, since=since, target=of, latest=True, limit=limit)
+        return list(await self._store.entries(where))
+
+    async def check_audit(self, *, last: str | None = None) -> Checked:
+        """Whether every entry is as it was written and none is missing. `last` is the hash of an
+        entry that was kept elsewhere: without one, what was cut off at the end cannot be seen."""
+        return await auditing.check(self._store, last)
 
     async def close(self) -> None:
         """Closes the store, and the models if this memory was made with them."""

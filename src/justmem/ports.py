@@ -5,10 +5,10 @@ Any object with these methods will do; nothing has to inherit from anything here
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -18,6 +18,7 @@ from justmem.domain import (
     Call,
     Card,
     Citation,
+    Entry,
     Evidence,
     Forgotten,
     Passage,
@@ -236,10 +237,73 @@ class CardFilter:
     offset: int = 0
 
 
+Audit = Literal["all", "writes", "off"]
+CHANGES = ("keep", "settle", "fail", "forget", "erase", "reembed", "import", "copy")
+MOST_TARGETS = 100  # of one entry: what touches more says how many
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """Something done, on its way into the audit. `targets` are ids; a store enters their marks."""
+
+    at: datetime
+    actor: str
+    verb: str
+    targets: Sequence[str]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """In whose name something is done, and how much of it the audit is to have."""
+
+    actor: str
+    clock: Callable[[], datetime]
+    audit: Audit = "all"
+
+    def did(self, verb: str, targets: Sequence[str] = (), **counts: int) -> list[Deed]:
+        """The deed, or none where the setting leaves it out. Forgetting is never left out."""
+        changes = verb in CHANGES
+        wanted = {"all": True, "writes": changes, "off": verb in ("forget", "erase")}
+        if not wanted[self.audit]:
+            return []
+        at = self.clock().astimezone(UTC).replace(tzinfo=UTC)
+        named = tuple(dict.fromkeys(targets))
+        return [Deed(at, self.actor, verb, named if len(named) <= MOST_TARGETS else (), counts)]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    after: int = 0  # numbers above this one
+    before: int | None = None  # numbers below this one
+    since: datetime | None = None
+    target: str | None = None  # an id: entries that name it
+    latest: bool = False  # the last `limit` of them; else the first
+    limit: int = 1000
+
+
 class Store(Protocol):
     """The memory of one space."""
 
     space: str
+
+    def by(self, author: Author) -> Store:
+        """The same store in somebody's name: each change made through it is entered in the audit,
+        in the same transaction. A store that was never given a name enters nothing."""
+        ...
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        """Has the audit enter what was read. Returns at once: reading waits for no writing, and
+        goes on where nothing can be written."""
+        ...
+
+    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
+        """Of the audit, in order of their numbers."""
+        ...
+
+    def copying(self) -> CopyableStore:
+        """What copying, export and import ask of it besides."""
+        ...
 
     async def bind(self, embedder: str, dim: int) -> None:
         """Remembers whose vectors these are; EmbedderMismatch if they are another's."""
@@ -300,6 +364,10 @@ class Store(Protocol):
     async def card(self, card_id: str) -> Card: ...
 
     async def cards(self, where: CardFilter) -> Sequence[Card]: ...
+
+    async def mentions(self, text: str) -> Sequence[Passage]:
+        """Every passage that holds all words of the text, in order of keys."""
+        ...
 
     async def quarantined(self, session_id: str) -> Sequence[Quarantined]: ...
 
@@ -373,8 +441,9 @@ class CopyableStore(Protocol):
 
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]: ...
 
-    async def take(self, wholes: Sequence[Whole]) -> None:
-        """Stores them as they are. What is there already of a session is replaced."""
+    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+        """Stores them as they are, all or none. What is there already of a session is replaced.
+        `verb` is what the audit calls it."""
         ...
 
     async def forgotten(self) -> Sequence[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
+from typing import Self
 from weakref import WeakValueDictionary
 
 from justmem import tokens
@@ -41,6 +43,12 @@ class Remembering:
         self._ledger = ledger
         self._slots = asyncio.Semaphore(concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def by(self, store: Store) -> Self:
+        """The same, with its locks and its limits, through a store in another's name."""
+        named = copy(self)
+        named._store = store
+        return named
 
     async def remember(self, session: Session) -> Remembered:
         # The same session twice at once would be paid for twice.

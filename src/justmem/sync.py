@@ -6,6 +6,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from copy import copy
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -104,6 +105,17 @@ class Memory:
     quarantined = _face(AsyncMemory.quarantined)
     stats = _face(AsyncMemory.stats)
     reembed = _face(AsyncMemory.reembed)
+    about = _face(AsyncMemory.about)
+    export = _each(AsyncMemory.export)
+    load = _face(AsyncMemory.load)
+    audit = _face(AsyncMemory.audit)
+    check_audit = _face(AsyncMemory.check_audit)
+
+    def by(self, actor: str) -> Self:
+        """The same memory in the name of another. Closing either closes both."""
+        named = copy(self)
+        named.asynchronous = self.asynchronous.by(actor)
+        return named
 
     def close(self) -> None:
         if not self._loop.is_closed():

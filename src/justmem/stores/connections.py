@@ -39,7 +39,11 @@ def connect(path: Path, patience: float) -> sqlite3.Connection:
 
 @contextmanager
 def writing(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. IMMEDIATE: a second writer waits here, before it has read anything."""
+    """All or nothing. IMMEDIATE: a second writer waits here, before it has read anything. Inside
+    another such block it is part of that one."""
+    if db.in_transaction:
+        yield
+        return
     db.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -8,12 +8,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from datetime import date
 
-from justmem.domain import Card, Forgotten, Passage, Quarantined, Session, SessionRecord, Stats
+from justmem.domain import (
+    Card,
+    Entry,
+    Forgotten,
+    Passage,
+    Quarantined,
+    Session,
+    SessionRecord,
+    Stats,
+)
 from justmem.errors import NotInMemory, StoreError
-from justmem.ports import CardFilter, Digested, Extent, Found, Hits, Index, Vectors, View
+from justmem.ports import (
+    Author,
+    CardFilter,
+    CopyableStore,
+    Deed,
+    Digested,
+    EntryFilter,
+    Extent,
+    Found,
+    Hits,
+    Index,
+    Vectors,
+    View,
+)
+from justmem.stores.notes import Notes
 from justmem.stores.pg import promotion, schema
+from justmem.stores.pg.audit import Log
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain, text
@@ -45,21 +70,23 @@ async def open_in(
         found = await _row(connection, number, space, database.language if create else None)
     if found is None:
         raise NotInMemory(f"There is no space {space!r} in {database.shown}.")
-    part, language = found
+    part, language, key = found
     names, lexicon = Names(number, part), Lexicon(database, language)
-    return PostgresStore(space, database, names, lexicon, close=close)
+    log = Log(database, names, key)
+    return PostgresStore(space, database, names, lexicon, log, close=close)
 
 
 async def _row(
     connection: Connection, number: int, space: str, language: str | None
-) -> tuple[str, str] | None:
-    """The ending of the names of the tables that hold this space, and its language. A space that
-    is not there is made if a language is given for it."""
+) -> tuple[str, str, bytes] | None:
+    """The ending of the names of the tables that hold this space, its language, and the key of
+    its audit. A space that is not there is made if a language is given for it."""
     async with connection.transaction():
         await connection.execute("SELECT set_config('justmem.space', %s, true)", [str(number)])
         name = text(space).decode()
         asked = (
-            "SELECT name, tableoid::regclass::text, language FROM justmem.spaces WHERE space = %s"
+            "SELECT name, tableoid::regclass::text, language, audit_key FROM justmem.spaces "
+            "WHERE space = %s"
         )
         found = await (await connection.execute(asked, [number])).fetchone()
         if found is None and language is not None:
@@ -74,7 +101,7 @@ async def _row(
         return None
     if found[0] != name:
         raise StoreError(f"The name {space!r} cannot be told from another: choose another name.")
-    return str(found[1]).rpartition("spaces")[2], found[2]
+    return str(found[1]).rpartition("spaces")[2], found[2], bytes(found[3])
 
 
 async def spaces(database: Database) -> list[str]:
@@ -87,7 +114,14 @@ class PostgresStore:
     """See `justmem.ports.Store` for what each method promises."""
 
     def __init__(
-        self, space: str, database: Database, names: Names, lexicon: Lexicon, *, close: bool
+        self,
+        space: str,
+        database: Database,
+        names: Names,
+        lexicon: Lexicon,
+        log: Log,
+        *,
+        close: bool,
     ) -> None:
         self.space = space
         self.database = database
@@ -95,12 +129,36 @@ class PostgresStore:
         self.lexicon = lexicon
         self._close = close
         self._reads = Reads(database, names, lexicon)
-        self._writes = Writes(database, names, self._reads)
-        self._derived = Derived(database, names, self._writes, lexicon)
-        self._forgetting = Forgetting(database, names, self._derived)
         self._search = Search(database, names, lexicon)
         self._finder = Finder(database, names, self._search, self._reads)
         self._claims = Claims(database, names)
+        self._notes = Notes(log.note)
+        self._enter_in(log)
+
+    def _enter_in(self, log: Log) -> None:
+        self.log = log
+        self._writes = Writes(self.database, self.names, self._reads, log)
+        self._derived = Derived(self.database, self.names, self._writes, self.lexicon, log)
+        self._forgetting = Forgetting(self.database, self.names, self._derived, log)
+
+    # ------------------------------------------------------------ the audit
+
+    def by(self, author: Author) -> PostgresStore:
+        named = copy(self)
+        named._enter_in(self.log.by(author))
+        return named
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        self._notes.add(deeds)
+
+    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
+        await self._notes.written()
+        return await self.log.entries(where)
+
+    def copying(self) -> CopyableStore:
+        from justmem.stores.pg.whole import PostgresCopy
+
+        return PostgresCopy(self)
 
     async def bind(self, embedder: str, dim: int) -> None:
         await self._writes.bind(embedder, dim)
@@ -163,6 +221,9 @@ class PostgresStore:
     async def cards(self, where: CardFilter) -> Sequence[Card]:
         return await self._reads.cards(where)
 
+    async def mentions(self, text: str) -> Sequence[Passage]:
+        return await self._reads.mentions(text)
+
     async def quarantined(self, session_id: str) -> Sequence[Quarantined]:
         return await self._reads.quarantined(session_id)
 
@@ -218,5 +279,6 @@ class PostgresStore:
         await promotion.demote(self.database, self.names)
 
     async def close(self) -> None:
+        await self._notes.written()
         if self._close:
             await self.database.close()

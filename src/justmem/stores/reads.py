@@ -151,6 +151,17 @@ def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passag
     return passages
 
 
+def mentions(db: sqlite3.Connection, text: str) -> list[Passage]:
+    needed = words.content_words(text)  # those of grammar alone name nothing
+    if not needed:
+        return []
+    found = db.execute(
+        "SELECT rowid FROM passage_words WHERE passage_words MATCH ? ORDER BY rowid",
+        (words.all_of(needed),),
+    ).fetchall()
+    return list(passages_at(db, [key for (key,) in found]).values())
+
+
 def quarantined(db: sqlite3.Connection, session_id: str) -> list[Quarantined]:
     found = db.execute(
         "SELECT q.subject, q.fact, q.reason FROM quarantine q JOIN sessions s ON s.key = q.session "

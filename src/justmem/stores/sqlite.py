@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import date
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from justmem.domain import (
     Card,
+    Entry,
     Forgotten,
     Passage,
     Quarantined,
@@ -25,11 +28,27 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
-from justmem.ports import CardFilter, Digested, Extent, Found, Hits, Index, Vectors, View
-from justmem.stores import derived, files, forgetting, reads, schema, writes
-from justmem.stores.connections import Connections, connect, translated
+from justmem.ports import (
+    Author,
+    CardFilter,
+    CopyableStore,
+    Deed,
+    Digested,
+    EntryFilter,
+    Extent,
+    Found,
+    Hits,
+    Index,
+    Vectors,
+    View,
+)
+from justmem.stores import audit, derived, files, forgetting, reads, schema, writes
+from justmem.stores.connections import Connections, connect, translated, writing
 from justmem.stores.finding import Finder
+from justmem.stores.notes import Notes, counted
 from justmem.stores.vectors import Moment, moment
+
+T = TypeVar("T")
 
 
 async def open_store(
@@ -50,7 +69,7 @@ def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStor
         try:
             schema.prepare(db, path, space)
             _finish_forgetting(db, path)
-            return SqliteStore(space, path, Connections(path, patience, db))
+            return SqliteStore(space, path, Connections(path, patience, db), audit.key(db))
         except BaseException:
             db.close()
             raise
@@ -86,19 +105,64 @@ def _ordinal(day: date | None) -> int | None:
     return None if day is None else day.toordinal()
 
 
+class _Caches:
+    """What is kept in memory for all who use the store, under whatever name."""
+
+    def __init__(self) -> None:
+        self.empty()
+
+    def empty(self) -> None:
+        self.subject: str | None = None
+        self.subject_at: Moment | None = None
+        self.finder = Finder()
+
+
 class SqliteStore:
     """See `justmem.ports.Store` for what each method promises."""
 
-    def __init__(self, space: str, path: Path, connections: Connections) -> None:
+    def __init__(self, space: str, path: Path, connections: Connections, key: bytes) -> None:
         self.space = space
         self.path = path
         self._db = connections
-        self._fresh_caches()
+        self._caches = _Caches()
+        self._key = key
+        self._notes = Notes(lambda deeds: connections.write(partial(audit.note, key, deeds)))
+        self._author: Author | None = None
 
-    def _fresh_caches(self) -> None:
-        self._subject: str | None = None
-        self._subject_at: Moment | None = None
-        self._finder = Finder()
+    # ------------------------------------------------------------ the audit
+
+    def by(self, author: Author) -> SqliteStore:
+        named = copy(self)
+        named._author = author
+        return named
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        self._notes.add(deeds)
+
+    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
+        await self._notes.written()
+        return await self._db.read(partial(audit.entries, self._key, where))
+
+    async def change(
+        self, work: Callable[[sqlite3.Connection], T], told: Callable[[Author, T], list[Deed]]
+    ) -> tuple[T, Entry | None]:
+        """The work and its entry in one transaction. What changed nothing leaves none."""
+
+        def both(db: sqlite3.Connection) -> tuple[T, Entry | None]:
+            with writing(db):
+                before = db.total_changes
+                done = work(db)
+                if self._author is None or db.total_changes == before:
+                    return done, None
+                made = audit.enter(self._key, told(self._author, done), db)
+                return done, made[-1] if made else None
+
+        return await self._db.write(both)
+
+    def copying(self) -> CopyableStore:
+        from justmem.stores.whole import SqliteCopy
+
+        return SqliteCopy(self)
 
     async def bind(self, embedder: str, dim: int) -> None:
         await self._db.write(partial(writes.bind, embedder=embedder, dim=dim))
@@ -106,13 +170,28 @@ class SqliteStore:
     # ------------------------------------------------------------ sessions
 
     async def keep(self, session: Session) -> SessionRecord:
-        return await self._db.write(partial(writes.keep, session=session))
+        record, _ = await self.change(
+            partial(writes.keep, session=session),
+            lambda author, _: author.did("keep", [session.id], turns=len(session.turns)),
+        )
+        return record
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        await self._db.write(partial(derived.settle, session=session, digested=digested))
+        await self.change(
+            partial(derived.settle, session=session, digested=digested),
+            lambda author, _: author.did(
+                "settle",
+                [session.id, *(card.id for card in digested.cards)],
+                cards=len(digested.cards),
+                quarantined=len(digested.quarantined),
+            ),
+        )
 
     async def fail(self, session_id: str, reason: str) -> None:
-        await self._db.write(partial(writes.fail, session_id=session_id, reason=reason))
+        await self.change(
+            partial(writes.fail, session_id=session_id, reason=reason),
+            lambda author, _: author.did("fail", [session_id]),
+        )
 
     async def session(self, session_id: str) -> Session:
         return await self._db.read(partial(reads.session, session_id=session_id))
@@ -135,22 +214,23 @@ class SqliteStore:
     def _main_subject(self, db: sqlite3.Connection) -> str | None:
         """Counting every card takes time: once for each state of the store."""
         now = moment(db)
-        if self._subject_at != now:
-            self._subject, self._subject_at = reads.main_subject(db), now
-        return self._subject
+        held = self._caches
+        if held.subject_at != now:
+            held.subject, held.subject_at = reads.main_subject(db), now
+        return held.subject
 
     # ------------------------------------------------------------ search
 
     async def search(
         self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
     ) -> Sequence[Hits]:
-        last, finder = _ordinal(until), self._finder
+        last, finder = _ordinal(until), self._caches.finder
         return await self._db.read(lambda db: finder.search(db, views, index, dense, lexical, last))
 
     async def find(
         self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
     ) -> Found:
-        last, finder = _ordinal(until), self._finder
+        last, finder = _ordinal(until), self._caches.finder
         return await self._db.read(lambda db: finder.find(db, views, dense, lexical, spoken, last))
 
     # ------------------------------------------------------------ cards and passages
@@ -167,14 +247,20 @@ class SqliteStore:
     async def cards(self, where: CardFilter) -> Sequence[Card]:
         return await self._db.read(partial(reads.cards, where=where))
 
+    async def mentions(self, text: str) -> Sequence[Passage]:
+        return await self._db.read(partial(reads.mentions, text=text))
+
     async def quarantined(self, session_id: str) -> Sequence[Quarantined]:
         return await self._db.read(partial(reads.quarantined, session_id=session_id))
 
     # ------------------------------------------------------------ forgetting
 
     async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
-        gone = await self._db.write(partial(forgetting.forget, cards=cards, sessions=sessions))
-        self._fresh_caches()  # the vectors in this process go too
+        gone, entry = await self.change(
+            partial(forgetting.forget, cards=cards, sessions=sessions),
+            lambda author, gone: author.did("forget", [*cards, *sessions], **counted(gone)),
+        )
+        self._caches.empty()  # the vectors in this process go too
         try:
             await self._db.write(forgetting.sweep)
         except StoreError as error:
@@ -182,13 +268,20 @@ class SqliteStore:
                 "What was to be forgotten is gone from memory, but not from the file yet: it goes "
                 f"when the space is opened next. {error}"
             ) from error
-        return gone
+        return gone.model_copy(update={"entry": entry})
 
     async def erase(self) -> Forgotten:
-        gone = await self._db.write(forgetting.last_count)
+        gone = await self._db.write(self._last_count)
         await self.close()
         await asyncio.to_thread(files.unlink, self.path)
         return gone
+
+    def _last_count(self, db: sqlite3.Connection) -> Forgotten:
+        with writing(db):
+            gone = forgetting.last_count(db)
+            deeds = self._author.did("erase", (), **counted(gone)) if self._author else []
+            made = audit.enter(self._key, deeds, db)
+            return gone.model_copy(update={"entry": made[-1] if made else None})
 
     # ------------------------------------------------------------ re-embedding
 
@@ -203,8 +296,10 @@ class SqliteStore:
     ) -> None:
         """All vectors at once, in one transaction, with the embedder they come from. An index
         that is left out has no vectors afterwards."""
-        await self._db.write(
-            partial(derived.replace_vectors, embedder=embedder, dim=dim, replaced=replaced)
+        texts = sum(len(keys) for keys, _ in replaced.values())
+        await self.change(
+            partial(derived.replace_vectors, embedder=embedder, dim=dim, replaced=replaced),
+            lambda author, _: author.did("reembed", texts=texts),
         )
 
     # ------------------------------------------------------------ the ledger
@@ -222,5 +317,6 @@ class SqliteStore:
         return await self._db.read(partial(reads.stats, path=self.path))
 
     async def close(self) -> None:
+        await self._notes.written()
         await self._db.close()
-        self._fresh_caches()
+        self._caches.empty()

@@ -12,8 +12,9 @@ import numpy as np
 
 from justmem.domain import Passage, SessionState
 from justmem.ports import Digested, Vectors, Whole
-from justmem.stores import rows
+from justmem.stores import derived, rows, writes
 from justmem.stores.connections import writing
+from justmem.stores.notes import ids, sums
 from justmem.stores.sqlite import SqliteStore
 
 _NONE = np.zeros((0, 0), np.float32)
@@ -40,21 +41,11 @@ class SqliteCopy:
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
         return await self._db.read(partial(_wholes, ids=ids))
 
-    async def take(self, wholes: Sequence[Whole]) -> None:
-        for whole in wholes:
-            await self._take(whole)
-
-    async def _take(self, whole: Whole) -> None:
-        store, id = self.store, whole.session.id
-        await store.keep(whole.session)
-        if whole.digested.state in _SETTLED:
-            await store.settle(whole.session, whole.digested)
-        elif whole.digested.state == SessionState.FAILED:
-            await store.fail(id, whole.digested.reason)
-        if whole.waiting is not None:
-            await store.keep(whole.waiting)
-            if whole.failure:
-                await store.fail(id, whole.failure)
+    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+        await self.store.change(
+            partial(_take, wholes=wholes),
+            lambda author, _: author.did(verb, ids(wholes), **sums(wholes)),
+        )
 
     async def forgotten(self) -> Sequence[str]:
         found = await self._db.read(
@@ -70,6 +61,21 @@ class SqliteCopy:
             lambda db: db.execute("SELECT day, tokens FROM spending ORDER BY day").fetchall()
         )
         return [(date.fromisoformat(day), tokens) for day, tokens in found]
+
+
+def _take(db: sqlite3.Connection, wholes: Sequence[Whole]) -> None:
+    with writing(db):
+        for whole in wholes:
+            id, made = whole.session.id, whole.digested
+            writes.keep(db, whole.session)
+            if made.state in _SETTLED:
+                derived.settle(db, whole.session, made)
+            elif made.state == SessionState.FAILED:
+                writes.fail(db, id, made.reason)
+            if whole.waiting is not None:
+                writes.keep(db, whole.waiting)
+                if whole.failure:
+                    writes.fail(db, id, whole.failure)
 
 
 def _take_forgotten(db: sqlite3.Connection, ids: Sequence[str]) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from justmem.domain import Forgotten
 from justmem.errors import NotInMemory
+from justmem.stores.notes import counted
 from justmem.stores.pg import rows, terms
+from justmem.stores.pg.audit import Log
 from justmem.stores.pg.batch import Space
 from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.derived import Derived
@@ -18,10 +20,11 @@ from justmem.stores.pg.writes import one_space
 
 
 class Forgetting:
-    def __init__(self, database: Database, names: Names, derived: Derived) -> None:
+    def __init__(self, database: Database, names: Names, derived: Derived, log: Log) -> None:
         self._database = database
         self._names = names
         self._derived = derived
+        self._log = log
         self._space = names.space
 
     def _do(self, sql: str, *params: Any) -> Statement:
@@ -34,12 +37,13 @@ class Forgetting:
             # Cards first: a card named beside its session must be known, and stays forgotten.
             gone = await self._cards(transaction, list(dict.fromkeys(cards)), space)
             of_sessions = await self._sessions(transaction, list(dict.fromkeys(sessions)), space)
-            await transaction.run(self._sum_anew())
-            return Forgotten(
-                cards=gone + of_sessions.cards,
-                sessions=of_sessions.sessions,
-                turns=of_sessions.turns,
-            )
+            forgotten = of_sessions.model_copy(update={"cards": gone + of_sessions.cards})
+            deeds = self._log.did("forget", [*cards, *sessions], **counted(forgotten))
+            if not cards and not sessions:
+                deeds = []
+            _, *made = await transaction.run(self._sum_anew(), *self._log.statements(deeds))
+            entry = self._log.entry(deeds[0], made[0]) if made else None
+            return forgotten.model_copy(update={"entry": entry})
 
         return await self._database.write_once(self._space, self._names.marks, work)
 
@@ -143,7 +147,7 @@ class Forgetting:
         )
 
     async def erase(self) -> Forgotten:
-        counted: list[Forgotten] = []  # what a first attempt saw, if its commit was cut off
+        seen: list[Forgotten] = []  # what a first attempt saw, if its commit was cut off
 
         async def work(transaction: Transaction) -> Forgotten:
             held, sums = await transaction.run(
@@ -154,15 +158,19 @@ class Forgetting:
                 ),
             )
             if not held.rows:
-                return counted[-1] if counted else Forgotten()
+                return seen[-1] if seen else Forgotten()
             cards, sessions, turns = sums.rows[0]
-            counted.append(Forgotten(cards=cards, sessions=sessions, turns=turns))
+            gone = Forgotten(cards=cards, sessions=sessions, turns=turns)
+            deeds = self._log.did("erase", (), **counted(gone))
+            made = await transaction.run(*self._log.statements(deeds)) if deeds else []
+            entry = self._log.entry(deeds[0], made[0]) if made else None
+            seen.append(gone.model_copy(update={"entry": entry}))
             tables = [f"justmem.{table}" for table in PROMOTED.values()] if held.rows[0][3] else []
             tables += [self._names(table) for table in TABLES]
             await transaction.last(
                 *(self._do(f"DELETE FROM {table} WHERE space = $1") for table in tables)
             )
-            return counted[-1]
+            return seen[-1]
 
         return await self._database.write(self._space, work)
 

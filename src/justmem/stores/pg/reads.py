@@ -170,6 +170,22 @@ class Reads:
         )
         return [rows.card_of(row) for row in found]
 
+    async def mentions(self, text: str) -> list[Passage]:
+        await self._lexicon.learn(terms.fold(text))
+        roots, _ = terms.wanted(text, self._lexicon)  # words of grammar alone name nothing
+        if not roots:
+            return []
+        found = await self._ask(
+            f"SELECT s.id, p.turn, p.start, p.stop FROM (SELECT e >> 24 AS key FROM "
+            f"{self._names.passage_words} w, unnest(w.found) e WHERE w.space = $1 "
+            "AND w.word = ANY($2) GROUP BY 1 HAVING count(*) = $3) held "
+            f"JOIN {self._names.passages} p ON p.space = $1 AND p.key = held.key "
+            f"JOIN {self._names.sessions} s ON s.space = $1 AND s.key = p.session ORDER BY p.key",
+            roots,
+            len(roots),
+        )
+        return [rows.passage_of(*row) for row in found]
+
     def _with_words(self, needed: Sequence[str]) -> list[tuple[str, str]]:
         """Indexed words by the index; words of grammar in the text itself."""
         indexed = (

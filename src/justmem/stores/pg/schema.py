@@ -17,10 +17,12 @@ from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.faults import OLDEST_PGVECTOR, OLDEST_SERVER
 
 PARTITIONS = 16
-TABLES = (
+_FIRST = (
     "spaces", "sessions", "texts", "incoming", "cards", "passages", "card_words",
     "passage_words", "quarantine", "forgotten", "spending", "marks", "queue",
 )  # fmt: skip
+_ADDED: dict[int, tuple[str, ...]] = {2: ("audit",)}  # by the step that made them
+TABLES = (*_FIRST, *(table for tables in _ADDED.values() for table in tables))
 PROMOTED = {"cards": "promoted_cards", "passages": "promoted_passages"}
 _LISTED = ("spaces", "queue")  # names and numbers: what a worker and `spaces` may see of everyone
 _LOCK = 0x4A4D454D  # "JMEM": one migration at a time
@@ -63,7 +65,7 @@ class Names:
         self.cards, self.passages = self("cards"), self("passages")
         self.card_words, self.passage_words = self("card_words"), self("passage_words")
         self.quarantine, self.forgotten = self("quarantine"), self("forgotten")
-        self.spending = self("spending")
+        self.spending, self.audit = self("spending"), self("audit")
 
     def __call__(self, table: str) -> str:
         return f"justmem.{table}{self.part}"
@@ -218,6 +220,8 @@ async def _step(connection: Connection, step: int) -> None:
         await connection.execute(script.replace("{divided}", "PARTITION BY HASH (space)"))
         if step == 0:
             await connection.execute("\n".join(_first_partitions()))
+        if step + 1 in _ADDED:
+            await connection.execute("\n".join(_partitions(_ADDED[step + 1])))
         await connection.execute("UPDATE justmem.format SET version = %s", [step + 1])
 
 
@@ -230,7 +234,14 @@ def statements(script: str) -> list[str]:
 def _first_partitions() -> Iterator[str]:
     yield "CREATE TABLE justmem.format (version integer NOT NULL, partitions integer NOT NULL);"
     yield f"INSERT INTO justmem.format VALUES (0, {PARTITIONS});"
-    for table in TABLES:
+    yield from _partitions(_FIRST)
+    for table in PROMOTED.values():
+        yield from secured(f"justmem.{table}")
+        yield from unsampled(f"justmem.{table}", ("vector",))
+
+
+def _partitions(tables: Sequence[str]) -> Iterator[str]:
+    for table in tables:
         yield from secured(f"justmem.{table}", listed=table in _LISTED)
         yield from unsampled(f"justmem.{table}", _PRIVATE.get(table, ()))
         storage = f" WITH ({_STORAGE[table]})" if table in _STORAGE else ""
@@ -242,9 +253,6 @@ def _first_partitions() -> Iterator[str]:
             )
             yield from secured(leaf, listed=table in _LISTED)
             yield from unsampled(leaf, _PRIVATE.get(table, ()))
-    for table in PROMOTED.values():
-        yield from secured(f"justmem.{table}")
-        yield from unsampled(f"justmem.{table}", ("vector",))
 
 
 def secured(table: str, *, listed: bool = False) -> Iterator[str]:

@@ -13,6 +13,7 @@ from justmem.domain import SessionState
 from justmem.errors import StoreBusy
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
+from justmem.stores.notes import ids, sums
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.batch import Batch, Space, spoken
 from justmem.stores.pg.database import Transaction
@@ -98,7 +99,7 @@ class PostgresCopy:
 
     # ------------------------------------------------------------ in
 
-    async def take(self, wholes: Sequence[Whole]) -> None:
+    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
         known = await self._ask(
             f"SELECT id FROM {self._names.sessions} WHERE space = $1 AND id = ANY($2)",
             [whole.session.id for whole in wholes],
@@ -107,9 +108,9 @@ class PostgresCopy:
         for whole in wholes:
             if whole.session.id in there:  # brought by an earlier copy, and changed since
                 await self.store.forget(sessions=[whole.session.id])
-        await self._take_fresh(wholes)
+        await self._take_fresh(wholes, verb)
 
-    async def _take_fresh(self, wholes: Sequence[Whole]) -> None:
+    async def _take_fresh(self, wholes: Sequence[Whole], verb: str) -> None:
         """Keys are set aside first, so that the rows can be made while others write; a key that
         is never used does no harm."""
         lexicon = self.store.lexicon
@@ -125,6 +126,7 @@ class PostgresCopy:
                 *self._insert_sessions(keys, wholes),
                 *self._insert_waiting(keys, wholes),
                 *batch.statements(),
+                *self.store.log.told(verb, ids(wholes), **sums(wholes)),
             ]
 
         prepared = await asyncio.to_thread(prepare)

@@ -4,7 +4,7 @@ transaction that comes to the same when a lost connection makes it happen twice.
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreError
@@ -15,14 +15,18 @@ from justmem.stores.pg.reads import Reads
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Statement
 
+if TYPE_CHECKING:
+    from justmem.stores.pg.audit import Log
+
 PENDING, FAILED = str(SessionState.PENDING), str(SessionState.FAILED)
 
 
 class Writes:
-    def __init__(self, database: Database, names: Names, reads: Reads) -> None:
+    def __init__(self, database: Database, names: Names, reads: Reads, log: Log) -> None:
         self._database = database
         self._names = names
         self._reads = reads
+        self._log = log
         self._space = names.space
 
     def _do(self, sql: str, *params: Any) -> Statement:
@@ -76,15 +80,19 @@ class Writes:
             space, known = await transaction.run(
                 self._do(f"SELECT next_session FROM {names.spaces} WHERE space = $1 FOR UPDATE"),
                 self._do(
-                    f"SELECT key, digest, state FROM {names.sessions} WHERE space = $1 AND id = $2",
+                    f"SELECT s.key, s.digest, s.state, i.digest FROM {names.sessions} s "
+                    f"LEFT JOIN {names.incoming} i ON i.space = s.space AND i.session = s.key "
+                    "WHERE s.space = $1 AND s.id = $2",
                     session.id,
                 ),
             )
             (fresh,) = one_space(space.rows)
+            changed = True
             if not known.rows:
                 changes = self._add(fresh, session, digest, turns)
             else:
-                key, old, state = known.rows[0]
+                key, old, state, waiting = known.rows[0]
+                changed = waiting is not None if old == digest else waiting != digest
                 if old == digest:
                     changes = self._take_back(key, state)
                 elif state in (PENDING, FAILED):
@@ -94,6 +102,8 @@ class Writes:
                     ]
                 else:
                     changes = [*self._let_wait(key, session, digest, turns), self._enqueue(key)]
+            if changed:
+                changes += self._log.told("keep", [session.id], turns=len(session.turns))
             *_, record = await transaction.last(*changes, self._reads.record(session.id))
             return rows.record_of(record.rows[0])
 
@@ -211,14 +221,15 @@ class Writes:
             space, known = await transaction.run(
                 self._do(f"SELECT 1 FROM {names.spaces} WHERE space = $1 FOR UPDATE"),
                 self._do(
-                    "SELECT s.key, i.session IS NOT NULL FROM "
+                    "SELECT s.key, i.session IS NOT NULL, s.state FROM "
                     f"{names.sessions} s LEFT JOIN {names.incoming} i "
                     "ON i.space = s.space AND i.session = s.key WHERE s.space = $1 AND s.id = $2",
                     session_id,
                 ),
             )
             one_space(space.rows)
-            key, changed = one_session(known.rows, session_id)
+            key, changed, state = one_session(known.rows, session_id)
+            late = not changed and state not in (PENDING, FAILED)
             marked = (
                 f"UPDATE {names.incoming} SET state = $3, reason = $4 "
                 "WHERE space = $1 AND session = $2 AND state = ANY($5)"
@@ -234,6 +245,7 @@ class Writes:
                     "WHERE space = $1 AND session = $2",
                     key,
                 ),
+                *(() if late else self._log.told("fail", [session_id])),
             )
 
         await self._database.write(self._space, work)

@@ -1,0 +1,87 @@
+"""What memory holds on a subject: all of it, counted and in order, without a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from justmem.domain import About, Card, Citation, Kind, Passage, Session
+from justmem.errors import InputError
+from justmem.ports import CardFilter, Store
+
+_ALL = 10**9
+# What holds now comes before what happened, and that before what was asked for.
+_ORDER: tuple[Kind, ...] = (
+    "state", "preference", "relation", "fact", "measurement", "list", "event", "interaction",
+)  # fmt: skip
+
+
+async def about(store: Store, subject: str, limit: int, offset: int) -> About:
+    """`limit` and `offset` page through cards and turns alike; the sums are always of all."""
+    subject = subject.strip()
+    if not subject:
+        raise InputError("Say whom or what you want to know about.")
+    cards = await _cards(store, subject)
+    places = await _places(store, subject)
+    sessions = {record.id: record for record in await store.sessions()}
+    times = [card.said_at for card in cards]
+    times += [sessions[id].at for id in {p.session_id for p in places} if id in sessions]
+    places.sort(key=lambda p: (_instant(sessions[p.session_id].at), p.turn), reverse=True)
+    page = places[offset : offset + limit]
+    more = max(len(cards), len(places)) > offset + limit
+    return About(
+        subject=subject,
+        cards=len(cards),
+        kinds=dict(Counter(card.kind for card in cards)),
+        turns=len(places),
+        sessions=len({c.session_id for c in cards} | {p.session_id for p in places}),
+        first=min(times, key=_instant, default=None),
+        last=max(times, key=_instant, default=None),
+        known=tuple(cards[offset : offset + limit]),
+        said=tuple(await _citations(store, page)),
+        next=offset + limit if more else None,
+    )
+
+
+async def _cards(store: Store, subject: str) -> list[Card]:
+    """Of which it is the subject, and which name it."""
+    of = await store.cards(CardFilter(subject=subject, limit=_ALL))
+    naming = await store.cards(CardFilter(text=subject, limit=_ALL))
+    found = {(card.session_id, card.id): card for card in [*of, *naming]}
+    latest = sorted(found.values(), key=lambda card: _instant(card.said_at), reverse=True)
+    return sorted(latest, key=lambda card: _ORDER.index(card.kind))
+
+
+async def _places(store: Store, subject: str) -> list[Passage]:
+    """One passage for each turn that names it, of sessions that are still there."""
+    found: dict[tuple[str, int], Passage] = {}
+    for passage in await store.mentions(subject):
+        found.setdefault((passage.session_id, passage.turn), passage)
+    return list(found.values())
+
+
+async def _citations(store: Store, page: Sequence[Passage]) -> list[Citation]:
+    sessions: dict[str, Session] = {}
+    for passage in page:
+        if passage.session_id not in sessions:
+            sessions[passage.session_id] = await store.session(passage.session_id)
+    return [_citation(sessions[passage.session_id], passage) for passage in page]
+
+
+def _citation(session: Session, passage: Passage) -> Citation:
+    turn = session.turn(passage.turn)
+    return Citation(
+        session_id=session.id,
+        turn=passage.turn,
+        speaker=turn.speaker,
+        said_at=turn.at or session.at,
+        quote=turn.text[passage.start : passage.end],
+        start=passage.start,
+        end=passage.end,
+    )
+
+
+def _instant(at: datetime) -> float:
+    """To sort by; a time without a zone counts as UTC, as everywhere."""
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
