@@ -100,19 +100,23 @@ class PostgresCopy:
     # ------------------------------------------------------------ in
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
-        known = await self._ask(
-            f"SELECT id FROM {self._names.sessions} WHERE space = $1 AND id = ANY($2)",
-            [whole.session.id for whole in wholes],
-        )
-        there = {plain(id) for (id,) in known}
-        for whole in wholes:
-            if whole.session.id in there:  # brought by an earlier copy, and changed since
-                await self.store.forget(sessions=[whole.session.id])
-        await self._take_fresh(wholes, verb)
+        while True:
+            (found,) = await self._database.read(self._space, self._known(wholes))
+            for _, id in found.rows:  # brought by an earlier copy, and changed since
+                await self.store.forget(sessions=[plain(id)])
+            if await self._take_fresh(wholes, verb):
+                return
 
-    async def _take_fresh(self, wholes: Sequence[Whole], verb: str) -> None:
-        """Keys are set aside first, so that the rows can be made while others write; a key that
-        is never used does no harm."""
+    def _known(self, wholes: Sequence[Whole]) -> Statement:
+        return self._do(
+            f"SELECT key, id FROM {self._names.sessions} WHERE space = $1 AND id = ANY($2)",
+            ids(wholes),
+        )
+
+    async def _take_fresh(self, wholes: Sequence[Whole], verb: str) -> bool:
+        """False if one of them has arrived meanwhile, as from a copy that was broken off while
+        the server committed. Keys are set aside first, so that the rows can be made while others
+        write; a key that is never used does no harm."""
         lexicon = self.store.lexicon
         await lexicon.learn(w for whole in wholes for w in spoken(whole.session, whole.digested))
         space, first = await self._set_aside(wholes)
@@ -131,19 +135,19 @@ class PostgresCopy:
 
         prepared = await asyncio.to_thread(prepare)
 
-        async def work(transaction: Transaction) -> None:
+        async def work(transaction: Transaction) -> bool:
             held, known = await transaction.run(
                 self._do(f"SELECT promoted FROM {self._names.spaces} WHERE space = $1 FOR UPDATE"),
-                self._do(
-                    f"SELECT 1 FROM {self._names.sessions} WHERE space = $1 AND key = $2", first
-                ),
+                self._known(wholes),
             )
             if one_space(held.rows) != (space.promoted,):
                 raise StoreBusy("The space is being promoted: run the copy again afterwards.")
-            if not known.rows:  # else an attempt whose connection was lost had committed
-                await transaction.last(*prepared)
+            if known.rows:  # from an attempt of ours that had committed, or from another's
+                return {key for key, _ in known.rows} <= set(keys)
+            await transaction.last(*prepared)
+            return True
 
-        await self._database.write(self._space, work)
+        return await self._database.write(self._space, work)
 
     async def _set_aside(self, wholes: Sequence[Whole]) -> tuple[Space, int]:
         cards = sum(len(whole.digested.cards) for whole in wholes)
