@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit_contract import AuditContract
 from justmem.domain import (
     Card,
     EventDate,
@@ -772,5 +773,6 @@ class StoreContract(
     ForgettingContract,
     EmbedderContract,
     LedgerContract,
+    AuditContract,
 ):
     """All of it."""
