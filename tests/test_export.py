@@ -1,0 +1,390 @@
+"""Taking a memory along: exports that can be loaded again, on either store, and read by people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from justmem import AsyncMemory
+from justmem.copying import fingerprint
+from justmem.errors import InvalidFile
+from justmem.exporting import wholes
+from justmem.ports import Store, Whole
+from justmem.stores.storage import storage
+from justmem.testing import HashEmbedder
+from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
+from test_copying import filled
+
+pytest_plugins = ["postgres_fixtures"]
+pytestmark = pytest.mark.xdist_group("postgres")
+
+QUESTIONS = (
+    "What did my bike cost?",
+    "What did you suggest for the second day in Kyoto?",
+    "When did I run my half marathon?",
+    "What is wrong with my knee?",
+)
+Opened = Callable[..., Awaitable[AsyncMemory]]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """opened(space) -> a memory in that space, on the store of the moment."""
+    places: dict[str, Any] = {}
+    made: list[AsyncMemory] = []
+
+    async def opened(space: str, kind: str | None = None, **parts: Any) -> AsyncMemory:
+        kind = kind or request.param
+        if kind not in places:
+            postgres = kind == "postgres"
+            where = request.getfixturevalue("database_url") if postgres else tmp_path / "memory"
+            places[kind] = storage(where)
+        store = await places[kind].open(space)
+        embedder = parts.pop("embedder", HashEmbedder(64))
+        made.append(AsyncMemory(store, embedder, **{**by_rules(), **parts}))
+        return made[-1]
+
+    yield opened
+    for memory in made:
+        await memory.close()
+    for kind, place in places.items():
+        for space in await place.spaces() if kind == "postgres" else ():
+            await (await place.open(space)).erase()
+        await place.close()
+
+
+async def written(memory: AsyncMemory, path: Path, **options: Any) -> Path:
+    lines = [line async for line in memory.export(**options)]
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+    return path
+
+
+def store_of(memory: AsyncMemory) -> Store:
+    return memory._store
+
+
+async def prints(memory: AsyncMemory) -> list[bytes]:
+    return [fingerprint(whole) async for whole in wholes(store_of(memory))]
+
+
+async def answers(memory: AsyncMemory) -> list[Any]:
+    found = []
+    for question in QUESTIONS:
+        evidence = await memory.recall(question, at=NOW)
+        answer = await memory.ask(question, at=NOW)
+        scores = [(each.card, round(each.score, 5)) for each in evidence.chosen]
+        found.append((scores, evidence.sources, answer.text, answer.citations))
+    return found
+
+
+# ---------------------------------------------------------------- there and back
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+async def test_a_loaded_memory_gives_the_same_answers(
+    opened: Opened, tmp_path: Path, vectors: bool
+) -> None:
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    file = await written(memory, tmp_path / "ana.jsonl", vectors=vectors)
+    other = "postgres" if type(store_of(memory)).__name__ == "SqliteStore" else "sqlite"
+    again = await opened("ana again", other)
+    done = await again.load(file)
+    assert (done.sessions, done.brought) == (3, 3)
+    assert (done.embedded == 0) == vectors
+    assert await prints(again) == await prints(memory)
+    assert await answers(again) == await answers(memory)
+    assert [s.state for s in await again.sessions()] == [s.state for s in await memory.sessions()]
+
+
+async def test_everything_a_store_can_hold_comes_back(opened: Opened, tmp_path: Path) -> None:
+    memory = await opened("ana", embedder=Named("onnx:small", 8))
+    await filled(store_of(memory))
+    file = await written(memory, tmp_path / "ana.jsonl", vectors=True)
+    again = await opened("again", embedder=Named("onnx:small", 8))
+    done = await again.load(file)
+    assert (done.forgotten, done.embedded) == (1, 0)
+    assert await prints(again) == await prints(memory)
+    assert await again.waiting() == await memory.waiting()
+    sides = [store_of(each).copying() for each in (memory, again)]
+    assert await sides[0].forgotten() == await sides[1].forgotten()
+    assert await sides[0].spending() == await sides[1].spending()
+    ignored = {"bytes": 0, "space": ""}
+    one, other = [(await each.stats()).model_copy(update=ignored) for each in (memory, again)]
+    assert one == other
+
+
+class Named(HashEmbedder):
+    def __init__(self, name: str, dim: int) -> None:
+        super().__init__(dim)
+        self.name = name
+
+
+async def test_another_embedder_makes_the_vectors_anew(opened: Opened, tmp_path: Path) -> None:
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    file = await written(memory, tmp_path / "ana.jsonl", vectors=True)
+    again = await opened("again", embedder=Named("another", 32))
+    done = await again.load(file)
+    assert done.embedded > 0
+    assert (await again.recall(QUESTIONS[0], at=NOW)).cards
+    assert (await again.stats()).embedder == "another"
+
+
+async def test_a_card_that_was_forgotten_stays_so_on_either_side(
+    opened: Opened, tmp_path: Path
+) -> None:
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    file = await written(memory, tmp_path / "before.jsonl")
+    gone = (await memory.cards(session="bike"))[0]
+    await memory.forget(card=gone.id)
+    later = await written(memory, tmp_path / "after.jsonl")
+    # Loading what was exported before does not bring it back.
+    await memory.forget(session="bike")
+    await memory.load(file)
+    assert gone.id not in [card.id for card in await memory.cards()]
+    assert (await memory.load(file)).brought == 0
+    # And who loads what was exported after will not see it either.
+    again = await opened("again")
+    await again.load(later)
+    await again.remember({**BIKE, "at": "2024-05-21"})
+    assert gone.id not in [card.id for card in await again.cards()]
+
+
+# ---------------------------------------------------------------- interrupted, repeated, mixed
+
+
+class SwitchedOff(Exception):
+    pass
+
+
+async def test_an_interrupted_load_goes_on_where_it_was(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.loading.BATCH", 1)
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    file = await written(memory, tmp_path / "ana.jsonl")
+    again = await opened("again")
+
+    def told(done: int, total: int) -> None:
+        if done == 2:
+            raise SwitchedOff
+
+    with pytest.raises(SwitchedOff):
+        await again.load(file, on_loaded=told)
+    assert len(await again.sessions()) == 2
+    done = await again.load(file)
+    assert (done.sessions, done.brought) == (3, 1)
+    assert (await again.load(file)).brought == 0
+    assert await prints(again) == await prints(memory)
+
+
+async def test_sessions_that_are_here_stay_beside_the_loaded(
+    opened: Opened, tmp_path: Path
+) -> None:
+    memory = await opened("ana")
+    await memory.remember_many([RUN, BIKE])
+    file = await written(memory, tmp_path / "ana.jsonl")
+    again = await opened("again")
+    await again.remember_many([KYOTO, RUN])
+    assert (await again.load(file)).brought == 1
+    assert [record.id for record in await again.sessions()] == ["run", "kyoto", "bike"]
+
+
+@pytest.mark.parametrize("change", ["words", "cards"])
+async def test_a_session_that_differs_is_not_replaced_and_nothing_is_stored(
+    opened: Opened, tmp_path: Path, change: str
+) -> None:
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    file = await written(memory, tmp_path / "ana.jsonl")
+    parts = {"extractor": _by_model()} if change == "cards" else {}
+    again = await opened("again", **parts)
+    await again.remember(BIKE if change == "cards" else {**BIKE, "at": "2023-05-20"})
+    before = await prints(again)
+    with pytest.raises(InvalidFile, match="'bike' that is not the same"):
+        await again.load(file)
+    assert await prints(again) == before
+
+
+# ---------------------------------------------------------------- files that are not whole
+
+
+async def file_of(opened: Opened, path: Path) -> list[bytes]:
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    await memory.forget(card=(await memory.cards())[0].id)
+    return (await written(memory, path, vectors=True)).read_bytes().splitlines(keepends=True)
+
+
+def signed(lines: Sequence[bytes]) -> bytes:
+    """With a last line that agrees with the others: as one who means harm would write it."""
+    *body, last = lines
+    end = {**json.loads(last), "sha256": hashlib.sha256(b"".join(body)).hexdigest()}
+    return b"".join(body) + json.dumps(end).encode() + b"\n"
+
+
+def edited(line: bytes, **fields: Any) -> bytes:
+    value = {**json.loads(line), **fields}
+    return json.dumps({k: v for k, v in value.items() if v is not None}).encode() + b"\n"
+
+
+async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
+    opened: Opened, tmp_path: Path
+) -> None:
+    lines = await file_of(opened, tmp_path / "ana.jsonl")
+    again = await opened("again")
+    (head, session, end) = (lines[0], lines[1], lines[-1])
+    flipped = bytearray(b"".join(lines))
+    flipped[len(head) + 60] ^= 1
+    newer = edited(head, justmem=2)
+    card = json.loads(session)["cards"][0]
+    wrong: list[tuple[bytes, str]] = [
+        (b"", "is empty"),
+        (b"\n", "not JSON Lines"),
+        (b"PK\x03\x04 a zip file", "not JSON Lines"),
+        (b'{"id": "s1", "turns": []}\n', "justmem remember"),
+        (b"".join(lines[:-1]), "cut short"),
+        (b"".join(lines[:-1]) + end[:-20], "damaged at line"),
+        (b"".join([*lines[:2], *lines[3:]]), "sums do not agree"),
+        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "sums do not agree"),
+        (bytes(flipped), "damaged|sums do not agree"),
+        (b"".join([*lines, session]), "goes on after"),
+        (b"".join([newer, *lines[1:]]), "newer JustMem"),
+        (signed([head, session, *lines[1:]]), "came before"),
+        (signed([head, b"[]\n", *lines[1:]]), "no object"),
+        (signed([head, b'{"is":"song"}\n', *lines[1:]]), "'song' is no kind"),
+        (signed([head, head, *lines[1:]]), "'export' is no kind"),
+        (signed([head, edited(session, mood="good"), *lines[2:]]), "mood does not fit"),
+        (signed([head, edited(session, turns=[]), *lines[2:]]), "turns does not fit"),
+        (signed([head, edited(session, tokens=2**70), *lines[2:]]), "tokens does not fit"),
+        (signed([head, edited(session, tokens=-1), *lines[2:]]), "tokens does not fit"),
+        (signed([head, edited(session, at="soon"), *lines[2:]]), "at does not fit"),
+        (signed([head, edited(session, state="pending"), *lines[2:]]), "has no cards yet"),
+        (signed([head, edited(session, cards=[{**card, "turns": [9]}]), *lines[2:]]), "not there"),
+        (signed([head, edited(session, cards=[{**card, "turns": []}]), *lines[2:]]), "no turn"),
+        (signed([head, edited(session, passages=[[1, 0, 999]]), *lines[2:]]), "not in the text"),
+        (
+            signed([head, edited(session, vectors={"cards": "AAAA", "passages": ""}), *lines[2:]]),
+            "not one for each",
+        ),
+        (
+            signed([head, edited(session, vectors={"cards": "?", "passages": ""}), *lines[2:]]),
+            "cannot be read",
+        ),
+        (signed([head, edited(session, id="\ud800"), *lines[2:]]), "not JSON"),
+    ]
+    for number, (content, sentence) in enumerate(wrong):
+        file = tmp_path / f"wrong {number}.jsonl"
+        file.write_bytes(content)
+        with pytest.raises(InvalidFile, match=sentence):
+            await again.load(file)
+    assert await again.sessions() == []
+    assert await again.audit() == []
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        await again.load(tmp_path / "missing.jsonl")
+
+
+# ---------------------------------------------------------------- the lines themselves
+
+
+async def test_the_lines_are_what_the_page_describes(opened: Opened, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in await file_of(opened, tmp_path / "ana.jsonl")]
+    kinds = [line["is"] for line in lines]
+    entries = kinds.count("entry")
+    assert kinds == ["export", *["session"] * 3, "forgotten", *["entry"] * entries, "end"]
+    head, first, end = lines[0], lines[1], lines[-1]
+    assert (head["justmem"], head["space"], head["sessions"]) == (1, "ana", 3)
+    assert first["turns"][0] == {
+        "speaker": "User", "role": "user", "text": RUN["turns"][0]["content"],
+    }  # fmt: skip
+    assert (first["id"], first["at"], first["state"]) == ("run", "2024-03-11T18:00:00", "stored")
+    assert {"id", "subject", "fact", "turns", "session_id"} <= set(lines[2]["cards"][0])
+    assert (end["sessions"], end["turns"], end["forgotten"]) == (3, 9, 1)
+    assert end["entries"] == entries
+    assert "keep" in [line["verb"] for line in lines if line["is"] == "entry"]
+
+
+async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path) -> None:
+    """However much there is, a few sessions are in memory at a time."""
+    memory = await opened("ana")
+    await memory.remember_many([{**RUN, "id": f"run {n}"} for n in range(45)])
+    held: list[int] = []
+    copying = store_of(memory).copying()
+    asked = type(copying).wholes
+
+    async def counted(self: Any, ids: Sequence[str]) -> Sequence[Whole]:
+        held.append(len(ids))
+        return await asked(self, ids)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(copying), "wholes", counted)
+        lines = memory.export()
+        assert json.loads(await anext(lines))["is"] == "export"
+        assert json.loads(await anext(lines))["is"] == "session"
+        assert held == [20]
+        await lines.aclose()
+
+
+async def test_the_new_log_names_the_old_one(opened: Opened, tmp_path: Path) -> None:
+    lines = await file_of(opened, tmp_path / "ana.jsonl")
+    last = [value for value in map(json.loads, lines) if value["is"] == "entry"][-1]
+    again = await opened("again")
+    await again.by("ben").load(tmp_path / "ana.jsonl")
+    assert [f"{e.actor} {e.verb}" for e in await again.audit()] == ["ben import", "ben import"]
+    (entry,) = await again.audit(of=last["hash"])
+    assert entry.counts == {"sessions": 3}
+    assert (await again.check_audit()).whole
+
+
+async def test_a_session_forgotten_while_an_export_runs_is_left_out(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.exporting._BATCH", 1)
+    memory = await opened("ana")
+    await memory.remember_many(HISTORY)
+    lines = memory.export()
+    text = await anext(lines) + await anext(lines)
+    await memory.forget(session="kyoto")
+    text += "".join([line async for line in lines])
+    assert "Kyoto" not in text
+    (tmp_path / "ana.jsonl").write_text(text, "utf-8")
+    assert (await (await opened("again")).load(tmp_path / "ana.jsonl")).brought == 2
+
+
+# ---------------------------------------------------------------- for people
+
+
+async def test_markdown_is_for_reading(opened: Opened) -> None:
+    memory = await opened("ana", extractor=_by_model())
+    await memory.remember_many(HISTORY)
+    hostile = {
+        "id": "odd <b>",
+        "at": "2024-07-01",
+        "turns": [{"role": "user", "content": "![x](http://e.vil/x) <script> # hi\x1b[2J\n> bye"}],
+    }
+    await memory.keep(hostile)
+    text = "".join([line async for line in memory.export(format="markdown")])
+    assert text.startswith("# Memory of ana\n\n4 sessions, 10 turns, 7 cards, exported ")
+    assert text.index("## 2024-03-11 18:00, run") < text.index("## 2024-05-20 20:00, bike")
+    assert "> **User** (3): Sore. My knee hurts a bit on stairs.\n" in text
+    assert "- User joined the Tuesday riding group (state, ongoing, 2024-05-20; turn 3; `c" in text
+    assert "Its cards are not made yet (pending)" in text
+    assert r"!\[x\](http://e.vil/x) \<script\> \# hi\[2J" in text
+    assert "\x1b" not in text
+    with pytest.raises(Exception, match="choose jsonl or markdown"):
+        [line async for line in memory.export(format="pdf")]  # type: ignore[arg-type]
+
+
+def _by_model() -> Any:
+    from justmem.extraction.model import ModelExtractor
+
+    return ModelExtractor(scripted(extract=extract_history))
