@@ -178,7 +178,8 @@ def test_forgetting_shows_first_what_would_go(server: Running) -> None:
         client.post("/v1/spaces/gone/sessions?wait=true", json=plain(BIKE))
         preview = client.post("/v1/spaces/gone/forget", json={"session": "bike", "preview": True})
         would = preview.json()
-        assert would["forgotten"] == {"cards": len(would["cards"]), "sessions": 1, "turns": 3}
+        expected = {"cards": len(would["cards"]), "sessions": 1, "turns": 3, "entry": None}
+        assert would["forgotten"] == expected
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 200
         gone = client.post("/v1/spaces/gone/forget", json={"session": "bike"}).json()
         assert gone["forgotten"] == would["forgotten"]
@@ -229,8 +230,9 @@ def test_the_export_holds_every_session_with_its_words_and_cards(ana: httpx.Clie
     head, *rest = map(json.loads, lines)
     assert head["justmem"] == 1
     assert head["space"] == "ana"
-    assert len(rest) == head["sessions"]
-    bike = next(each for each in rest if each["id"] == "bike")
+    sessions = [each for each in rest if each["is"] == "session"]
+    assert len(sessions) == head["sessions"] == rest[-1]["sessions"]
+    bike = next(each for each in sessions if each["id"] == "bike")
     assert bike["state"] == "stored"
     assert bike["turns"][0]["text"].startswith("Bought a gravel bike")
     assert bike["cards"]

@@ -161,6 +161,9 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("POST", "/v1/spaces/{}/ask", {"question": "bike?"}),
     ("POST", "/v1/spaces/{}/forget", {"session": "bike"}),
     ("GET", "/v1/spaces/{}/export", None),
+    ("GET", "/v1/spaces/{}/about?subject=bike", None),
+    ("GET", "/v1/spaces/{}/audit", None),
+    ("GET", "/v1/spaces/{}/audit/check", None),
 ]
 
 
@@ -189,8 +192,19 @@ def test_a_list_of_spaces_holds_those_the_key_opens(server: Running) -> None:
 @pytest.mark.parametrize(
     ("right", "refused"),
     [
-        ("read", {"/sessions", "/sessions/bike/retry", "/retry", "/forget", ""}),
-        ("write", {""}),
+        (
+            "read",
+            {
+                "/sessions",
+                "/sessions/bike/retry",
+                "/retry",
+                "/forget",
+                "",
+                "/audit",
+                "/audit/check",
+            },
+        ),
+        ("write", {"", "/audit", "/audit/check"}),
     ],
 )
 def test_each_right_includes_no_more_than_it_says(
@@ -198,7 +212,8 @@ def test_each_right_includes_no_more_than_it_says(
 ) -> None:
     with server.client(server.key("ana", right=right)) as client:
         for method, path, body in REQUESTS:
-            if method == "GET" or path.endswith(("recall", "ask")):
+            reads = method == "GET" and "/audit" not in path
+            if reads or path.endswith(("recall", "ask")):
                 assert client.request(method, path.format("ana"), json=body).status_code != 403
             elif path.removeprefix("/v1/spaces/{}") in refused:
                 answer = client.request(method, path.format("ana"), json=body)

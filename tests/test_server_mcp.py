@@ -57,8 +57,9 @@ async def over_stdio(folder: Path, settings: str = "") -> AsyncIterator[Client]:
         yield client
 
 
-async def used(client: Client) -> None:
-    """Everything an agent does with a memory, one after the other."""
+async def used(client: Client, by: str) -> None:
+    """Everything an agent does with a memory, one after the other. `by`: how its name begins in
+    the audit."""
     made = await client.call_tool("remember", {"text": BOUGHT, "at": "2024-05-20T20:00"})
     assert not made.is_error, made.content
     assert made.structured_content is not None
@@ -80,7 +81,10 @@ async def used(client: Client) -> None:
     assert [each["id"] for each in listed.structured_content["sessions"]] == [session]
 
     gone = await client.call_tool("forget", {"session": session})
+    assert gone.structured_content is not None
+    entry = gone.structured_content.pop("entry")
     assert gone.structured_content == {"cards": 1, "sessions": 1, "turns": 1}
+    assert (entry["actor"].partition(":")[0], entry["verb"]) == (by, "forget")
     listed = await client.call_tool("list_sessions", {})
     assert listed.structured_content == {"sessions": [], "total": 0}
 
@@ -88,13 +92,13 @@ async def used(client: Client) -> None:
 async def test_an_agent_remembers_recalls_replays_and_forgets_over_stdio(tmp_path: Path) -> None:
     async with over_stdio(tmp_path) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
-        await used(client)
+        await used(client, "mcp")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_agent_does_the_same_over_http(server: Running, mode: str) -> None:
     async with over_http(server, server.key(f"agent-{mode}"), mode) as client:
-        await used(client)
+        await used(client, "key")
 
 
 async def test_every_tool_says_what_it_does_to_memory_and_what_it_gives(server: Running) -> None:

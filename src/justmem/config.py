@@ -71,7 +71,7 @@ class Settings(BaseModel):
     budget: Budget = Budget()
     concurrency: int = Field(4, ge=1, le=256)
     audit: Audit = "all"  # what the audit enters: everything, changes alone, or forgetting alone
-    actor: str = Field("program", min_length=1, max_length=200)  # in whose name it does
+    actor: str | None = Field(None, min_length=1, max_length=200)  # in whose name things are done
     context: int | None = Field(None, ge=1024)  # tokens the model can take
     timeout: float | None = Field(None, gt=0)  # seconds for one request
     api_key_env: str = "OPENAI_API_KEY"
@@ -256,7 +256,7 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
         "audit": settings.audit,
-        "actor": settings.actor,
+        "actor": settings.actor or "program",
     }
 
 

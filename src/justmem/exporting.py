@@ -24,12 +24,16 @@ from justmem.ports import Store, Vectors, Whole
 VERSION = 1
 _BATCH = 20  # sessions
 _IDS = 1000  # forgotten ids in a line
+# What a terminal would obey, and what some programs take for the end of a line: escaped.
+_OBEYED = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-async def json_lines(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
+async def json_lines(
+    store: Store, *, made: datetime, vectors: bool, audit: bool
+) -> AsyncGenerator[str]:
     digest, counts = hashlib.sha256(), Counter[str]()
-    async for value in _values(store, made, vectors):
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    async for value in _values(store, made, vectors, audit):
+        line = _line(value)
         digest.update(line.encode())
         counts.update(counted(value))
         yield line
@@ -38,7 +42,9 @@ async def json_lines(store: Store, *, made: datetime, vectors: bool) -> AsyncGen
     yield json.dumps(end, separators=(",", ":")) + "\n"
 
 
-async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
+async def _values(
+    store: Store, made: datetime, vectors: bool, audit: bool
+) -> AsyncGenerator[dict[str, Any]]:
     copying = store.copying()
     embedder, dim = await copying.embedder()
     stats = await store.stats()
@@ -60,8 +66,14 @@ async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator
         yield {"is": "forgotten", "ids": list(gone[start : start + _IDS])}
     for day, tokens in await copying.spending():
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
-    async for entry in auditing.entries(store):
-        yield {"is": "entry", **dump(entry)}
+    if audit:
+        async for entry in auditing.entries(store):
+            yield {"is": "entry", **dump(entry)}
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def counted(value: Mapping[str, Any]) -> dict[str, int]:

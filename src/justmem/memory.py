@@ -366,10 +366,15 @@ class AsyncMemory:
     # ------------------------------------------------------------ take along, and look back
 
     async def export(
-        self, *, format: Literal["jsonl", "markdown"] = "jsonl", vectors: bool = False
+        self,
+        *,
+        format: Literal["jsonl", "markdown"] = "jsonl",
+        vectors: bool = False,
+        audit: bool = True,
     ) -> AsyncGenerator[str]:
         """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
-        `vectors` adds them to the JSON Lines, so that loading need not embed."""
+        `vectors` adds them to the JSON Lines, so that loading need not embed; `audit` the entries
+        of the audit."""
         if format not in ("jsonl", "markdown"):
             raise InputError(f"{format!r} is no format of an export: choose jsonl or markdown.")
         made = self._author.clock().astimezone(UTC)
@@ -377,7 +382,7 @@ class AsyncMemory:
         self._read("export", cards=stats.cards, turns=stats.turns)
         store = self._store
         lines = (
-            exporting.json_lines(store, made=made, vectors=vectors)
+            exporting.json_lines(store, made=made, vectors=vectors, audit=audit)
             if format == "jsonl"
             else exporting.markdown(store, made=made)
         )

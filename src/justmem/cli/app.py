@@ -23,6 +23,7 @@ from justmem.cli.keeping import forget, reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
 from justmem.cli.storing import copy, promote, sweep, work
+from justmem.cli.taking import about, audit, export, load
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
 
@@ -112,6 +113,9 @@ for command in (
     show,
     sessions,
     stats,
+    about,
+    audit,
+    export,
     forget,
     retry,
     reembed,
@@ -124,6 +128,7 @@ for command in (
     serving.mcp,
 ):
     app.command()(command)
+app.command("import")(load)  # a word that no function can have
 app.add_typer(weights.app, name="models")
 app.add_typer(serving.keys, name="keys")
 

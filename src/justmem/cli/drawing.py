@@ -38,7 +38,7 @@ _LONGEST_QUOTE = 300
 
 
 _NUMBERS = ("turns", "cards", "quarantined", "tokens")
-_WHOLE = (*_NUMBERS, "id", "when", "state")  # columns that are never broken
+_WHOLE = (*_NUMBERS, "id", "when", "state", "what", "hash")  # columns that are never broken
 
 
 def table(rows: Sequence[Mapping[str, str | Text]], **styles: str) -> Table:

@@ -20,6 +20,7 @@ from justmem.sessions import as_time
 from justmem.stores.storage import storage
 
 T = TypeVar("T")
+ACTOR = "cli"  # in the audit
 
 
 class Exit(IntEnum):
@@ -58,6 +59,7 @@ class Run:
     ) -> T:
         """Opens the memory, does the work, closes it. Only `create` may make a new space."""
         settings = self.settings(**overrides)
+        settings = settings.model_copy(update={"actor": settings.actor or ACTOR})
 
         async def opened() -> T:
             try:

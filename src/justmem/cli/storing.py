@@ -11,11 +11,12 @@ import typer
 
 from justmem import copying
 from justmem.cli.asking import Json
-from justmem.cli.run import Run, run_of
+from justmem.cli.run import ACTOR, Run, now, run_of
 from justmem.cli.terminal import fetching, out, print_json, say
 from justmem.config import Settings, address, shared_parts
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
+from justmem.ports import Author, EntryFilter
 from justmem.stores.storage import PostgresStorage, storage
 
 if TYPE_CHECKING:
@@ -61,9 +62,15 @@ async def _copy(source: str, target: str, only: list[str]) -> list[copying.Copie
         done = []
         for space in only or there:
             left = await one.open_copy(space, create=False)
-            right = await other.open_copy(space)
+            opened = await other.open_copy(space)
+            author = Author(ACTOR, now)
+            right = opened.store.by(author).copying()
             try:
                 done.append(await copying.copy(left, right, _told(space)))
+                # The old log does not go on there: the new one names where it ended.
+                ended = await left.store.entries(EntryFilter(latest=True, limit=1))
+                came_from = [done[-1].digest, *(entry.hash for entry in ended)]
+                right.store.note(author.did("copy", came_from, sessions=done[-1].brought))
             finally:
                 await left.store.close()
                 await right.store.close()
@@ -153,7 +160,7 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
     from justmem.stores.pg import workers
 
     place = PostgresStorage(url)
-    parts = shared_parts(settings, report=fetching())
+    parts = {**shared_parts(settings, report=fetching()), "actor": settings.actor or "worker"}
     done = 0
     try:
         database = await place.database()

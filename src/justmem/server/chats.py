@@ -62,7 +62,12 @@ class Chats:
         self._parts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     async def add(
-        self, space: str, conversation: str | None, exchange: Exchange, at: datetime
+        self,
+        space: str,
+        conversation: str | None,
+        exchange: Exchange,
+        at: datetime,
+        by: str | None = None,
     ) -> str | None:
         """Keeps an exchange; the id of its session. None if nothing was said."""
         turns = [Turn(speaker="User", text=text, at=at) for text in exchange.said]
@@ -75,11 +80,11 @@ class Chats:
             part = self._parts.get((space, name), 1)
             id = f"chat-{name}" if part == 1 else f"chat-{name}.{part}"
             async with self._ingestion.alone(space, id):
-                known = await self._ingestion.newest(space, id)
+                known = await self._ingestion.newest(space, id, by)
                 room = known is None or len(known.turns) < self._most_turns
                 if room or (known is not None and _is_repeated(known.turns, exchange)):
                     grown = _grown(known, id, turns, exchange, at)
-                    await self._ingestion.put(space, grown, pause=self._pause)
+                    await self._ingestion.put(space, grown, by, pause=self._pause)
                     return id
             self._next(space, name, part + 1)
 

@@ -41,6 +41,7 @@ class Job:
     space: str
     session: Session
     done: asyncio.Future[Remembered] = field(repr=False)
+    actor: str | None = None  # who sent it; None: the server itself takes it up
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -66,10 +67,10 @@ class Ingestion:
 
     # ------------------------------------------------------------ letting in
 
-    async def accept(self, space: str, session: Session) -> Job:
+    async def accept(self, space: str, session: Session, by: str | None = None) -> Job:
         """Returns when the words are safe. NoRoom, and nothing kept, if too many wait already."""
         async with self.alone(space, session.id):
-            return await self.put(space, session)
+            return await self.put(space, session, by)
 
     @asynccontextmanager
     async def alone(self, space: str, session_id: str) -> AsyncIterator[None]:
@@ -77,37 +78,39 @@ class Ingestion:
         async with self._locks.setdefault((space, session_id), asyncio.Lock()):
             yield
 
-    async def put(self, space: str, session: Session, *, pause: float = 0.0) -> Job:
+    async def put(
+        self, space: str, session: Session, by: str | None = None, *, pause: float = 0.0
+    ) -> Job:
         """`accept` for who is `alone` with the session already. `pause`: seconds in which a
         newer text may still take its place."""
         self._check_room(_size(session))
-        async with self._spaces.use(space, create=True) as memory:
+        async with self._spaces.use(space, by, create=True) as memory:
             record = await memory.keep(session)
         self._changed(space, session.id)
         if record.state in _SETTLED:
             return self._known(space, session, record)
-        return self._enqueue(space, session, pause)
+        return self._enqueue(space, session, pause, by)
 
-    async def newest(self, space: str, session_id: str) -> Session | None:
+    async def newest(self, space: str, session_id: str, by: str | None = None) -> Session | None:
         """The text that would be remembered: one that waits, or else the current one."""
         if (job := self._jobs.get((space, session_id))) is not None:
             return job.session
         try:
-            async with self._spaces.use(space) as memory:
+            async with self._spaces.use(space, by) as memory:
                 # A text that failed waits in the store, beside the one its cards come from.
                 waiting = {session.id: session for session in await memory.waiting()}
                 return waiting.get(session_id) or await memory.session(session_id)
         except NotInMemory:
             return None
 
-    async def retry(self, space: str, session_id: str | None = None) -> int:
+    async def retry(self, space: str, session_id: str | None = None, by: str | None = None) -> int:
         """Puts what is pending or failed in turn again. The number of sessions."""
         with self._watching() as changed:
-            async with self._spaces.use(space) as memory:
+            async with self._spaces.use(space, by) as memory:
                 waiting = await memory.waiting()
             chosen = [each for each in waiting if session_id in (None, each.id)]
             for session in chosen:
-                await self._again(space, session, changed)
+                await self._again(space, session, changed, by)
         return len(chosen)
 
     async def take_up(self, only: str | None = None) -> None:
@@ -134,7 +137,9 @@ class Ingestion:
             if session.id in pending:
                 await self._again(space, session, changed)
 
-    async def _again(self, space: str, session: Session, changed: set[Name]) -> None:
+    async def _again(
+        self, space: str, session: Session, changed: set[Name], by: str | None = None
+    ) -> None:
         """Puts in turn a text that was read from the store, unless it is out of date by now."""
         while len(self._jobs) >= self._serving.queue and not self._stopped:
             self._freed.clear()
@@ -142,7 +147,7 @@ class Ingestion:
         name = (space, session.id)
         if name in changed or (space, "") in changed or self.is_waiting(*name):
             return
-        self._enqueue(space, session, 0.0)
+        self._enqueue(space, session, 0.0, by)
 
     @contextmanager
     def _watching(self) -> Iterator[set[Name]]:
@@ -160,18 +165,18 @@ class Ingestion:
 
     # ------------------------------------------------------------ forgetting
 
-    async def forget_session(self, space: str, session_id: str) -> Forgotten:
+    async def forget_session(self, space: str, session_id: str, by: str | None = None) -> Forgotten:
         async with self.alone(space, session_id):
             self._changed(space, session_id)
             self._forgotten((space, session_id))
-            async with self._spaces.use(space) as memory:
+            async with self._spaces.use(space, by) as memory:
                 return await memory.forget(session=session_id)
 
-    async def erase(self, space: str) -> Forgotten:
+    async def erase(self, space: str, by: str | None = None) -> Forgotten:
         self._changed(space, "")
         for name in [name for name in {**self._jobs, **self._results} if name[0] == space]:
             self._forgotten(name)
-        return await self._spaces.erase(space)
+        return await self._spaces.erase(space, by)
 
     def _forgotten(self, name: Name) -> None:
         self._results.pop(name, None)
@@ -219,7 +224,7 @@ class Ingestion:
             job.done.set_result(unchanged)
         return job
 
-    def _enqueue(self, space: str, session: Session, pause: float) -> Job:
+    def _enqueue(self, space: str, session: Session, pause: float, by: str | None) -> Job:
         loop = asyncio.get_running_loop()
         name = (space, session.id)
         job = self._jobs.get(name)
@@ -230,6 +235,7 @@ class Ingestion:
             self._bytes -= _size(job.session)
             job.session = session
             fresh = job.timer is not None
+        job.actor = by
         self._bytes += _size(session)
         self._results.pop(name, None)
         if job.timer is not None:
@@ -272,7 +278,7 @@ class Ingestion:
             if self._jobs.get(job.name) is not job:
                 raise NotInMemory("The session was forgotten before its cards were made.")
             self._drop(job.name)
-            async with self._spaces.use(job.space) as memory:
+            async with self._spaces.use(job.space, job.actor) as memory:
                 return await memory.remember(job.session)
 
     def _finished(self, task: asyncio.Task[Remembered]) -> None:

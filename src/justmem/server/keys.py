@@ -42,6 +42,11 @@ class Key:
         return self._pattern.fullmatch(space) is not None
 
     @property
+    def actor(self) -> str:
+        """The name in the audit."""
+        return self.name if self.id == OWNER.id else f"key:{self.name}"
+
+    @property
     def opens_all(self) -> bool:
         return "*" in self.spaces
 

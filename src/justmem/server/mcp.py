@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -82,14 +83,14 @@ class Tools:
     @asynccontextmanager
     async def _opened(self, context: Context[Any, Any]) -> AsyncIterator[AsyncMemory]:
         async with (
-            self._may(context, "read") as (_, space),
-            self._server.spaces.use(space) as memory,
+            self._may(context, "read") as (key, space),
+            self._server.spaces.use(space, key.actor) as memory,
         ):
             yield memory
 
     def _caller(self, context: Context[Any, Any]) -> tuple[Key, str]:
         if self._space is not None:
-            return OWNER, self._space
+            return replace(OWNER, name=_client(context)), self._space
         request: Any = context.request_context.request
         key = request.scope[KEY]
         return key, space_for(key, request.headers.get("x-justmem-space"))
@@ -113,7 +114,7 @@ class Tools:
         ] = None,
     ) -> RememberResult:
         """Remember what was said. Give either `text` or `turns`."""
-        async with self._may(context, "write") as (_, space):
+        async with self._may(context, "write") as (key, space):
             if bool(text) == bool(turns):
                 raise InputError("Give either text or turns.")
             said = turns or [Said(text=text or "")]
@@ -122,7 +123,7 @@ class Tools:
                 at=self._server.moment(at),
                 id=session,
             )
-            job = await self._server.ingestion.accept(space, known)
+            job = await self._server.ingestion.accept(space, known, key.actor)
             await asyncio.wait({job.done}, timeout=_WAIT)
             if not job.done.done() or job.done.cancelled():
                 nothing = Cost(tokens=0, history_tokens=0)
@@ -198,10 +199,10 @@ class Tools:
     ) -> Forgotten:
         """Forget one card, one session or all about a subject, for good. Only when the user asks
         for it. Give exactly one of the three."""
-        async with self._may(context, "write") as (_, space):
+        async with self._may(context, "write") as (key, space):
             if session is not None and card is None and subject is None:
-                return await self._server.ingestion.forget_session(space, session)
-            async with self._server.spaces.use(space) as memory:
+                return await self._server.ingestion.forget_session(space, session, key.actor)
+            async with self._server.spaces.use(space, key.actor) as memory:
                 return await memory.forget(card=card, session=session, subject=subject)
 
     async def list_sessions(
@@ -237,6 +238,12 @@ class Tools:
         said = "\n".join(f"{turn.speaker}: {turn.text}" for turn in found.source.turns)
         about = {"said_at": found.card.said_at, "session": found.card.session_id}
         return FetchResult(id=id, title=found.card.text, text=said, url=_url(id), metadata=about)
+
+
+def _client(context: Context[Any, Any]) -> str:
+    """Who is at the other end of the pipe, by its own word: for the audit, not for rights."""
+    known = context.session.client_params
+    return f"mcp:{known.client_info.name[:100]}" if known else "mcp"
 
 
 def _url(card: str) -> str:

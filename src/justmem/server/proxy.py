@@ -217,7 +217,8 @@ async def _remember(request: Request, passing: _Chat, reply: str) -> None:
     server, chats = passing.server, request.app.state.chats
     exchange = replace(passing.exchange, reply=reply)
     try:
-        work = chats.add(passing.space, passing.conversation, exchange, server.clock())
+        by = passing.key.actor
+        work = chats.add(passing.space, passing.conversation, exchange, server.clock(), by)
         passing.receipt["session"] = await server.within(work)
     except JustMemError as error:
         passing.failed("not remembered", error)

@@ -16,6 +16,7 @@ from justmem.domain import (
     Candidate,
     Card,
     Citation,
+    Entry,
     Evidence,
     Forgotten,
     Kind,
@@ -250,6 +251,20 @@ class CardWithSource(BaseModel):
 
     card: Card
     source: Source
+
+
+class EntryList(BaseModel):
+    entries: list[Entry]
+
+
+class AuditCheck(BaseModel):
+    """`last` is the hash of the newest entry: kept elsewhere, it shows later whether the end was
+    cut off."""
+
+    whole: bool
+    entries: int
+    last: str
+    problem: str
 
 
 class SpaceList(BaseModel):

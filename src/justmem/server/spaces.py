@@ -78,23 +78,27 @@ class Spaces:
         return [name for name in found if key is None or key.opens(name)]
 
     @asynccontextmanager
-    async def use(self, space: str, *, create: bool = False) -> AsyncIterator[AsyncMemory]:
-        """The space's memory, open for as long as it is used."""
+    async def use(
+        self, space: str, by: str | None = None, *, create: bool = False
+    ) -> AsyncIterator[AsyncMemory]:
+        """The space's memory, open for as long as it is used, in somebody's name (or the
+        server's own)."""
         slot = await self._entered(space, create)
         try:
-            yield slot.memory
+            yield slot.memory if by is None else slot.memory.by(by)
         finally:
             slot.leave()
             await self._trim()
 
-    async def erase(self, space: str) -> Forgotten:
+    async def erase(self, space: str, by: str | None = None) -> Forgotten:
         """Waits for those who use the space, and lets nobody in meanwhile."""
         async with self._lock(space):
             slot = await self._slot(space, create=False)
             if slot.users:
                 await slot.unused.wait()
             self._slots.pop(space, None)
-            return await slot.memory.forget(everything=True)
+            memory = slot.memory if by is None else slot.memory.by(by)
+            return await memory.forget(everything=True)
 
     async def close(self) -> None:
         for space in list(self._slots):

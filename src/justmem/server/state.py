@@ -59,7 +59,8 @@ class Server:
         self.keys = keys
         self.metrics = Metrics()
         self.limits = Limits(self.serving)
-        self._parts = yielding(shared_parts(settings, report=report))
+        own = settings.model_copy(update={"actor": settings.actor or "server"})
+        self._parts = yielding(shared_parts(own, report=report))
         self.spaces = Spaces(
             storage(kept_in(settings)),
             self._parts,
@@ -184,7 +185,7 @@ class Server:
     async def _asking(self, asked: Inquiry) -> AsyncIterator[tuple[AsyncMemory, datetime]]:
         at = self.moment(asked.at)
         with self.limits.asking(asked.key.id):
-            async with self.spaces.use(asked.space) as memory:
+            async with self.spaces.use(asked.space, asked.key.actor) as memory:
                 yield memory, at
 
     async def _counted(self, work: Coroutine[Any, Any, T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import unquote
@@ -11,6 +12,7 @@ from fastapi import Depends, Header, Path, Request
 from pydantic import AfterValidator
 
 from justmem.errors import InputError
+from justmem.memory import AsyncMemory
 from justmem.server.edge import KEY
 from justmem.server.keys import Key, Right
 from justmem.server.state import Server
@@ -43,6 +45,10 @@ class Grant:
     server: Server
     key: Key
     space: str
+
+    def memory(self) -> AbstractAsyncContextManager[AsyncMemory]:
+        """The space's memory, in the key's name."""
+        return self.server.spaces.use(self.space, self.key.actor)
 
 
 def server_of(request: Request) -> Server:

@@ -56,7 +56,7 @@ def _inquiry(asked: Question, grant: Grant) -> Inquiry:
 async def _check(grant: Grant) -> None:
     """What can be refused is refused with a status of its own, before the stream begins."""
     with grant.server.limits.asking(grant.key.id):
-        async with grant.server.spaces.use(grant.space):
+        async with grant.memory():
             pass
 
 

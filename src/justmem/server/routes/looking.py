@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime
 from starlette.responses import StreamingResponse
 
-from justmem.domain import Forgotten, Stats, dump
-from justmem.errors import InputError, NotInMemory
+from justmem.domain import About, Forgotten, Stats
+from justmem.errors import InputError
 from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
+    AuditCheck,
     CardList,
     Cards,
     CardWithSource,
+    EntryList,
     Forget,
     ForgottenOut,
     SpaceList,
@@ -34,21 +39,22 @@ async def spaces(request: Request) -> SpaceList:
 @router.get("/{space}", summary="Count a space")
 async def stats(grant: Reader) -> Stats:
     """What the space holds and what it has cost."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         return await memory.stats()
 
 
 @router.delete("/{space}", summary="Erase a space")
 async def erase(grant: Admin) -> Forgotten:
     """Forgets everything in the space, on disk too, and the space itself."""
-    return await grant.server.within(grant.server.ingestion.erase(grant.space))
+    by = grant.key.actor
+    return await grant.server.within(grant.server.ingestion.erase(grant.space, by))
 
 
 @router.get("/{space}/cards", summary="List cards")
 async def cards(where: Cards, grant: Reader) -> CardList:
     """In order of time."""
     query = where.model_dump()
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         found = await memory.cards(**query | {"limit": where.limit + 1})
     more = len(found) > where.limit
     next = where.offset + where.limit if more else None
@@ -58,8 +64,46 @@ async def cards(where: Cards, grant: Reader) -> CardList:
 @router.get("/{space}/cards/{id}", summary="Read a card and its source")
 async def card(id: Id, grant: Reader) -> CardWithSource:
     """A card, with the turns it rests on and its exact words in them."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         return CardWithSource(card=await memory.card(id), source=await memory.source(id))
+
+
+@router.get("/{space}/about", summary="What is known about something")
+async def about(
+    grant: Reader,
+    subject: Annotated[str, Query(min_length=1, max_length=1000)],
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+) -> About:
+    """Everything on a subject, by its words and without a model: cards, what holds now first, and
+    the turns that name it."""
+    async with grant.memory() as memory:
+        return await memory.about(subject, limit=limit, offset=offset)
+
+
+@router.get("/{space}/audit", summary="Who read and wrote what")
+async def audit(
+    grant: Admin,
+    of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="From this time on.")] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="A number.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> EntryList:
+    """The latest entries, in order."""
+    async with grant.memory() as memory:
+        found = await memory.audit(of=of, since=since, before=before, limit=limit)
+    return EntryList(entries=found)
+
+
+@router.get("/{space}/audit/check", summary="Is the audit whole?")
+async def check_audit(
+    grant: Admin,
+    last: Annotated[str | None, Query(description="A hash that an earlier check gave.")] = None,
+) -> AuditCheck:
+    """Whether every entry is as it was written, and none is missing."""
+    async with grant.memory() as memory:
+        found = await memory.check_audit(last=last)
+    return AuditCheck(whole=found.whole, **found.model_dump())
 
 
 @router.post("/{space}/forget", summary="Forget")
@@ -70,15 +114,17 @@ async def forget(what: Forget, grant: Writer) -> ForgottenOut:
     if len(named) != 1:
         raise InputError("Say what to forget: one of card, session and subject.")
     if what.preview:
-        async with grant.server.spaces.use(grant.space) as memory:
+        async with grant.memory() as memory:
             return await _preview(memory, what)
     return ForgottenOut(preview=False, forgotten=await _forgotten(grant, what))
 
 
 async def _forgotten(grant: Grant, what: Forget) -> Forgotten:
     if what.session is not None:
-        return await grant.server.ingestion.forget_session(grant.space, what.session)
-    async with grant.server.spaces.use(grant.space) as memory:
+        return await grant.server.ingestion.forget_session(
+            grant.space, what.session, grant.key.actor
+        )
+    async with grant.memory() as memory:
         return await memory.forget(card=what.card, subject=what.subject)
 
 
@@ -100,29 +146,22 @@ async def _preview(memory: AsyncMemory, what: Forget) -> ForgottenOut:
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
-async def export(grant: Reader) -> StreamingResponse:
-    """Everything as JSON Lines: a head, then each session with its words, state and cards."""
-    async with grant.server.spaces.use(grant.space):
+async def export(grant: Reader, vectors: bool = False) -> StreamingResponse:
+    """Everything as JSON Lines, as `justmem import` takes it: a head, each session with its words,
+    state and cards, what was forgotten and spent, for an administrator the audit, and a last line
+    that counts."""
+    async with grant.memory():
         pass  # not there: said before the answer begins
-    return StreamingResponse(_lines(grant), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(grant, vectors), media_type="application/x-ndjson")
 
 
-async def _lines(grant: Grant) -> AsyncIterator[str]:
-    async with grant.server.spaces.use(grant.space) as memory:
-        records = await memory.sessions()
-        yield _json({"justmem": 1, "space": grant.space, "sessions": len(records)})
-        for record in records:
-            try:
-                session = await memory.session(record.id)
-            except NotInMemory:  # forgotten meanwhile
-                continue
-            found = await memory.cards(session=record.id, limit=1_000_000)
-            state = {"state": record.state.value, "reason": record.reason}
-            yield _json({**dump(session), **state, "cards": [dump(each) for each in found]})
+async def _lines(grant: Grant, vectors: bool) -> AsyncIterator[str]:
+    async with grant.memory() as memory, aclosing(_exported(grant, memory, vectors)) as lines:
+        async for line in lines:
+            yield line
             await asyncio.sleep(0)
 
 
-def _json(value: object) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False) + "\n"
+def _exported(grant: Grant, memory: AsyncMemory, vectors: bool) -> AsyncGenerator[str]:
+    """The audit as by the route of its own: for who may administer."""
+    return memory.export(vectors=vectors, audit=grant.key.may("admin"))

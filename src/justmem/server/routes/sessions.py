@@ -46,7 +46,7 @@ async def remember(
     """The words are stored before this answers: an accepted session survives a crash. The same
     session again costs nothing; a changed one replaces what was remembered of it."""
     known = as_session(session.model_dump(exclude_none=True))
-    job = await grant.server.ingestion.accept(grant.space, known)
+    job = await grant.server.ingestion.accept(grant.space, known, grant.key.actor)
     url = request.url.replace(
         path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"
         f"/sessions/{quote(known.id, safe='')}/status",
@@ -73,7 +73,7 @@ async def sessions(
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> SessionList:
     """In order of time, without their words."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         found = await memory.sessions()
     chosen = [record for record in found if state in (None, record.state)]
     more = offset + limit < len(chosen)
@@ -85,14 +85,14 @@ async def sessions(
 @router.get("/sessions/{id}", summary="Read a session")
 async def session(id: Id, grant: Reader) -> Session:
     """The words of a session, as its cards come from them."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         return await memory.session(id)
 
 
 @router.get("/sessions/{id}/status", summary="How far a session is")
 async def status(id: Id, grant: Reader) -> SessionStatus:
     """pending, stored, empty (nothing durable was said) or failed, with the reason."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         record = next((each for each in await memory.sessions() if each.id == id), None)
     if record is None:
         raise NotInMemory(f"There is no session {id!r} in this space.")
@@ -107,7 +107,7 @@ async def status(id: Id, grant: Reader) -> SessionStatus:
 @router.get("/sessions/{id}/quarantined", summary="Cards that no turn supports")
 async def quarantined(id: Id, grant: Reader) -> list[Quarantined]:
     """Kept to be looked at, never used as memory."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         return await memory.quarantined(id)
 
 
@@ -124,4 +124,4 @@ async def retry(grant: Writer) -> Retried:
 
 
 async def _retried(grant: Grant, id: str | None) -> Retried:
-    return Retried(sessions=await grant.server.ingestion.retry(grant.space, id))
+    return Retried(sessions=await grant.server.ingestion.retry(grant.space, id, grant.key.actor))

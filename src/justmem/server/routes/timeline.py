@@ -28,7 +28,7 @@ class Timeline(BaseModel):
 @router.get("/timeline", summary="Count a space by months")
 async def timeline(grant: Reader) -> Timeline:
     """Months in which something was said, in order of time."""
-    async with grant.server.spaces.use(grant.space) as memory:
+    async with grant.memory() as memory:
         records = await memory.sessions()
     months: dict[str, Month] = {}
     before = 0
