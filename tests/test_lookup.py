@@ -86,3 +86,11 @@ async def test_what_was_said_after_the_time_of_the_question_is_left_out(make: Ma
 
     same_day = await memory.recall("What did I buy?", at="2024-05-20T00:01")
     assert "bike" in {card.session_id for card in same_day.cards}
+
+
+async def test_words_that_only_the_assistant_said_are_no_evidence_and_no_error(make: Make) -> None:
+    memory = await make()
+    turns = [{"role": "assistant", "content": "Walnuts are lovely."}]
+    await memory.remember({"id": "said", "at": "2024-05-20", "turns": turns})
+    evidence = await memory.recall("Who loves walnuts?")
+    assert evidence.cards == ()

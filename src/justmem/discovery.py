@@ -103,7 +103,7 @@ def _lexical(found: Found, cards: Sequence[Card]) -> Scores:
 
 def _turns(queries: Vectors, cards: Sequence[Card], vectors: Mapping[Place, Vectors]) -> Scores:
     """How near the best of each card's turns is, for each view."""
-    if not vectors:
+    if not vectors or not cards:
         return np.zeros((len(queries), len(cards)), np.float32)
     rows = list(vectors.values())
     starts = np.cumsum([0, *(len(each) for each in rows[:-1])])
