@@ -182,7 +182,9 @@ def test_forgetting_shows_first_what_would_go(server: Running) -> None:
         assert would["forgotten"] == expected
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 200
         gone = client.post("/v1/spaces/gone/forget", json={"session": "bike"}).json()
-        assert gone["forgotten"] == would["forgotten"]
+        entry = gone["forgotten"].pop("entry")
+        assert {**gone["forgotten"], "entry": None} == would["forgotten"]
+        assert (entry["actor"].partition(":")[0], entry["verb"]) == ("key", "forget")
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 404
         assert client.get("/v1/spaces/gone/cards").json()["cards"] == []
 
@@ -383,3 +385,36 @@ def test_unknown_paths_and_methods_are_problems_too(ana: httpx.Client) -> None:
     wrong = ana.put("/v1/spaces/ana")
     assert (wrong.status_code, wrong.headers["content-type"]) == (405, PROBLEM)
     assert wrong.json().keys() == {"type", "title", "status", "detail", "instance"}
+
+
+# ---------------------------------------------------------------- yours to see and take
+
+
+def test_the_audit_names_the_key_and_only_an_administrator_sees_it(server: Running) -> None:
+    with server.client(server.key("seen", name="phone")) as client:
+        client.post("/v1/spaces/seen/sessions?wait=true", json=plain(BIKE))
+        client.post("/v1/spaces/seen/ask", json=ASKED)
+        client.get("/v1/spaces/seen/about?subject=bike")
+        client.get("/v1/spaces/seen/sessions/bike")
+        assert client.get("/v1/spaces/seen/audit").status_code == 403
+        assert '"is":"entry"' not in client.get("/v1/spaces/seen/export").text
+    with server.client(server.key("seen", right="admin", name="auditor")) as admin:
+        entries = admin.get("/v1/spaces/seen/audit").json()["entries"]
+        assert [f"{entry['actor']} {entry['verb']}" for entry in entries] == [
+            "key:phone keep", "key:phone settle", "key:phone ask", "key:phone about",
+            "key:phone session", "key:phone export",
+        ]  # fmt: skip
+        assert len(admin.get("/v1/spaces/seen/audit?of=bike&limit=2").json()["entries"]) == 2
+        checked = admin.get("/v1/spaces/seen/audit/check").json()
+        assert (checked["whole"], checked["entries"]) == (True, 6)
+        cut = admin.get("/v1/spaces/seen/audit/check?last=abc").json()
+        assert (cut["whole"], "abc" in cut["problem"]) == (False, True)
+        assert admin.get("/v1/spaces/seen/export").text.count('"is":"entry"') == 7
+
+
+def test_everything_on_a_subject_is_paged(ana: httpx.Client) -> None:
+    first = ana.get("/v1/spaces/ana/about?subject=bike&limit=1").json()
+    assert first["turns"] >= len(first["said"]) == 1
+    assert "bike" in first["said"][0]["quote"]
+    assert ana.get("/v1/spaces/ana/about?subject=%20").status_code == 400
+    assert ana.get("/v1/spaces/ana/about").status_code == 422
