@@ -416,5 +416,5 @@ def test_everything_on_a_subject_is_paged(ana: httpx.Client) -> None:
     first = ana.get("/v1/spaces/ana/about?subject=bike&limit=1").json()
     assert first["turns"] >= len(first["said"]) == 1
     assert "bike" in first["said"][0]["quote"]
-    assert ana.get("/v1/spaces/ana/about?subject=%20").status_code == 400
+    assert ana.get("/v1/spaces/ana/about?subject=%20").status_code == 422
     assert ana.get("/v1/spaces/ana/about").status_code == 422

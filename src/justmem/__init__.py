@@ -9,15 +9,19 @@ with justmem.open("ana") as memory:
 
 from justmem.config import open, open_async
 from justmem.domain import (
+    About,
     Access,
     Answer,
     Budget,
     Candidate,
     Card,
+    Checked,
     Citation,
+    Entry,
     EventDate,
     Evidence,
     Forgotten,
+    Loaded,
     Plan,
     Profile,
     Receipt,
@@ -36,17 +40,21 @@ from justmem.sync import Memory
 __version__ = "0.1.0"
 
 __all__ = [
+    "About",
     "Access",
     "Answer",
     "AsyncMemory",
     "Budget",
     "Candidate",
     "Card",
+    "Checked",
     "Citation",
+    "Entry",
     "EventDate",
     "Evidence",
     "Forgotten",
     "JustMemError",
+    "Loaded",
     "Memory",
     "Plan",
     "Profile",

@@ -456,7 +456,7 @@ class Forgotten(Value):
     sessions: int = 0
     turns: int = 0
     # The audit's entry for it. A whole space takes its audit along: this is then all that is left.
-    entry: Entry | None = None
+    entry: Entry | None = Field(None, repr=False)
 
 
 class Stats(Value):
