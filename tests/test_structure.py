@@ -15,7 +15,7 @@ LAYERS: list[set[str]] = [
     {"dates", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "passages", "quotes", "transcripts", "voice"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
-    {"auditing", "copying", "discovery", "exporting", "knowing", "recovery"},
+    {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
     {"loading", "retrieval", "remembering"},
     {"asking"},
     {"memory"},

@@ -20,6 +20,8 @@ from justmem.errors import StoreError
 from justmem.passages import OPENING, opening, passages
 from justmem.ports import (
     INDEXES,
+    Author,
+    Deed,
     Digested,
     Embedded,
     Extraction,
@@ -52,6 +54,13 @@ class Deferred:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)  # all that is not said otherwise below
+
+    def by(self, author: Author) -> Deferred:
+        """An evaluation is nobody's memory: nothing is entered."""
+        return self
+
+    def note(self, deeds: Sequence[Deed]) -> None:
+        pass
 
     # ------------------------------------------------------------ building
 
