@@ -164,8 +164,9 @@ class AuditContract:
     ) -> None:
         store = (await open_space()).by(author())
         await store.keep(said())
+        store.note(author("ben").did("recall"))
         gone = await store.erase()
-        assert (gone.sessions, gone.entry.verb, gone.entry.number) == (1, "erase", 2)
+        assert (gone.sessions, gone.entry.verb, gone.entry.number) == (1, "erase", 3)
         assert gone.entry.hash == gone.entry.digest
         assert await logged(await open_space()) == []
 

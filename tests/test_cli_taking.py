@@ -64,6 +64,12 @@ def test_a_file_that_cannot_be_written_or_is_damaged_is_one_sentence(
     assert data(told("sessions", "--space", "cut", "--json")) == []
 
 
+def test_an_export_is_not_taken_for_conversations(told: Run) -> None:
+    told("export", "-o", "ana.jsonl")
+    wrong = told("remember", "ana.jsonl")
+    assert (wrong.exit_code, "justmem import" in wrong.stderr) == (2, True)
+
+
 def test_what_is_known_about_something_is_shown(told: Run) -> None:
     shown = told("about", "knee")
     assert shown.exit_code == 0, shown.output

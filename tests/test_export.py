@@ -12,7 +12,7 @@ import pytest
 
 from justmem import AsyncMemory
 from justmem.copying import fingerprint
-from justmem.errors import InvalidFile
+from justmem.errors import InputError, InvalidFile
 from justmem.exporting import wholes
 from justmem.ports import Store, Whole
 from justmem.stores.storage import storage
@@ -210,7 +210,7 @@ async def test_a_session_that_differs_is_not_replaced_and_nothing_is_stored(
     again = await opened("again", **parts)
     await again.remember(BIKE if change == "cards" else {**BIKE, "at": "2023-05-20"})
     before = await prints(again)
-    with pytest.raises(InvalidFile, match="'bike' that is not the same"):
+    with pytest.raises(InputError, match="'bike' that is not the same"):
         await again.load(file)
     assert await prints(again) == before
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from justmem import copying
 from justmem.domain import Loaded
-from justmem.errors import InvalidFile
+from justmem.errors import InputError, InvalidFile
 from justmem.exports import Contents, Head, check, sessions
 from justmem.passages import opening
 from justmem.ports import Author, Embedder, Store, Whole
@@ -68,7 +68,7 @@ class Loading:
             count = sum(card not in gone for card in cards)
             known = record.digest, record.state, record.quarantined, record.tokens, record.cards
             if known != (digest, state, held, tokens, count):
-                raise InvalidFile(
+                raise InputError(
                     f"The space {self._store.space!r} holds a session {id!r} that is not the same "
                     "as the file's: load into an empty space, or forget that session first. "
                     "Nothing was stored."

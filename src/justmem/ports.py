@@ -267,7 +267,7 @@ class Author:
         wanted = {"all": True, "writes": changes, "off": verb in ("forget", "erase")}
         if not wanted[self.audit]:
             return []
-        at = self.clock().astimezone(UTC).replace(tzinfo=UTC)
+        at = self.clock().astimezone(UTC)
         named = tuple(dict.fromkeys(targets))
         return [Deed(at, self.actor, verb, named if len(named) <= MOST_TARGETS else (), counts)]
 

@@ -235,6 +235,7 @@ class PostgresStore:
         return await self._forgetting.forget(cards, sessions)
 
     async def erase(self) -> Forgotten:
+        await self._notes.written()  # so that erasing is the last entry
         gone = await self._forgetting.erase()
         await self.close()
         return gone

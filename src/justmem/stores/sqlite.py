@@ -271,6 +271,7 @@ class SqliteStore:
         return gone.model_copy(update={"entry": entry})
 
     async def erase(self) -> Forgotten:
+        await self._notes.written()  # so that erasing is the last entry
         gone = await self._db.write(self._last_count)
         await self.close()
         await asyncio.to_thread(files.unlink, self.path)

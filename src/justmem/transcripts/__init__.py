@@ -170,6 +170,11 @@ def _lines(lines: Sequence[tuple[int, str]], found: _Found) -> Iterator[tuple[st
         except ValueError as error:
             found.problems.append(f"{found.name}, line {number}: {_place(error)}.")
             continue
+        if isinstance(value, dict) and value.get("is") == "export" and "justmem" in value:
+            raise InvalidFile(
+                f"{found.name} is the export of a memory: `justmem import` takes it in, with the "
+                "cards it holds."
+            )
         if _is_message(value):
             messages.append(value)
         else:
