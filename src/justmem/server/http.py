@@ -94,7 +94,7 @@ def _on_the_wall(schema: Any) -> Any:
     """Our times have no offset, and `date-time` promises one."""
     if isinstance(schema, list):
         return [_on_the_wall(each) for each in schema]
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) or schema.get("title") == "Entry":  # whose times are in UTC
         return schema
     if schema.get("format") == "date-time":
         about = "ISO 8601 by the clock on the wall, without an offset: 2024-05-20T14:30:00"

@@ -16,7 +16,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from justmem.domain import Forgotten, SessionState
+from justmem.domain import SessionState
 from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
 from justmem.server.edge import KEY
@@ -27,6 +27,7 @@ from justmem.server.results import (
     Conversation,
     Cost,
     FetchResult,
+    ForgetResult,
     Found,
     MemoryCard,
     Quote,
@@ -196,14 +197,16 @@ class Tools:
         subject: Annotated[
             str | None, Field(description="Whom or what: all cards about it go.")
         ] = None,
-    ) -> Forgotten:
+    ) -> ForgetResult:
         """Forget one card, one session or all about a subject, for good. Only when the user asks
         for it. Give exactly one of the three."""
         async with self._may(context, "write") as (key, space):
             if session is not None and card is None and subject is None:
-                return await self._server.ingestion.forget_session(space, session, key.actor)
+                gone = await self._server.ingestion.forget_session(space, session, key.actor)
+                return ForgetResult.of(gone)
             async with self._server.spaces.use(space, key.actor) as memory:
-                return await memory.forget(card=card, session=session, subject=subject)
+                gone = await memory.forget(card=card, session=session, subject=subject)
+                return ForgetResult.of(gone)
 
     async def list_sessions(
         self,

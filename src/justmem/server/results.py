@@ -10,6 +10,7 @@ from justmem.domain import (
     Access,
     Card,
     Citation,
+    Forgotten,
     Kind,
     Receipt,
     SessionRecord,
@@ -142,6 +143,18 @@ class ReplayResult(BaseModel):
     card: MemoryCard
     source: Conversation
     quotes: list[Quote] = Field(description="The exact words the card rests on.")
+
+
+class ForgetResult(BaseModel):
+    """How much is gone."""
+
+    cards: int
+    sessions: int
+    turns: int
+
+    @classmethod
+    def of(cls, gone: Forgotten) -> ForgetResult:
+        return cls(cards=gone.cards, sessions=gone.sessions, turns=gone.turns)
 
 
 class SessionsResult(BaseModel):

@@ -42,7 +42,10 @@ def chain(number: int, deed: Deed, targets: tuple[str, ...], before: str) -> Ent
 
 def instant(at: datetime) -> str:
     """As entries have it; a time without a zone is this machine's."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds")
+    try:
+        return at.astimezone(UTC).isoformat(timespec="milliseconds")
+    except OverflowError:  # at either end of the calendar
+        return at.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
 
 
 def entry_of(row: Sequence[Any]) -> Entry:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime
 from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
@@ -85,7 +85,7 @@ async def about(
 async def audit(
     grant: Admin,
     of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="From this time on.")] = None,
+    since: Annotated[datetime | None, Query(description="From this time on.")] = None,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="A number.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> EntryList:
