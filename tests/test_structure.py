@@ -13,7 +13,7 @@ ROOT = Path(justmem.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "domain", "words", "calendars", "reckoning", "phrases", "reasons"},
     {"dates", "ports", "prompts", "salvage", "serving", "sessions"},
-    {"tokens", "ranking", "passages", "quotes", "transcripts", "voice"},
+    {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts", "voice"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
     {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
     {"loading", "retrieval", "remembering"},
