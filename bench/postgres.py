@@ -11,7 +11,8 @@ measures, taking turns within the same run:
                                            plain tables: no partitions, no row-level security
     recall    every store call of a recall with five hand-written statements for the same rows
     ingest    many sessions at once        with bare COPY of the very same rows
-    clients   recalls a second             with 1, 2, 4 and 8 client processes
+    clients   recalls a second             with 1, 2, 4 and 8 client processes; with 8, server and
+                                           clients held to one core, then to all there are
     spaces    recall in a 100-card space   among few and among many other spaces
 
 Wall-clock medians on a local socket; every store call is one round trip.
@@ -429,12 +430,14 @@ async def _bare_copy(url: str, prepared: list[list[tuple[str, list[tuple[Any, ..
 
 
 async def client(url: str, space: str, seconds: float) -> None:
-    """Run as a process of its own: as many recalls as it can."""
+    """Run as a process of its own: as many recalls as it can, once all are ready."""
     store, writer = await open_store(url, space, create=False), Writer(DIM, 0, seed=os.getpid())
     recall = recall_of(store)
     asked = [writer.question() for _ in range(50)]
     for view in asked[:10]:
         await recall(view)
+    say("ready")
+    sys.stdin.readline()
     began, count = perf_counter(), 0
     while perf_counter() - began < seconds:
         await recall(asked[count % 50])
@@ -443,16 +446,39 @@ async def client(url: str, space: str, seconds: float) -> None:
     await store.close()
 
 
-def clients(url: str, space: str, seconds: float) -> None:
-    found = []
-    for count in (1, 2, 4, 8):
-        command = [sys.executable, __file__, "--client", url, space, str(seconds)]
-        running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)
-        ]
-        rates = [float(each.communicate()[0].split()[-1]) for each in running]
-        found.append(f"{count}: {sum(rates):,.0f}/s")
-    say(f"clients on {os.cpu_count()} cores (server and clients share them)   {'   '.join(found)}")
+def together(url: str, space: str, seconds: float, count: int) -> float:
+    """Recalls a second of so many clients at once. They start together: what a process takes to
+    load would else be taken from those that run already."""
+    command = [sys.executable, __file__, "--client", url, space, str(seconds)]
+    running = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(count)
+    ]
+    for each in running:
+        assert each.stdout is not None
+        each.stdout.readline()
+    for each in running:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    return sum(float(each.communicate()[0].split()[-1]) for each in running)
+
+
+def clients(url: str, space: str, seconds: float, server: Server | None) -> None:
+    found = [f"{n}: {together(url, space, seconds, n):,.0f}/s" for n in (1, 2, 4, 8)]
+    cores = sorted(os.sched_getaffinity(0))
+    say(f"clients on {len(cores)} cores, shared with the server   {'   '.join(found)}")
+    if server is None:
+        return  # another machine's cores are not ours to hold
+    rates = []
+    for count in (1, len(cores)):
+        for process in (0, server.pid):  # what they start later is held with them
+            os.sched_setaffinity(process, cores[:count])
+        rates.append(together(url, space, seconds, 8))
+    say(
+        f"cores   8 clients on 1 core {rates[0]:,.0f}/s   "
+        f"on {len(cores)} cores {rates[1]:,.0f}/s   ratio {rates[1] / rates[0]:.2f}"
+    )
 
 
 async def among(administrator: str, counts: list[int], rounds: int) -> None:
@@ -496,13 +522,15 @@ async def sizes(url: str, administrator: str, cards: int) -> None:
     say(f"bytes   {total / cards:,.0f} a card with its share of everything: {parts}")
 
 
-async def run(options: argparse.Namespace, administrator: str) -> None:
+async def run(
+    options: argparse.Namespace, administrator: str, server: Server | None = None
+) -> None:
     await ingestion(*database(administrator, "justmem_bench_ingest"), options.ingest)
     url, inside = database(administrator, "justmem_bench")
     for cards in options.cards:
         await searches(url, inside, cards, options.rounds)
     await sizes(url, inside, sum(options.cards))
-    clients(url, f"bench {min(options.cards)}", options.seconds)
+    clients(url, f"bench {min(options.cards)}", options.seconds, server)
     await promoted(url, max(options.cards), 50)
     await among(administrator, options.spaces, options.rounds)
 
@@ -526,7 +554,7 @@ def main() -> None:
     server = Server(short_folder(), shared_buffers="2GB", jit="off")
     server.start()
     try:
-        asyncio.run(run(options, server.url()))
+        asyncio.run(run(options, server.url(), server))
     finally:
         server.stop()
         shutil.rmtree(server.folder, ignore_errors=True)

@@ -83,6 +83,11 @@ class Server:
     def url(self, database: str = "postgres", role: str = "postgres") -> str:
         return f"postgresql://{role}@/{database}?host={self.folder}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         if not self.data.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
