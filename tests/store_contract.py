@@ -26,7 +26,13 @@ from justmem.domain import (
     Turn,
     card_id,
 )
-from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
+from justmem.errors import (
+    EmbedderMismatch,
+    InvalidSession,
+    InvalidSetting,
+    NotInMemory,
+    SourceNotKept,
+)
 from justmem.ports import CardFilter, Digested, Extent, Store, Vectors, View
 
 DIM = 8
@@ -765,6 +771,123 @@ class LedgerContract:
         assert stats.bytes > 0
 
 
+class SourcelessContract:
+    async def test_a_space_keeps_its_sources_unless_told_otherwise(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        assert await store.sources() == (await store.stats()).sources == "keep"
+
+    async def test_words_go_once_their_cards_are_made(self, open_space: OpenSpace) -> None:
+        store, of = await open_space(), session()
+        await store.drop_sources(fresh=True)
+        await store.keep(of)
+        assert await store.session("s1") == of
+        assert list(await store.waiting()) == [of]
+        await store.settle(of, digested(of, card(of, "adopted a kitten"), tokens=9))
+        with pytest.raises(SourceNotKept, match="cards without"):
+            await store.session("s1")
+        assert await found(store, "kitten", "passages") == ([], [])
+        asked = await store.find([view("kitten")], dense=5, lexical=5, spoken=5, until=None)
+        assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
+        assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
+        assert await store.sessions_at(["s1"]) == {}
+        assert list(await store.texts("passages")) == []
+        (record,) = await store.sessions()
+        assert (record.turns, record.tokens, record.cards) == (2, 9, 1)
+        dense, lexical = await found(store, "kitten")
+        assert await facts(store, dense) == await facts(store, lexical) == ["adopted a kitten"]
+
+    async def test_the_policy_is_the_spaces_own(self, open_space: OpenSpace) -> None:
+        await (await open_space()).drop_sources(fresh=True)
+        other = await open_space()
+        assert await other.sources() == (await other.stats()).sources == "drop"
+        await remember(other, session(), "adopted a kitten")
+        with pytest.raises(SourceNotKept):
+            await (await open_space()).session("s1")
+
+    async def test_a_space_with_sessions_drops_only_when_told_to(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, waiting = await open_space(), session("s2", "I moved to Porto.")
+        await remember(store, session(), "adopted a kitten")
+        await store.keep(waiting)
+        with pytest.raises(InvalidSetting, match="drop-sources"):
+            await store.drop_sources(fresh=True)
+        assert await store.session("s1") == session()
+        gone = await store.drop_sources()
+        assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
+        with pytest.raises(SourceNotKept):
+            await store.session("s1")
+        assert await store.session("s2") == waiting  # its cards are still to be made
+        assert await found(store, "kitten", "passages") == ([], [])
+        assert await all_facts(store) == ["adopted a kitten"]
+        assert (await store.drop_sources()).turns == 0
+
+    async def test_a_session_whose_words_are_gone_can_come_again(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, changed = await open_space(), session("s1", "I adopted two kittens.")
+        await store.drop_sources(fresh=True)
+        await remember(store, session(), "adopted a kitten")
+        assert (await store.keep(session())).state == "stored"  # known by its hash
+        assert (await store.keep(changed)).state == "pending"
+        assert list(await store.waiting()) == [changed]
+        await store.fail("s1", "away")
+        assert list(await store.waiting()) == [changed]
+        await store.settle(changed, digested(changed, card(changed, "adopted two kittens")))
+        assert await all_facts(store) == ["adopted two kittens"]
+        with pytest.raises(SourceNotKept):
+            await store.session("s1")
+        assert (await store.forget(sessions=["s1"])).cards == 1
+        assert await all_facts(store) == []
+
+    async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await store.drop_sources(fresh=True)
+        await remember(store, session(), "adopted a kitten")
+        ((key, text),) = await store.texts("cards")
+        await store.replace_vectors("other", DIM, {"cards": ([key], matrix([text]))})
+        assert (await found(store, text))[0] == [key]
+
+
+class SpentOnContract:
+    async def test_attempts_at_a_sessions_cards_add_up_until_they_are_made(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of, day = await open_space(), session(), date(2024, 6, 1)
+        await store.keep(of)
+        await store.spend(day, 40, session="s1")
+        await store.fail("s1", "away")
+        await store.spend(day, 2, session="s1")
+        again = await open_space()
+        assert (await again.spent_on("s1"), await again.spent(day)) == (42, 42)
+        await again.keep(of)
+        assert await again.spent_on("s1") == 42
+        await again.settle(of, digested(of))
+        assert await again.spent_on("s1") == 0
+
+    async def test_a_changed_text_starts_anew(self, open_space: OpenSpace) -> None:
+        store, day = await open_space(), date(2024, 6, 1)
+        await store.keep(session())
+        await store.spend(day, 40, session="s1")
+        await store.keep(session("s1", "Another text."))
+        assert await store.spent_on("s1") == 0
+        await remember(store, session("s1", "Another text."), "said something")
+        await store.keep(session("s1", "A third."))
+        await store.spend(day, 7, session="s1")
+        assert await store.spent_on("s1") == 7
+        await remember(store, session("s1", "A third."))
+        assert await store.spent_on("s1") == 0
+
+    async def test_what_a_forgotten_session_cost_is_still_the_days(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, day = await open_space(), date(2024, 6, 1)
+        await store.spend(day, 5, session="never there")
+        assert (await store.spent(day), await store.spent_on("never there")) == (5, 0)
+
+
 class StoreContract(
     KeepingContract,
     SettlingContract,
@@ -774,5 +897,7 @@ class StoreContract(
     EmbedderContract,
     LedgerContract,
     AuditContract,
+    SourcelessContract,
+    SpentOnContract,
 ):
     """All of it."""

@@ -10,9 +10,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,6 +27,7 @@ Mode = Literal[
 ]
 Precision = Literal["day", "month", "year", "range", "unknown"]
 Stage = Literal["extract", "plan", "answer"]
+Sources = Literal["keep", "drop"]  # whether a space keeps the words its cards were made from
 
 ROLES: tuple[Role, ...] = get_args(Role)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -253,7 +254,8 @@ class Candidate(Value):
 
 
 class Citation(Value):
-    """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked."""
+    """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked.
+    Where the words are not kept, the place alone: no speaker, no quote."""
 
     session_id: str
     turn: int
@@ -263,6 +265,7 @@ class Citation(Value):
     start: int
     end: int
     card_id: str | None = None
+    kept: bool = True  # False: this space does not keep the words
 
 
 class Source(Value):
@@ -284,11 +287,17 @@ class Call(Value):
     model: str
     tokens_in: int
     tokens_out: int
+    undelivered: int = 0  # at most so many of replies that never came: limits count them
     cached: int = 0
     estimated: bool = False  # the provider gave no usage: counted here with o200k_base
     attempts: int = 1
     seconds: float = 0.0
     error: str = ""
+
+    @property
+    def counted(self) -> int:
+        """What a limit counts."""
+        return self.tokens_in + self.tokens_out + self.undelivered
 
 
 class Usage(Value):
@@ -333,6 +342,7 @@ class Evidence(Value):
     plan: Plan
     chosen: tuple[Candidate, ...] = ()
     sources: tuple[Source, ...] = ()
+    sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()
     receipt: Receipt = Receipt()
 
@@ -451,6 +461,22 @@ class Loaded(Value):
     forgotten: int = 0
 
 
+class Expiring(Value):
+    """What is older than its space allows: sessions whole, and cards of other sessions."""
+
+    sessions: tuple[SessionRecord, ...] = ()
+    cards: tuple[Card, ...] = ()
+
+    @property
+    def counted(self) -> Forgotten:
+        of_sessions = sum(record.cards for record in self.sessions)
+        return Forgotten(
+            cards=len(self.cards) + of_sessions,
+            sessions=len(self.sessions),
+            turns=sum(record.turns for record in self.sessions),
+        )
+
+
 class Forgotten(Value):
     cards: int = 0
     sessions: int = 0
@@ -471,6 +497,7 @@ class Stats(Value):
     bytes: int
     embedder: str
     spent_tokens: int  # by the language model, building and asking, since the space was made
+    sources: Sources = "keep"
 
 
 # ---------------------------------------------------------------- limits
@@ -487,6 +514,32 @@ class Budget(Value):
     ask_tokens: int | None = Field(None, ge=1)
     session_tokens: int | None = Field(100_000, ge=1)
     day_tokens: int | None = Field(None, ge=1)
+
+
+class Retention(Value):
+    """How many days things are kept, counted from the time of their session; None means always.
+    A card goes with its session, or earlier if its kind has fewer days."""
+
+    days: int | None = Field(None, ge=1)  # sessions, words and cards
+    kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)  # cards
+
+    def session_expired(self, at: datetime, now: datetime) -> bool:
+        return _older(at, now, self.days)
+
+    def card_expired(self, card: Card, now: datetime) -> bool:
+        """With its session, or by its kind."""
+        return any(_older(card.said_at, now, d) for d in (self.days, self.kinds.get(card.kind)))
+
+    @property
+    def limited(self) -> bool:
+        return self.days is not None or bool(self.kinds)
+
+
+def _older(at: datetime, now: datetime, days: int | None) -> bool:
+    if days is None:
+        return False
+    # Both are times on a wall: a zone, where a store was given one, is left out.
+    return now.replace(tzinfo=None) - at.replace(tzinfo=None) > timedelta(days=days)
 
 
 class Weights(Value):

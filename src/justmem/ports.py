@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -27,6 +27,7 @@ from justmem.domain import (
     Session,
     SessionRecord,
     SessionState,
+    Sources,
     Stage,
     Stats,
 )
@@ -46,6 +47,7 @@ class Prompt:
     user: str
     schema: Mapping[str, Any]
     max_tokens: int
+    limit: int | None = None  # tokens that all attempts together may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class Answerer(Protocol):
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        """`sessions` holds the raw session of every chosen card, for exact quotations."""
+        """`sessions` holds the raw session of every chosen card, for exact quotations; not those
+        whose words are not kept."""
         ...
 
 
@@ -166,6 +169,8 @@ class StreamingAnswerer(Protocol):
 
 
 # ---------------------------------------------------------------- store
+
+_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 Index = Literal["cards", "passages"]
 INDEXES: tuple[Index, ...] = get_args(Index)
@@ -216,6 +221,10 @@ class Digested:
     tokens: int = 0  # of the session's turns
     card_tokens: int = 0
 
+    def wordless(self) -> Digested:
+        """What is left of it where the words are not kept."""
+        return replace(self, passages=(), passage_vectors=np.zeros((0, 0), np.float32))
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -238,7 +247,8 @@ class CardFilter:
 
 
 Audit = Literal["all", "writes", "off"]
-CHANGES = ("keep", "settle", "fail", "forget", "erase", "reembed", "import", "copy")
+_GOING = ("forget", "erase", "drop_sources")  # always entered
+CHANGES = ("keep", "settle", "fail", *_GOING, "reembed", "import", "copy")
 MOST_TARGETS = 100  # of one entry: what touches more says how many
 
 
@@ -264,7 +274,7 @@ class Author:
     def did(self, verb: str, targets: Sequence[str] = (), **counts: int) -> list[Deed]:
         """The deed, or none where the setting leaves it out. Forgetting is never left out."""
         changes = verb in CHANGES
-        wanted = {"all": True, "writes": changes, "off": verb in ("forget", "erase")}
+        wanted = {"all": True, "writes": changes, "off": verb in _GOING}
         if not wanted[self.audit]:
             return []
         at = self.clock().astimezone(UTC)
@@ -316,17 +326,19 @@ class Store(Protocol):
 
     async def settle(self, session: Session, digested: Digested) -> None:
         """Replaces all that was derived from the session, in one transaction, and makes
-        `session` its current text."""
+        `session` its current text. In a space that drops its sources the words, the passages
+        and their vectors go instead."""
         ...
 
     async def fail(self, session_id: str, reason: str) -> None: ...
 
     async def session(self, session_id: str) -> Session:
-        """The current text: the one its cards come from. NotInMemory if there is none."""
+        """The current text: the one its cards come from. NotInMemory if there is no such session,
+        SourceNotKept if there is and its words are not kept."""
         ...
 
     async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        """The current texts of those that there are."""
+        """The current texts of those that there are and whose words are kept."""
         ...
 
     async def waiting(self) -> Sequence[Session]:
@@ -376,6 +388,17 @@ class Store(Protocol):
         own stays forgotten when its session is remembered again."""
         ...
 
+    async def sources(self) -> Sources:
+        """Whether the words stay once their cards are made. Fixed in the space itself, so that
+        no process can do otherwise."""
+        ...
+
+    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
+        """Lets the words of all settled sessions go, now and from now on, on disk too; there is
+        no way back. Sessions whose cards are still to be made keep theirs until then. `fresh`:
+        only if no session is there yet, InvalidSetting otherwise."""
+        ...
+
     async def erase(self) -> Forgotten:
         """Removes the whole space."""
         ...
@@ -398,8 +421,15 @@ class Store(Protocol):
         several processes together never pass it."""
         ...
 
-    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
-        """Enters what was really spent, and gives back the reservation it was made under."""
+    async def spend(
+        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
+    ) -> None:
+        """Enters what was really spent, and gives back the reservation it was made under.
+        `session`: whose cards it was spent on."""
+        ...
+
+    async def spent_on(self, session_id: str) -> int:
+        """Spent so far on the cards of the session's newest text; 0 once they are made."""
         ...
 
     async def spent(self, day: date) -> int:
@@ -425,10 +455,19 @@ class ClaimingStore(Protocol):
 class Whole:
     """All that a store holds of one session."""
 
-    session: Session  # the current text
+    session: Session  # the current text; without turns if its words are not kept
     digested: Digested  # what was made of it
     waiting: Session | None = None  # a changed text whose cards are still to be made
     failure: str = ""  # why that could not be done
+    dropped: tuple[str, int] | None = None  # digest and number of turns of words not kept
+
+    def wordless(self) -> Whole:
+        """As a space that drops its sources has it."""
+        if self.dropped is not None or self.digested.state not in _SETTLED:
+            return self
+        bare = self.session.model_copy(update={"turns": ()})
+        told = (self.session.digest, len(self.session.turns))
+        return replace(self, session=bare, digested=self.digested.wordless(), dropped=told)
 
 
 class CopyableStore(Protocol):

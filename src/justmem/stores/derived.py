@@ -11,10 +11,10 @@ import numpy as np
 
 from justmem.domain import Card, Session
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreBusy, StoreError
-from justmem.ports import Digested, Index, Vectors
-from justmem.stores import rows
+from justmem.ports import Digested, Index, Vectors, Whole
+from justmem.stores import rows, sourceless
 from justmem.stores.connections import writing
-from justmem.stores.writes import make_current
+from justmem.stores.writes import add_session, make_current
 
 
 class _Space(NamedTuple):
@@ -23,42 +23,81 @@ class _Space(NamedTuple):
     next_passage: int
 
 
-def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> None:
+def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
+    """How many sessions have let their words go that may still be in the file."""
     digest, turns = session.digest, rows.turns_text(session)
     with writing(db):
-        key, old_cards, old_tokens = _check_kept(db, session.id, digest)
-        space = _Space(*db.execute("SELECT dim, next_card, next_passage FROM space").fetchone())
-        removed = remove_derived(db, key)
-        make_current(db, key, session, digest, turns, digested.state, digested.reason)
-        db.execute("DELETE FROM incoming WHERE session = ? AND digest = ?", (key, digest))
-        cards = _add_cards(db, key, session, digested, space)
-        _add_passages(db, key, session, digested, space)
-        db.executemany(
-            "INSERT INTO quarantine (session, subject, fact, reason) VALUES (?, ?, ?, ?)",
-            [(key, q.subject, q.fact, q.reason) for q in digested.quarantined],
-        )
-        db.execute(
-            "UPDATE sessions SET cards = ?, quarantined = ?, tokens = ?, card_tokens = ? "
-            "WHERE key = ?",
-            (cards, len(digested.quarantined), digested.tokens, digested.card_tokens, key),
-        )
-        db.execute(
-            "UPDATE space SET generation = generation + 1, removals = removals + ?, "
-            "next_card = next_card + ?, next_passage = next_passage + ?, "
-            "cards = cards + ?, tokens = tokens + ?",
-            (
-                removed,
-                cards,
-                len(digested.passages),
-                cards - old_cards,
-                digested.tokens - old_tokens,
-            ),
-        )
+        counted = _check_kept(db, session.id, digest)
+        dropping = sourceless.policy(db) == "drop"
+        removed = remove_derived(db, counted.key)
+        make_current(db, counted.key, session, digest, turns, digested.state, digested.reason)
+        db.execute("DELETE FROM incoming WHERE session = ? AND digest = ?", (counted.key, digest))
+        if dropping:
+            digested = digested.wordless()
+            db.execute("DELETE FROM texts WHERE session = ?", (counted.key,))
+            db.execute("UPDATE space SET unswept = unswept + 1")
+        _add_derived(db, counted, session, digested, removed)
+        (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
+    return int(unswept)
 
 
-def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> tuple[int, int, int]:
-    """Its key, and the cards and tokens it counted for. A text that was replaced or forgotten
-    while its cards were made must not come back."""
+def take_dropped(db: sqlite3.Connection, whole: Whole) -> None:
+    """A session whose words are not kept, as another store had it."""
+    assert whole.dropped is not None
+    session, (digest, turns), made = whole.session, whole.dropped, whole.digested
+    with writing(db):
+        found = db.execute(
+            "SELECT key, cards, tokens FROM sessions WHERE id = ?", (session.id,)
+        ).fetchone()
+        counted = _Counted(*found) if found else _Counted(add_session(db, session, digest), 0, 0)
+        removed = remove_derived(db, counted.key)
+        make_current(db, counted.key, session, digest, "", made.state, made.reason)
+        db.execute("UPDATE sessions SET turns = ? WHERE key = ?", (turns, counted.key))
+        for table in ("texts", "incoming"):
+            db.execute(f"DELETE FROM {table} WHERE session = ?", (counted.key,))
+        _add_derived(db, counted, session, made, removed)
+
+
+class _Counted(NamedTuple):
+    """A session's key, and the cards and tokens it counted for."""
+
+    key: int
+    cards: int
+    tokens: int
+
+
+def _add_derived(
+    db: sqlite3.Connection, of: _Counted, session: Session, digested: Digested, removed: bool
+) -> None:
+    """`removed`: there was something before, and it is gone."""
+    key = of.key
+    space = _Space(*db.execute("SELECT dim, next_card, next_passage FROM space").fetchone())
+    cards = _add_cards(db, key, session, digested, space)
+    _add_passages(db, key, session, digested, space)
+    db.executemany(
+        "INSERT INTO quarantine (session, subject, fact, reason) VALUES (?, ?, ?, ?)",
+        [(key, q.subject, q.fact, q.reason) for q in digested.quarantined],
+    )
+    db.execute(
+        "UPDATE sessions SET cards = ?, quarantined = ?, tokens = ?, card_tokens = ? WHERE key = ?",
+        (cards, len(digested.quarantined), digested.tokens, digested.card_tokens, key),
+    )
+    db.execute(
+        "UPDATE space SET generation = generation + 1, removals = removals + ?, "
+        "next_card = next_card + ?, next_passage = next_passage + ?, "
+        "cards = cards + ?, tokens = tokens + ?",
+        (
+            removed,
+            cards,
+            len(digested.passages),
+            cards - of.cards,
+            digested.tokens - of.tokens,
+        ),
+    )
+
+
+def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> _Counted:
+    """A text that was replaced or forgotten while its cards were made must not come back."""
     kept = db.execute(
         "SELECT s.key, s.cards, s.tokens FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
         "WHERE s.id = ? AND ? IN (s.digest, i.digest)",
@@ -69,8 +108,7 @@ def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> tuple[i
             f"Session {session_id!r} was changed or forgotten while its cards were being made: "
             "remember it again if it should stay."
         )
-    key, cards, tokens = kept
-    return key, cards, tokens
+    return _Counted(*kept)
 
 
 def _add_cards(
@@ -159,27 +197,16 @@ def _vector_bytes(
 
 
 def remove_derived(db: sqlite3.Connection, key: int) -> bool:
-    """Whether there was anything. Contentless word indexes need the words they are to drop."""
+    """Whether there was anything."""
     db.execute(
         "INSERT INTO card_words (card_words, rowid, text) "
         "SELECT 'delete', key, subject || ' ' || fact FROM cards WHERE session = ?",
         (key,),
     )
-    for passage_keys, spans in db.execute(
-        "SELECT keys, spans FROM passage_chunks WHERE session = ?", (key,)
-    ).fetchall():
-        (turns,) = db.execute("SELECT turns FROM texts WHERE session = ?", (key,)).fetchone()
-        db.executemany(
-            "INSERT INTO passage_words (passage_words, rowid, text) VALUES ('delete', ?, ?)",
-            zip(
-                np.frombuffer(passage_keys, np.int64).tolist(),
-                rows.passage_texts(rows.turns_of(turns), rows.spans_of(spans)),
-                strict=True,
-            ),
-        )
-    tables = ("cards", "card_chunks", "passage_chunks", "quarantine")
+    passages = sourceless.remove_passages(db, key)
+    tables = ("cards", "card_chunks", "quarantine")
     deleted = [db.execute(f"DELETE FROM {t} WHERE session = ?", (key,)).rowcount for t in tables]
-    return any(deleted[:3])
+    return passages or any(deleted[:2])
 
 
 # ---------------------------------------------------------------- re-embedding

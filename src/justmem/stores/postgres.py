@@ -19,6 +19,7 @@ from justmem.domain import (
     Quarantined,
     Session,
     SessionRecord,
+    Sources,
     Stats,
 )
 from justmem.errors import NotInMemory, StoreError
@@ -234,6 +235,12 @@ class PostgresStore:
         with `sweep`."""
         return await self._forgetting.forget(cards, sessions)
 
+    async def sources(self) -> Sources:
+        return await self._reads.sources()
+
+    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
+        return await self._forgetting.drop_sources(fresh=fresh)
+
     async def erase(self) -> Forgotten:
         await self._notes.written()  # so that erasing is the last entry
         gone = await self._forgetting.erase()
@@ -260,8 +267,13 @@ class PostgresStore:
     async def reserve(self, day: date, tokens: int, limit: int) -> bool:
         return await self._writes.reserve(day, tokens, limit)
 
-    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
-        await self._writes.spend(day, tokens, reserved)
+    async def spend(
+        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
+    ) -> None:
+        await self._writes.spend(day, tokens, reserved, session)
+
+    async def spent_on(self, session_id: str) -> int:
+        return await self._reads.spent_on(session_id)
 
     async def spent(self, day: date) -> int:
         return await self._reads.spent(day)

@@ -22,7 +22,7 @@ from justmem.domain import (
 )
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Extent, Index
-from justmem.stores import files, rows, words
+from justmem.stores import files, rows, sourceless, words
 
 _RECORDS = f"SELECT {rows.RECORD} FROM sessions s LEFT JOIN incoming i ON i.session = s.key"
 _CARDS = f"SELECT {rows.CARD} FROM cards c JOIN sessions s ON s.key = c.session"
@@ -38,12 +38,14 @@ def sessions(db: sqlite3.Connection) -> list[SessionRecord]:
 
 def session(db: sqlite3.Connection, session_id: str) -> Session:
     row = db.execute(
-        "SELECT s.id, s.at, t.turns FROM sessions s JOIN texts t ON t.session = s.key "
+        "SELECT s.id, s.at, t.turns FROM sessions s LEFT JOIN texts t ON t.session = s.key "
         "WHERE s.id = ?",
         (session_id,),
     ).fetchone()
     if row is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    if row[2] is None:
+        raise sourceless.not_kept(session_id)
     return rows.session_of(*row)
 
 
@@ -203,6 +205,15 @@ def spent(db: sqlite3.Connection, day: date) -> int:
     return int(row[0]) if row else 0
 
 
+def spent_on(db: sqlite3.Connection, session_id: str) -> int:
+    row = db.execute(
+        "SELECT coalesce(i.spent, s.spent) FROM sessions s LEFT JOIN incoming i "
+        "ON i.session = s.key WHERE s.id = ?",
+        (session_id,),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
 def stats(db: sqlite3.Connection, path: Path) -> Stats:
     name, embedder = db.execute("SELECT name, embedder FROM space").fetchone()
     states = db.execute(
@@ -227,4 +238,5 @@ def stats(db: sqlite3.Connection, path: Path) -> Stats:
         bytes=files.size(path),
         embedder=embedder,
         spent_tokens=int(spent_tokens),
+        sources=sourceless.policy(db),
     )

@@ -25,6 +25,7 @@ from justmem.domain import (
     Quarantined,
     Session,
     SessionRecord,
+    Sources,
     Stats,
 )
 from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
@@ -42,13 +43,15 @@ from justmem.ports import (
     Vectors,
     View,
 )
-from justmem.stores import audit, derived, files, forgetting, reads, schema, writes
+from justmem.stores import audit, derived, files, forgetting, reads, schema, sourceless, writes
 from justmem.stores.connections import Connections, connect, translated, writing
 from justmem.stores.finding import Finder
 from justmem.stores.notes import Notes, counted
 from justmem.stores.vectors import Moment, moment
 
 T = TypeVar("T")
+_MOST_UNSWEPT = 64  # sessions
+_SWEPT_AT_ONCE = 8 * 1024 * 1024  # bytes: rewriting a file this small takes no time
 
 
 async def open_store(
@@ -109,6 +112,7 @@ class _Caches:
     """What is kept in memory for all who use the store, under whatever name."""
 
     def __init__(self) -> None:
+        self.unswept = 0  # sessions whose words this process has let go since it last swept
         self.empty()
 
     def empty(self) -> None:
@@ -177,7 +181,7 @@ class SqliteStore:
         return record
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        await self.change(
+        self._caches.unswept, _ = await self.change(
             partial(derived.settle, session=session, digested=digested),
             lambda author, _: author.did(
                 "settle",
@@ -186,6 +190,19 @@ class SqliteStore:
                 quarantined=len(digested.quarantined),
             ),
         )
+        await self.sweep_if_due()
+
+    async def sweep_if_due(self) -> None:
+        """Rewriting a large file after every session would take longer than making its cards."""
+        unswept = self._caches.unswept
+        if unswept >= _MOST_UNSWEPT or (unswept and files.size(self.path) <= _SWEPT_AT_ONCE):
+            await self._sweep()
+
+    async def _sweep(self) -> None:
+        """Not worth failing for: it is tried again, and by the next opening at the latest."""
+        with suppress(StoreBusy, StoreFull):
+            await self._db.write(forgetting.sweep)
+            self._caches.unswept = 0
 
     async def fail(self, session_id: str, reason: str) -> None:
         await self.change(
@@ -256,13 +273,30 @@ class SqliteStore:
     # ------------------------------------------------------------ forgetting
 
     async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
-        gone, entry = await self.change(
+        return await self._gone(
             partial(forgetting.forget, cards=cards, sessions=sessions),
             lambda author, gone: author.did("forget", [*cards, *sessions], **counted(gone)),
         )
+
+    async def sources(self) -> Sources:
+        return await self._db.read(sourceless.policy)
+
+    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
+        return await self._gone(
+            partial(sourceless.drop, fresh=fresh),
+            lambda author, gone: author.did("drop_sources", turns=gone.turns),
+        )
+
+    async def _gone(
+        self,
+        work: Callable[[sqlite3.Connection], Forgotten],
+        told: Callable[[Author, Forgotten], list[Deed]],
+    ) -> Forgotten:
+        gone, entry = await self.change(work, told)
         self._caches.empty()  # the vectors in this process go too
         try:
             await self._db.write(forgetting.sweep)
+            self._caches.unswept = 0
         except StoreError as error:
             raise type(error)(
                 "What was to be forgotten is gone from memory, but not from the file yet: it goes "
@@ -273,6 +307,7 @@ class SqliteStore:
     async def erase(self) -> Forgotten:
         await self._notes.written()  # so that erasing is the last entry
         gone = await self._db.write(self._last_count)
+        self._caches.unswept = 0
         await self.close()
         await asyncio.to_thread(files.unlink, self.path)
         return gone
@@ -308,8 +343,15 @@ class SqliteStore:
     async def reserve(self, day: date, tokens: int, limit: int) -> bool:
         return await self._db.write(partial(writes.reserve, day=day, tokens=tokens, limit=limit))
 
-    async def spend(self, day: date, tokens: int, *, reserved: int = 0) -> None:
-        await self._db.write(partial(writes.spend, day=day, tokens=tokens, reserved=reserved))
+    async def spend(
+        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
+    ) -> None:
+        await self._db.write(
+            partial(writes.spend, day=day, tokens=tokens, reserved=reserved, session=session)
+        )
+
+    async def spent_on(self, session_id: str) -> int:
+        return await self._db.read(partial(reads.spent_on, session_id=session_id))
 
     async def spent(self, day: date) -> int:
         return await self._db.read(partial(reads.spent, day=day))
@@ -319,5 +361,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._notes.written()
+        if self._caches.unswept:
+            await self._sweep()
         await self._db.close()
         self._caches.empty()

@@ -21,8 +21,8 @@ _NONE = np.zeros((0, 0), np.float32)
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _SESSIONS = """
     SELECT s.key, s.id, s.at, t.turns, s.state, s.reason, s.tokens, s.card_tokens,
-        i.at, i.turns, i.state, i.reason
-    FROM sessions s JOIN texts t ON t.session = s.key LEFT JOIN incoming i ON i.session = s.key
+        s.digest, s.turns, i.at, i.turns, i.state, i.reason
+    FROM sessions s LEFT JOIN texts t ON t.session = s.key LEFT JOIN incoming i ON i.session = s.key
     WHERE s.id = ?
 """
 
@@ -67,8 +67,11 @@ def _take(db: sqlite3.Connection, wholes: Sequence[Whole]) -> None:
     with writing(db):
         for whole in wholes:
             id, made = whole.session.id, whole.digested
-            writes.keep(db, whole.session)
-            if made.state in _SETTLED:
+            if whole.dropped is not None:
+                derived.take_dropped(db, whole)
+            else:
+                writes.keep(db, whole.session)
+            if whole.dropped is None and made.state in _SETTLED:
                 derived.settle(db, whole.session, made)
             elif made.state == SessionState.FAILED:
                 writes.fail(db, id, made.reason)
@@ -89,7 +92,7 @@ def _wholes(db: sqlite3.Connection, ids: Sequence[str]) -> list[Whole]:
 
 
 def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
-    key, id, at, turns, state, reason, tokens, card_tokens, *changed = row
+    key, id, at, turns, state, reason, tokens, card_tokens, digest, length, *changed = row
     cards = db.execute(
         f"SELECT {rows.CARD} FROM cards c JOIN sessions s ON s.key = c.session "
         "WHERE c.session = ? ORDER BY c.key",
@@ -100,7 +103,7 @@ def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
     ).fetchall()
     passages, passage_vectors = _passages(db, key, id)
     return Whole(
-        session=rows.session_of(id, at, turns),
+        session=rows.session_of(id, at, turns or "[]"),
         digested=Digested(
             state=SessionState(state),
             reason=reason,
@@ -114,6 +117,7 @@ def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
         ),
         waiting=rows.session_of(id, changed[0], changed[1]) if changed[0] else None,
         failure=changed[3] or "" if changed[2] == SessionState.FAILED else "",
+        dropped=(digest, length) if turns is None else None,
     )
 
 

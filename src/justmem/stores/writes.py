@@ -51,7 +51,8 @@ def keep(db: sqlite3.Connection, session: Session) -> SessionRecord:
             "SELECT key, digest, state FROM sessions WHERE id = ?", (session.id,)
         ).fetchone()
         if known is None:
-            _add(db, session, digest, turns)
+            key = add_session(db, session, digest)
+            db.execute("INSERT INTO texts (session, turns) VALUES (?, ?)", (key, turns))
         elif known[1] == digest:
             # Said again as it stands: a change that was waiting is taken back.
             db.execute("DELETE FROM incoming WHERE session = ?", (known[0],))
@@ -62,7 +63,7 @@ def keep(db: sqlite3.Connection, session: Session) -> SessionRecord:
         return record(db, session.id)
 
 
-def _add(db: sqlite3.Connection, session: Session, digest: str, turns: str) -> None:
+def add_session(db: sqlite3.Connection, session: Session, digest: str) -> int:
     at = session.at
     added = db.execute(
         "INSERT INTO sessions (id, at, instant, day, digest, state, turns) "
@@ -77,7 +78,8 @@ def _add(db: sqlite3.Connection, session: Session, digest: str, turns: str) -> N
             len(session.turns),
         ),
     )
-    db.execute("INSERT INTO texts (session, turns) VALUES (?, ?)", (added.lastrowid, turns))
+    assert added.lastrowid is not None
+    return added.lastrowid
 
 
 def make_current(
@@ -92,7 +94,7 @@ def make_current(
     at = session.at
     db.execute(
         "UPDATE sessions SET at = ?, instant = ?, day = ?, digest = ?, turns = ?, state = ?, "
-        "reason = ? WHERE key = ?",
+        "reason = ?, spent = 0 WHERE key = ?",
         (
             at.isoformat(),
             rows.instant(at),
@@ -153,10 +155,25 @@ def reserve(db: sqlite3.Connection, day: date, tokens: int, limit: int) -> bool:
         return done.rowcount > 0
 
 
-def spend(db: sqlite3.Connection, day: date, tokens: int, reserved: int) -> None:
+def spend(
+    db: sqlite3.Connection, day: date, tokens: int, reserved: int, session: str | None
+) -> None:
     with writing(db):
         db.execute(
             "INSERT INTO spending (day, tokens) VALUES (?1, ?2) ON CONFLICT (day) DO UPDATE SET "
             "tokens = tokens + excluded.tokens, reserved = max(0, reserved - ?3)",
             (day.isoformat(), tokens, reserved),
         )
+        if session is not None:
+            _spend_on(db, session, tokens)
+
+
+def _spend_on(db: sqlite3.Connection, session_id: str, tokens: int) -> None:
+    """On the text that waits for its cards; one that was forgotten meanwhile is no one's."""
+    key = db.execute("SELECT key FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    if key is not None:
+        entered = db.execute(
+            "UPDATE incoming SET spent = spent + ? WHERE session = ?", (tokens, *key)
+        )
+        if not entered.rowcount:
+            db.execute("UPDATE sessions SET spent = spent + ? WHERE key = ?", (tokens, *key))

@@ -57,9 +57,9 @@ async def _job(database: Database, space: int, session: int) -> Job | None:
         Statement(
             "SELECT p.name, s.id, coalesce(i.at, s.at), coalesce(i.turns, t.turns) "
             "FROM justmem.spaces p JOIN justmem.sessions s ON s.space = p.space "
-            "JOIN justmem.texts t ON t.space = s.space AND t.session = s.key "
+            "LEFT JOIN justmem.texts t ON t.space = s.space AND t.session = s.key "
             "LEFT JOIN justmem.incoming i ON i.space = s.space AND i.session = s.key "
-            "WHERE p.space = $1 AND s.key = $2",
+            "WHERE p.space = $1 AND s.key = $2 AND coalesce(i.turns, t.turns) IS NOT NULL",
             [space, session],
         ),
     )

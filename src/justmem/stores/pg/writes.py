@@ -152,7 +152,7 @@ class Writes:
         return [
             self._do(
                 f"UPDATE {self._names.sessions} SET at = $3, instant = $4, day = $5, digest = $6, "
-                "turns = $7, state = $8, reason = $9 WHERE space = $1 AND key = $2",
+                "turns = $7, state = $8, reason = $9, spent = 0 WHERE space = $1 AND key = $2",
                 key,
                 at.isoformat(),
                 shared.instant(at),
@@ -269,9 +269,10 @@ class Writes:
 
         return await self._database.write_once(self._space, self._names.marks, work)
 
-    async def spend(self, day: date, tokens: int, reserved: int) -> None:
+    async def spend(self, day: date, tokens: int, reserved: int, session: str | None) -> None:
         async def work(transaction: Transaction) -> None:
             await transaction.run(
+                *self._spend_on(session, tokens),
                 self._do(
                     f"INSERT INTO {self._names.spending} AS s (space, day, tokens) "
                     "VALUES ($1, $2::text::date, $3) ON CONFLICT (space, day) DO UPDATE SET "
@@ -279,10 +280,32 @@ class Writes:
                     day.isoformat(),
                     tokens,
                     reserved,
-                )
+                ),
             )
 
         await self._database.write_once(self._space, self._names.marks, work)
+
+    def _spend_on(self, session_id: str | None, tokens: int) -> list[Statement]:
+        """On the text that waits for its cards; one that was forgotten meanwhile is no one's."""
+        if session_id is None:
+            return []
+        names = self._names
+        key = f"(SELECT key FROM {names.sessions} WHERE space = $1 AND id = $2)"
+        return [
+            self._do(
+                f"UPDATE {names.sessions} SET spent = spent + $3 WHERE space = $1 AND id = $2 "
+                f"AND NOT EXISTS (SELECT 1 FROM {names.incoming} WHERE space = $1 "
+                f"AND session = {key})",
+                session_id,
+                tokens,
+            ),
+            self._do(
+                f"UPDATE {names.incoming} SET spent = spent + $3 "
+                f"WHERE space = $1 AND session = {key}",
+                session_id,
+                tokens,
+            ),
+        ]
 
 
 def one_space(found: list[tuple[Any, ...]]) -> tuple[Any, ...]:
