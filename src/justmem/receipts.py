@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
+from typing import Any, TypeVar
 
 import numpy as np
 
 from justmem.domain import Call, Receipt, Usage
 from justmem.errors import JustMemError
 from justmem.ports import Embedder, Reranker, Store, Vectors
+
+T = TypeVar("T")
 
 # Set aside for work that has no limit of its own, where the day has one.
 _UNLIMITED = 50_000
@@ -28,6 +31,7 @@ class Tally:
     reranking: list[Usage] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    abandoned: bool = False  # in the middle of a stage
 
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
@@ -38,6 +42,12 @@ class Tally:
         except JustMemError as error:
             self.calls += error.calls
             error.calls = tuple(self.calls)
+            raise
+        except GeneratorExit:  # whoever read the steps has gone, perhaps in the middle of a call
+            self.abandoned = True
+            raise
+        except BaseException as error:
+            self.calls += getattr(error, "calls", ())
             raise
         finally:
             spent = time.perf_counter() - start
@@ -63,11 +73,11 @@ class Tally:
         return np.stack([each.scores for each in read])
 
     @property
-    def tokens(self) -> int:
-        return sum(call.tokens_in + call.tokens_out for call in self.calls)
+    def counted(self) -> int:
+        return sum(call.counted for call in self.calls)
 
     def left(self, limit: int | None) -> int | None:
-        return None if limit is None else limit - self.tokens
+        return None if limit is None else limit - self.counted
 
     def receipt(self, history_tokens: int) -> Receipt:
         return Receipt(
@@ -85,6 +95,16 @@ def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
     return Usage(model=model, items=items, tokens=tokens, seconds=seconds)
 
 
+async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Whoever is cancelled meanwhile is so afterwards: the ledger must not be left half written."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
 class Ledger:
     """What a space spends by day, in its store, so that a limit outlives the process.
 
@@ -100,28 +120,41 @@ class Ledger:
         self._released = asyncio.Condition()
 
     @asynccontextmanager
-    async def allow(self, own: int | None, tally: Tally) -> AsyncIterator[int | None]:
+    async def allow(
+        self, own: int | None, tally: Tally, *, session: str | None = None
+    ) -> AsyncIterator[int | None]:
         """The tokens that the work inside may spend: its own limit or what the day has left,
-        whichever is less. Set aside while the work runs; what it really spent is entered after."""
-        if self._day_tokens is None:
-            try:
-                yield own
-            finally:
-                if tally.tokens:
-                    await self._store.spend(self._clock().date(), tally.tokens)
-            return
+        whichever is less. Set aside while the work runs; what it really spent is entered after,
+        for `session` too if it was spent on its cards.
+
+        Killed in between, what was set aside stays counted, for that day."""
         day = self._clock().date()
-        held = await self._hold(day_tokens=self._day_tokens, wish=own or _UNLIMITED)
+        held, limit = 0, own
+        if self._day_tokens is not None:
+            held = await self._hold(day, self._day_tokens, _UNLIMITED if own is None else own)
+            limit = held
+            if own is not None and held < own:
+                tally.notes.append(f"the limit of the day left {held} of {own} tokens")
         try:
-            yield held if own is None else min(held, own)
+            yield limit
         finally:
-            await self._store.spend(day, tally.tokens, reserved=held)
+            await _to_the_end(self._enter(day, tally, limit, held, session))
+
+    async def _enter(
+        self, day: date, tally: Tally, limit: int | None, held: int, session: str | None
+    ) -> None:
+        spent = tally.counted
+        if tally.abandoned and limit is not None:
+            spent = max(spent, limit)
+        try:
+            if spent or held:
+                await self._store.spend(day, spent, reserved=held, session=session)
+        finally:
             async with self._released:
                 self._held -= held
                 self._released.notify_all()
 
-    async def _hold(self, *, day_tokens: int, wish: int) -> int:
-        day = self._clock().date()
+    async def _hold(self, day: date, day_tokens: int, wish: int) -> int:
         async with self._released:
             while True:
                 left = max(0, day_tokens - await self._store.spent(day))
@@ -131,6 +164,21 @@ class Ledger:
                     await self._released.wait()
                     continue
                 held = min(wish, left)
-                if not held or await self._store.reserve(day, held, day_tokens):
+                if not held or await self._reserved(day, held, day_tokens):
                     self._held += held
                     return held
+
+    async def _reserved(self, day: date, tokens: int, limit: int) -> bool:
+        done = False
+
+        async def reserve() -> None:
+            nonlocal done
+            done = await self._store.reserve(day, tokens, limit)
+
+        try:
+            await _to_the_end(reserve())
+        except asyncio.CancelledError:
+            if done:
+                await _to_the_end(self._store.spend(day, 0, reserved=tokens))
+            raise
+        return done

@@ -46,4 +46,4 @@ def fit(prompt: Prompt, limit: int | None, *, least: int) -> Prompt:
             f"{prompt_tokens(prompt) + least} tokens and {max(limit, 0)} are left of the limit. "
             "Raise the limit in Budget, or give it less to read."
         )
-    return dataclasses.replace(prompt, max_tokens=min(prompt.max_tokens, room))
+    return dataclasses.replace(prompt, max_tokens=min(prompt.max_tokens, room), limit=limit)

@@ -16,13 +16,30 @@ from justmem.words import Sentence, content, sentences
 SHORT = 160  # characters: a turn up to this long is quoted whole
 
 
-def cite(card: Card, session: Session) -> tuple[Citation, ...]:
-    """One quotation per turn of the card. Turns the session does not have are left out."""
+def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
+    """One quotation per turn of the card. Turns the session does not have are left out. Without a
+    session, whose words are then not kept, the places alone."""
+    if session is None:
+        return tuple(_place(card, number) for number in card.turns)
     hint = f"{card.subject} {card.fact}"
     return tuple(
         quote(hint, session, number, card_id=card.id)
         for number in card.turns
         if 1 <= number <= len(session.turns)
+    )
+
+
+def _place(card: Card, turn: int) -> Citation:
+    return Citation(
+        session_id=card.session_id,
+        turn=turn,
+        speaker="",
+        said_at=card.said_at,
+        quote="",
+        start=0,
+        end=0,
+        card_id=card.id,
+        kept=False,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from justmem import tokens
+from justmem import calling, tokens
 from justmem.answering.citing import cite, quote
 from justmem.answering.reading import arranged, evidence_text
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
@@ -32,6 +32,9 @@ SCHEMA: Mapping[str, Any] = {
 NOT_IN_MEMORY = "That is not in memory."
 
 _LEAST_REPLY = 60
+_NO_WORDS = (
+    "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
+)
 _BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instruction of their own
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
@@ -44,7 +47,7 @@ class ModelAnswerer:
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
         evidence, prompt, notes = _prepared(evidence, limit)
-        completion = await self.model.complete(prompt)
+        completion = await calling.complete(self.model, prompt, notes)
         return self._reply(completion, evidence, sessions, notes)
 
     async def stream(
@@ -57,7 +60,7 @@ class ModelAnswerer:
             return
         evidence, prompt, notes = _prepared(evidence, limit)
         written = said = ""
-        async with aclosing(self.model.stream(prompt)) as pieces:
+        async with aclosing(calling.stream(self.model, prompt, notes)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completion):
                     yield self._reply(piece, evidence, sessions, notes)
@@ -84,7 +87,9 @@ class ModelAnswerer:
         if not cards and not sources:
             cards = _supporting(text, evidence)
             notes.append("the model named no evidence: cited by the words they share")
-        citations = [c for card in cards for c in cite(card.card, sessions[card.card.session_id])]
+        citations = [
+            c for card in cards for c in cite(card.card, sessions.get(card.card.session_id))
+        ]
         citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
         return Reply(text, True, _distinct(citations), [completion.call], notes)
 
@@ -109,7 +114,11 @@ def _answer_so_far(written: str) -> str:
 
 def answering_prompt(evidence: Evidence) -> Prompt:
     plan = evidence.plan
-    task = load(f"operations/{plan.mode if plan.mode in _BY_MODE else plan.operation}")
+    # Asked for the exact words of a source that is not there, a model would make some up.
+    by_mode = plan.mode in _BY_MODE and (evidence.sources_kept or plan.mode != "verbatim")
+    task = load(f"operations/{plan.mode if by_mode else plan.operation}")
+    if not evidence.sources_kept:
+        task += f"\n{_NO_WORDS}"
     by = f", asked by {one_line(evidence.speaker)}" if evidence.speaker else ""
     asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{by}\n"
     asked += fence("question", evidence.question)

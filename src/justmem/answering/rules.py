@@ -70,9 +70,8 @@ def _reply(said: _Said | None, sessions: Mapping[str, Session]) -> Reply:
 def _citations(cards: Iterable[Card], sessions: Mapping[str, Session]) -> tuple[Citation, ...]:
     found: dict[tuple[str, int, int], Citation] = {}
     for card in cards:
-        if card.session_id in sessions:
-            for one in cite(card, sessions[card.session_id]):
-                found.setdefault((one.session_id, one.turn, one.start), one)
+        for one in cite(card, sessions.get(card.session_id)):
+            found.setdefault((one.session_id, one.turn, one.start), one)
     return tuple(found.values())
 
 

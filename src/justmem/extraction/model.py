@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from justmem import tokens
+from justmem import calling, tokens
 from justmem.domain import Call, Session, Turn
-from justmem.errors import JustMemError, ModelNonsense
+from justmem.errors import ModelNonsense
 from justmem.extraction.drafts import Draft, check, read_draft
 from justmem.ports import Completion, Extraction, LanguageModel, Prompt
 from justmem.prompts import fence, load, one_line
@@ -41,15 +41,12 @@ class ModelExtractor:
             notes.append(f"the session is long: read in {len(pieces)} pieces")
         while pieces:
             piece = pieces.popleft()
-            left = None if limit is None else limit - sum(c.tokens_in + c.tokens_out for c in calls)
-            try:
+            left = None if limit is None else limit - sum(call.counted for call in calls)
+            with calling.carrying(calls):
                 prompt = tokens.fit(extraction_prompt(session, piece), left, least=_LEAST_REPLY)
-                completion = await self.model.complete(prompt)
+                completion = await calling.complete(self.model, prompt, notes)
                 calls.append(completion.call)
                 found = _read(completion, notes)
-            except JustMemError as error:
-                error.calls = (*calls, *(c for c in error.calls if c not in calls))
-                raise
             drafts += found
             if completion.truncated:
                 rest = _unread(piece, found)

@@ -46,6 +46,11 @@ class _Tally:
 
     requests: int = 0
     lost_in: int = 0  # input that the server may have processed without a reply reaching us
+    lost_out: int = 0  # what it may have replied, at most
+
+    def lose(self, body: Mapping[str, Any], prompt: Prompt) -> None:
+        self.lost_in += estimate(body)
+        self.lost_out += prompt.max_tokens
 
 
 class OpenAIModel:
@@ -137,6 +142,7 @@ class OpenAIModel:
     ) -> tuple[T, dict[str, Any]]:
         """One attempt, repeated at once where the server only wants the request worded
         otherwise: each repetition gives up something for good, so there are few."""
+        self._check_limit(prompt, tally)
         while True:
             form = self._format
             body = self._body(prompt, form) | (self._streaming() if streamed else {})
@@ -145,14 +151,25 @@ class OpenAIModel:
                 return await send(body), body
             except Setback as setback:
                 if setback.sent:
-                    tally.lost_in += estimate(body)
+                    tally.lose(body, prompt)
                 raise
             except ModelNonsense:
-                tally.lost_in += estimate(body)
+                tally.lose(body, prompt)
                 raise
             except Declined as declined:
                 if not self._gives_way(declined, form, body):
                     raise declined.failure from None
+
+    def _check_limit(self, prompt: Prompt, tally: _Tally) -> None:
+        """The first attempt fits, or the call would not have been made."""
+        lost = tally.lost_in + tally.lost_out
+        if prompt.limit is None or not lost:
+            return
+        if lost + tokens.prompt_tokens(prompt) + prompt.max_tokens > prompt.limit:
+            raise ModelUnavailable(
+                f"{self._wire.server} did not reply, and was not asked again: another attempt "
+                f"could pass the limit of {prompt.limit} tokens. Try again later, or raise it."
+            )
 
     def _body(self, prompt: Prompt, form: Format) -> dict[str, Any]:
         system = prompt.system
@@ -202,7 +219,12 @@ class OpenAIModel:
     # ------------------------------------------------------------ what came of it
 
     def _call(self, prompt: Prompt, tally: _Tally, started: float, **known: Any) -> Call:
-        counts = {"tokens_in": tally.lost_in, "tokens_out": 0, "estimated": tally.lost_in > 0}
+        counts = {
+            "tokens_in": tally.lost_in,
+            "tokens_out": 0,
+            "undelivered": tally.lost_out,
+            "estimated": tally.lost_in > 0,
+        }
         return Call(
             stage=prompt.stage,
             model=self.name,
@@ -246,6 +268,8 @@ class OpenAIModel:
         )
         reply = ChatReply.read(gathered.whole, body)
         call = self._paid(prompt, tally, started, reply, body, error=message)
+        rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have written on
+        call = call.model_copy(update={"undelivered": call.undelivered + rest})
         return ModelUnavailable(message, call)
 
     def _completion(self, reply: ChatReply, call: Call) -> Completion:

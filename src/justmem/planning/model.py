@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from justmem import dates, tokens
+from justmem import calling, dates, tokens
 from justmem.domain import KINDS, MODES, OPERATIONS, UNKNOWN_DATE, EventDate, Plan
 from justmem.errors import ModelError
 from justmem.planning.rules import plan_by_rules
@@ -49,17 +49,18 @@ class ModelPlanner:
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         prompt = tokens.fit(planning_prompt(question, at), limit, least=80)
+        notes: list[str] = []
         try:
-            completion = await self.model.complete(prompt)
+            completion = await calling.complete(self.model, prompt, notes)
         except ModelError as error:
-            note = f"planned by rules: {error}"
-            return Planned(plan_by_rules(question, at), error.calls, [note])
+            notes.append(f"planned by rules: {error}")
+            return Planned(plan_by_rules(question, at), error.calls, notes)
         value, _ = parse(completion.text)
         plan = read_plan(value, at)
         if plan is None:
-            note = "planned by rules: the model's plan could not be read"
-            return Planned(plan_by_rules(question, at), [completion.call], [note])
-        return Planned(plan, [completion.call])
+            notes.append("planned by rules: the model's plan could not be read")
+            return Planned(plan_by_rules(question, at), [completion.call], notes)
+        return Planned(plan, [completion.call], notes)
 
 
 def planning_prompt(question: str, at: datetime) -> Prompt:

@@ -1,0 +1,110 @@
+"""One call of a language model, entered as what it cost.
+
+What a provider reports is entered as it is, as long as it can be true: more than was allowed too,
+with a note, and the next call finds less left. A count that cannot be true is replaced by our own.
+A call that was broken off may still be billed: it is entered with its longest reply.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from justmem import tokens
+from justmem.domain import Call
+from justmem.errors import JustMemError, ModelError
+from justmem.ports import Completion, LanguageModel, Prompt, StreamingModel
+
+_DENSEST = 16  # no tokenizer makes so many times fewer tokens than ours
+_MOST_OUT = 10_000_000
+
+
+async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Completion:
+    """`notes` get what is remarkable about its cost."""
+    with _answered_for(model.name, prompt, notes):
+        done = await model.complete(prompt)
+    return _entered(done, prompt, notes)
+
+
+async def stream(
+    model: StreamingModel, prompt: Prompt, notes: list[str]
+) -> AsyncGenerator[str | Completion]:
+    with _answered_for(getattr(model, "name", ""), prompt, notes):
+        async with aclosing(model.stream(prompt)) as pieces:
+            async for piece in pieces:
+                yield _entered(piece, prompt, notes) if isinstance(piece, Completion) else piece
+
+
+@contextmanager
+def carrying(calls: Sequence[Call]) -> Iterator[None]:
+    """Whatever goes wrong inside also says what was spent before."""
+    try:
+        yield
+    except BaseException as error:
+        _add(error, before=calls)
+        raise
+
+
+@contextmanager
+def _answered_for(model: str, prompt: Prompt, notes: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except ModelError as error:
+        error.calls = tuple(believed(call, prompt, None, notes) for call in error.calls)
+        raise
+    except (JustMemError, GeneratorExit):
+        raise
+    except BaseException as error:  # cancelled in the middle, or not our error
+        cut = Call(
+            stage=prompt.stage,
+            model=model,
+            tokens_in=tokens.prompt_tokens(prompt),
+            tokens_out=0,
+            undelivered=prompt.max_tokens,
+            estimated=True,
+            error=f"broken off ({type(error).__name__})",
+        )
+        _add(error, after=[cut])
+        raise
+
+
+def _add(error: BaseException, before: Sequence[Call] = (), after: Sequence[Call] = ()) -> None:
+    error.calls = (*before, *getattr(error, "calls", ()), *after)  # type: ignore[attr-defined]
+
+
+def _entered(done: Completion, prompt: Prompt, notes: list[str]) -> Completion:
+    call = believed(done.call, prompt, done.text, notes)
+    if prompt.limit is not None and call.counted > prompt.limit:
+        notes.append(
+            f"the {prompt.stage} call took {call.counted} tokens where {prompt.limit} were allowed"
+        )
+    return dataclasses.replace(done, call=call)
+
+
+def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> Call:
+    """The call with counts that can be true. `text` is the reply, if one came."""
+    sent = tokens.prompt_tokens(prompt)
+    size = len(prompt.system) + len(prompt.user) + len(str(prompt.schema))
+    most_in = (20_000 + 8 * size) * max(1, call.attempts)
+    told_in = _count(call.tokens_in, sent if text is not None else 0, most_in)
+    written = 0 if text is None else tokens.count(text)
+    told_out = _count(call.tokens_out, written, _MOST_OUT)
+    lost = _count(call.undelivered, 0, _MOST_OUT) or 0
+    if told_in is None or told_out is None:
+        notes.append(f"the usage given for the {prompt.stage} call cannot be true: counted here")
+    known = {
+        "tokens_in": sent if told_in is None else told_in,
+        "tokens_out": written if told_out is None else told_out,
+        "undelivered": lost,
+        "estimated": call.estimated or told_in is None or told_out is None,
+    }
+    return call.model_copy(update=known)
+
+
+def _count(told: Any, own: int, most: int) -> int | None:
+    """What was told, if it can be a count of what we count as `own`."""
+    if not isinstance(told, int) or isinstance(told, bool):
+        return None
+    return told if own // _DENSEST <= told <= most and (told or not own) else None

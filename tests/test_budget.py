@@ -1,0 +1,231 @@
+"""Limits hold whatever a provider does: silence, false usage, calls broken off, many attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from justmem import Budget, SessionState, tokens
+from justmem.domain import Call
+from justmem.errors import BudgetExceeded, ModelUnavailable
+from justmem.models.openai import OpenAIModel
+from justmem.ports import Completion, Prompt
+from justmem.testing import Respond, ScriptedModel, chat_body, serve_openai
+from stories import HISTORY, NOW, RUN, Make, extract_history, plan, scripted
+
+DAY = datetime(2024, 6, 1)
+ANSWER = {"answer": "1:58", "used": ["1"], "sufficient": True}
+
+
+def usage(text: str, tokens_in: Any, tokens_out: Any) -> Completion:
+    call = Call.model_construct(
+        stage="plan",
+        model="liar",
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        undelivered=0,
+        cached=0,
+        estimated=False,
+        attempts=1,
+        seconds=0.0,
+        error="",
+    )
+    return Completion(text, call)
+
+
+# ---------------------------------------------------------------- what is reported
+
+
+async def test_more_than_was_allowed_is_entered_noted_and_stops_the_next_call(make: Make) -> None:
+    from json import dumps
+
+    model = scripted(
+        extract=extract_history, plan=lambda _: usage(dumps(plan()), 2500, 50), answer=ANSWER
+    )
+    memory = await make(model, budget=Budget(ask_tokens=2000), clock=lambda: DAY)
+    await memory.remember_many(HISTORY)
+    before = (await memory.stats()).spent_tokens
+
+    with pytest.raises(BudgetExceeded) as raised:
+        await memory.ask("How fast was my half marathon?", at=NOW)
+
+    assert [call.tokens_in for call in raised.value.calls] == [2500]
+    assert model.prompts[-1].stage == "plan"
+    assert (await memory.stats()).spent_tokens - before == 2550
+    evidence = await memory.recall("How fast was my half marathon?", at=NOW)
+    assert "the plan call took 2550 tokens where 2000 were allowed" in evidence.receipt.notes
+
+
+@pytest.mark.parametrize(
+    ("told_in", "told_out"), [(-900, -5), (10**15, 1), (0, 0), (None, None), (1, 1), ("9", 2.5)]
+)
+async def test_a_count_that_cannot_be_true_is_replaced_by_our_own(
+    make: Make, told_in: Any, told_out: Any
+) -> None:
+    from json import dumps
+
+    text = dumps(plan())
+    model = scripted(extract=extract_history, plan=lambda _: usage(text, told_in, told_out))
+    memory = await make(model)
+    await memory.remember_many(HISTORY)
+    receipt = (await memory.recall("How fast was my half marathon?", at=NOW)).receipt
+    (call,) = receipt.calls
+    assert call.estimated
+    assert call.tokens_in == tokens.prompt_tokens(model.prompts[-1])
+    assert call.tokens_out == tokens.count(text)
+    assert "the usage given for the plan call cannot be true: counted here" in receipt.notes
+
+
+# ---------------------------------------------------------------- what never came
+
+
+PROMPT = Prompt("plan", "Plan.", "When?", {"type": "object"}, 100)
+
+
+async def test_a_lost_attempt_is_not_repeated_where_another_could_pass_the_limit() -> None:
+    async def nothing(_: float) -> None: ...
+
+    once = tokens.prompt_tokens(PROMPT) + PROMPT.max_tokens
+    for limit, requests in ((once, 1), (3 * once, 3), (None, 4)):
+        with serve_openai(lambda _: Respond(status=504)) as server:
+            model = OpenAIModel("m", base_url=server.url, sleep=nothing)
+            prompt = tokens.fit(PROMPT, limit, least=10)
+            with pytest.raises(ModelUnavailable) as raised:
+                await model.complete(prompt)
+            await model.close()
+            (call,) = raised.value.calls
+            assert len(server.requests) == call.attempts == requests
+            assert call.undelivered == requests * PROMPT.max_tokens
+            assert limit is None or call.counted <= limit
+
+
+async def test_what_was_lost_before_an_answer_counts_too() -> None:
+    async def nothing(_: float) -> None: ...
+
+    replies = [Respond(status=504), Respond(chat_body("{}", usage=(30, 5)))]
+    with serve_openai(replies) as server:
+        model = OpenAIModel("m", base_url=server.url, sleep=nothing)
+        done = await model.complete(PROMPT)
+        await model.close()
+    assert (done.call.tokens_out, done.call.undelivered) == (5, 100)
+    assert done.call.tokens_in > 30
+
+
+# ---------------------------------------------------------------- broken off
+
+
+class Slow(ScriptedModel):
+    """Replies to an answer call when told to, or never."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda p: extract_history(p) if p.stage == "extract" else plan())
+        self.asked = asyncio.Event()
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        done = await super().complete(prompt, sample=sample)
+        if prompt.stage == "answer":
+            self.asked.set()
+            await asyncio.Event().wait()
+        return done
+
+
+async def test_a_cancelled_call_stays_counted_at_its_longest(make: Make) -> None:
+    model = Slow()
+    memory = await make(model, budget=Budget(day_tokens=50_000), clock=lambda: DAY)
+    await memory.remember_many(HISTORY)
+    before = (await memory.stats()).spent_tokens
+    asking = asyncio.create_task(memory.ask("How fast was my half marathon?", at=NOW))
+    await model.asked.wait()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    first, last = model.prompts[-2:]
+    spent = (await memory.stats()).spent_tokens - before
+    longest = tokens.prompt_tokens(last) + last.max_tokens
+    planned = tokens.count(first.system) + tokens.count(first.user)
+    assert longest < spent - planned < longest + 200
+
+
+class Streaming(ScriptedModel):
+    async def stream(self, prompt: Prompt, *, sample: int = 0) -> Any:
+        done = await self.complete(prompt)
+        yield done.text[:14]
+        yield done
+
+
+async def test_an_answer_that_nobody_reads_to_its_end_counts_all_that_was_set_aside(
+    make: Make,
+) -> None:
+    replies = {"extract": extract_history, "plan": lambda _: plan(), "answer": lambda _: ANSWER}
+    model = Streaming(lambda prompt: replies[prompt.stage](prompt))
+    budget = Budget(ask_tokens=3000, day_tokens=50_000)
+    memory = await make(model, budget=budget, clock=lambda: DAY)
+    await memory.remember_many(HISTORY)
+    before = (await memory.stats()).spent_tokens
+    async with aclosing(memory.follow("How fast was my half marathon?", at=NOW)) as steps:
+        async for step in steps:
+            if isinstance(step, str):
+                break
+    assert (await memory.stats()).spent_tokens - before == 3000
+
+
+# ---------------------------------------------------------------- attempts and days
+
+
+async def test_a_session_that_fails_again_and_again_is_not_paid_for_again_and_again(
+    make: Make,
+) -> None:
+    model = scripted(extract="no cards in here")
+    budget = Budget(session_tokens=3000)
+    memory = await make(model, budget=budget, clock=lambda: DAY)
+    await memory.remember(RUN)
+    for _ in range(20):
+        await memory.retry()
+    spent = (await memory.stats()).spent_tokens
+    assert 1500 < spent <= 3000
+    again = await make(model, budget=budget, clock=lambda: DAY)
+    (done,) = await again.retry()
+    assert done.state is SessionState.FAILED
+    assert (await again.stats()).spent_tokens == spent
+    assert f"{spent} tokens of the limit went into earlier attempts" in done.receipt.notes
+    # A raised limit lets it go on, and a text that changed begins anew.
+    more = await make(scripted(extract=extract_history), budget=Budget(session_tokens=9000))
+    assert [each.state for each in await more.retry()] == [SessionState.STORED]
+
+
+async def test_a_kill_keeps_what_was_set_aside_counted_for_the_day(make: Make) -> None:
+    budget = Budget(day_tokens=2000, ask_tokens=1500)
+    memory = await make(
+        scripted(extract=extract_history, plan=plan(), answer=ANSWER), budget=Budget()
+    )
+    await memory.remember_many(HISTORY)
+    day = datetime(2024, 6, 2)
+    killed = await make(scripted(), budget=budget, clock=lambda: day)
+    assert await killed._store.reserve(day.date(), 1500, 2000)  # and then nothing any more
+
+    model = scripted(plan=plan(), answer=ANSWER)
+    later = await make(model, budget=budget, clock=lambda: day)
+    receipt = (await later.ask("How fast was my half marathon?", at=NOW)).receipt
+    assert receipt.tokens <= 500
+    assert "the limit of the day left 500 of 1500 tokens" in receipt.notes
+    # It does not leak into the next day.
+    tomorrow = await make(model, budget=budget, clock=lambda: datetime(2024, 6, 3))
+    assert (await tomorrow.ask("How fast was my half marathon?", at=NOW)).receipt.tokens > 500
+
+
+async def test_a_day_that_ends_in_the_middle_gives_back_what_it_lent(make: Make) -> None:
+    now = [datetime(2024, 6, 1, 23, 59)]
+
+    def at_midnight(prompt: Prompt) -> Any:
+        now[0] = datetime(2024, 6, 2)
+        return extract_history(prompt)
+
+    budget = Budget(day_tokens=100_000)
+    memory = await make(scripted(extract=at_midnight), budget=budget, clock=lambda: now[0])
+    done = await memory.remember(RUN)
+    store = memory._store
+    assert await store.spent(datetime(2024, 6, 1).date()) == done.receipt.tokens
+    assert await store.spent(datetime(2024, 6, 2).date()) == 0
