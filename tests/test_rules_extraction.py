@@ -121,6 +121,8 @@ def test_different_dates_are_different_cards() -> None:
 
 
 def test_a_photo_is_content() -> None:
+    (card,) = nora("My card number is [card number].")
+    assert card.text == "Nora's card number is [card number]"
     (card,) = nora("[shared a photo: a photo of a dog on a beach]")
     assert card.text == "Nora shared a photo of a dog on a beach"
     assert card.kind == "interaction"

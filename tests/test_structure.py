@@ -14,6 +14,7 @@ LAYERS: list[set[str]] = [
     {"errors", "domain", "words", "calendars", "reckoning", "phrases", "reasons"},
     {"dates", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts", "voice"},
+    {"calling", "expiry", "redaction", "secrets"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
     {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
     {"loading", "retrieval", "remembering"},

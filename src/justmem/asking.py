@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
@@ -12,11 +12,14 @@ from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
+from justmem.redaction import Redaction
 from justmem.retrieval import Retrieval
 from justmem.sessions import as_time, clean
 from justmem.voice import first_person
 
 NOT_IN_MEMORY = "That is not in memory."
+_FROM_CARDS = "The words themselves are not kept. From the cards: "
+_NO_WORDS = "The words themselves are not kept, and the cards do not say."
 
 _LONGEST_QUESTION = 100_000  # characters
 _LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning leaves them
@@ -52,6 +55,7 @@ class Asking:
         answerer: Answerer,
         budget: Budget,
         ledger: Ledger,
+        redaction: Redaction,
     ) -> None:
         self._store = store
         self._planner = planner
@@ -59,6 +63,7 @@ class Asking:
         self._answerer = answerer
         self._budget = budget
         self._ledger = ledger
+        self._redaction = redaction
 
     async def recall(self, asked: Asked) -> Evidence:
         tally = Tally()
@@ -85,8 +90,9 @@ class Asking:
                         if isinstance(reply, str):
                             said = True
                             yield reply
+                        else:
+                            tally.calls += reply.calls
             assert isinstance(reply, Reply)
-            tally.calls += reply.calls
             tally.notes += reply.notes
         if not said:
             yield reply.text
@@ -102,19 +108,23 @@ class Asking:
         self, asked: Asked, tally: Tally, limit: int | None, *, leave: int = 0
     ) -> _Understood:
         """`leave`: tokens of the limit that planning may not touch."""
-        question = checked(asked.question)
+        said = checked(asked.question)
+        question = await self._redaction.question(said)
+        if question != said:
+            tally.notes.append("the question was redacted")
+        speaker = asked.speaker and await self._redaction.name(asked.speaker)
         extent = await self._store.extent()
         at = as_time(asked.at) if asked.at is not None else extent.last_at or _NO_TIME
         if not extent.cards and not extent.tokens:
             tally.notes.append("this memory is empty")
-            return _Understood(question, at, asked.speaker, Plan(), extent)
+            return _Understood(question, at, speaker, Plan(), extent)
         with tally.stage("plan"):
             planned = await self._plan(question, at, None if limit is None else limit - leave)
+            # At once: whoever is cancelled from here on has paid for it.
+            tally.calls += planned.calls
             plan = planned.plan
-            speaker = asked.speaker
             if speaker is None and (plan.mode == "reply" or first_person(question)):
                 speaker = await self._store.main_subject()
-        tally.calls += planned.calls
         tally.notes += planned.notes
         return _Understood(question, at, speaker, plan, extent)
 
@@ -141,6 +151,21 @@ class Asking:
             notes = ["nothing was found: no answer call was made"]
             yield Reply(NOT_IN_MEMORY, False, notes=notes)
             return
+        first = True
+        async with aclosing(self._replies(evidence, limit, streaming)) as replies:
+            async for reply in replies:
+                if evidence.sources_kept:
+                    yield reply
+                elif isinstance(reply, Reply):
+                    told = _FROM_CARDS + reply.text if reply.sufficient else _NO_WORDS
+                    yield replace(reply, text=told)
+                else:
+                    yield _FROM_CARDS + reply if first else reply
+                    first = False
+
+    async def _replies(
+        self, evidence: Evidence, limit: int | None, streaming: bool
+    ) -> AsyncGenerator[str | Reply]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
         sessions = await self._store.sessions_at(list({one.session_id for one in held}))
         if streaming and isinstance(self._answerer, StreamingAnswerer):

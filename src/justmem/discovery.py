@@ -9,12 +9,12 @@ extractor left out can still be found.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
-from justmem.domain import Budget, Card, Profile
+from justmem.domain import Budget, Card, Profile, Retention
 from justmem.ports import Found, Place, Store, Vectors, View
 from justmem.quotes import quote
 from justmem.ranking import Scores
@@ -34,23 +34,45 @@ class Pool:
 
 
 class Discovery:
-    def __init__(self, store: Store, budget: Budget, profile: Profile) -> None:
+    def __init__(
+        self, store: Store, budget: Budget, profile: Profile, retention: Retention
+    ) -> None:
         self._store = store
         self._budget = budget
         self._profile = profile
+        self._retention = retention
 
-    async def pool(self, views: Sequence[View], until: date, *, remark: bool) -> Pool:
-        """For a remark no quotes: it shares no words with what lies behind it."""
+    async def pool(self, views: Sequence[View], asked: datetime, *, remark: bool) -> Pool:
+        """For a remark no quotes: it shares no words with what lies behind it. What is older than
+        the space allows is left out, whether or not it has been swept away yet."""
         budget, profile = self._budget, self._profile
         found = await self._store.find(
             views,
             dense=budget.dense * (_FARTHER if remark and profile.reasons else 1),
             lexical=budget.lexical,
             spoken=budget.lexical // 2 if profile.turns else 0,
-            until=until,
+            until=asked.date(),
         )
+        if self._retention.limited:
+            found = _young(found, self._retention, asked)
         said = _quotes(found) if profile.quotes and not remark else []
         return _weighed(views, found, said, turns=profile.turns)
+
+
+def _young(found: Found, retention: Retention, asked: datetime) -> Found:
+    stay = [not retention.card_expired(card, asked) for card in found.cards.values()]
+    return replace(
+        found,
+        cards={
+            key: card for (key, card), kept in zip(found.cards.items(), stay, strict=True) if kept
+        },
+        vectors=found.vectors[stay],
+        sessions={
+            id: session
+            for id, session in found.sessions.items()
+            if not retention.session_expired(session.at, asked)
+        },
+    )
 
 
 def _quotes(found: Found) -> list[Card]:
@@ -59,7 +81,8 @@ def _quotes(found: Found) -> list[Card]:
     covered = {(card.session_id, turn) for card in found.cards.values() for turn in card.turns}
     for scores in found.places:
         for place, score in scores.items():
-            if place not in covered and place in found.turns:
+            known = place in found.turns and place[0] in found.sessions
+            if place not in covered and known:
                 best[place] = max(score, best.get(place, 0.0))
     places = sorted(best, key=lambda place: (-best[place], place))[:_QUOTES]
     return [

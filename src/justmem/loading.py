@@ -22,6 +22,7 @@ from justmem.errors import InputError, InvalidFile
 from justmem.exports import Contents, Head, check, sessions
 from justmem.passages import opening
 from justmem.ports import Author, Embedder, Store, Whole
+from justmem.redaction import Redaction
 
 BATCH = 20  # sessions
 _NONE = np.zeros((0, 0), np.float32)
@@ -30,8 +31,11 @@ OnLoaded = Callable[[int, int], None]  # sessions done, sessions in all
 
 
 class Loading:
-    def __init__(self, store: Store, embedder: Embedder, author: Author) -> None:
+    def __init__(
+        self, store: Store, embedder: Embedder, author: Author, redaction: Redaction
+    ) -> None:
         self._store = store
+        self._redaction = redaction
         self._copying = store.copying()
         self._embedder = embedder
         self._author = author
@@ -42,12 +46,17 @@ class Loading:
             gone = set(await self._copying.forgotten())
             missing = await self._missing(contents, gone)
             file.seek(0)
+            if self._redaction.active:
+                await self._check_redacted(file, contents, missing)
+                file.seek(0)
+            drops = await self._dropping(contents.head)
             done = Loaded(
                 sessions=len(contents.sessions), forgotten=len(set(contents.forgotten) - gone)
             )
             left = sessions(file, contents.head.dim)
             while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
                 fresh = [_without(whole, gone) for whole in some if whole.session.id in missing]
+                fresh = [whole.wordless() if drops else whole for whole in fresh]
                 done = await self._stored(fresh, contents.head, done)
                 if on_loaded:
                     on_loaded(done.brought, len(missing))
@@ -57,6 +66,23 @@ class Loading:
         came_from = [contents.digest, *([contents.last] if contents.last else [])]
         self._store.note(self._author.did("import", came_from, sessions=done.brought))
         return done
+
+    async def _check_redacted(self, file: BinaryIO, contents: Contents, missing: set[str]) -> None:
+        """Cards cannot be redacted after the fact: whoever reads them could not tell what they
+        rest on. So it is all or nothing."""
+        for whole in sessions(file, contents.head.dim):
+            if whole.session.id in missing and not await self._redaction.passes(_said(whole)):
+                raise InputError(
+                    f"The session {whole.session.id!r} of the file holds what is to be redacted: "
+                    "remember it anew from its conversation, or load the file without the setting "
+                    "redact. Nothing was stored."
+                )
+
+    async def _dropping(self, head: Head) -> bool:
+        """Whether the words stay away. A space without sources is loaded as one."""
+        if head.sources == "drop" and await self._store.sources() == "keep":
+            await self._store.drop_sources(fresh=True)
+        return await self._store.sources() == "drop"
 
     async def _missing(self, contents: Contents, gone: set[str]) -> set[str]:
         """Ids of the sessions to store. One that is here with other words or other cards is not
@@ -109,6 +135,17 @@ def _without(whole: Whole, gone: set[str]) -> Whole:
     vectors = made.card_vectors[stay] if len(made.card_vectors) else made.card_vectors
     cards = [made.cards[place] for place in stay]
     return replace(whole, digested=replace(made, cards=cards, card_vectors=vectors))
+
+
+def _said(whole: Whole) -> list[str]:
+    """Every text of it that came from people or models."""
+    said = [turn for each in (whole.session, whole.waiting) if each for turn in each.turns]
+    made = whole.digested
+    return [
+        *(text for turn in said for text in (turn.speaker, turn.text)),
+        *(card.text for card in made.cards),
+        *(f"{held.subject} {held.fact}" for held in made.quarantined),
+    ]
 
 
 def _texts(whole: Whole) -> list[str]:

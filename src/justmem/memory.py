@@ -23,7 +23,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from justmem import auditing, exporting, knowing, tokens
+from justmem import auditing, expiry, exporting, knowing, tokens
 from justmem.answering.citing import cite
 from justmem.asking import Asked, Asking
 from justmem.domain import (
@@ -34,18 +34,21 @@ from justmem.domain import (
     Checked,
     Entry,
     Evidence,
+    Expiring,
     Forgotten,
     Loaded,
     Plan,
     Profile,
     Quarantined,
     Remembered,
+    Retention,
     Session,
     SessionRecord,
     Source,
+    Sources,
     Stats,
 )
-from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -66,9 +69,10 @@ from justmem.ports import (
 )
 from justmem.quotes import quote, quoted
 from justmem.receipts import Ledger
+from justmem.redaction import Redact, Redacted, Redaction
 from justmem.remembering import Remembering
 from justmem.retrieval import Retrieval
-from justmem.sessions import SessionLike, as_session
+from justmem.sessions import SessionLike, as_session, as_time
 
 OnDone = Callable[[Remembered], None]
 
@@ -77,9 +81,11 @@ class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
     `clock` tells which day a token was spent on and when something was done, for the audit, and
-    nothing else. `actor` is in whose name it is done, and `audit` how much of it is entered:
-    "all", "writes" or "off" (forgetting is always). `closing` are the parts to close with the
-    memory, besides its store.
+    nothing else. `redact` takes out what must not be kept, before anything is stored or sent to a
+    model. `sources` is whether the space keeps the words its cards come from; None leaves it as
+    it is. `actor` is in whose name it is done, and `audit` how much of it is entered: "all",
+    "writes" or "off" (forgetting is always). `closing` are the parts to close with the memory,
+    besides its store.
     """
 
     def __init__(
@@ -93,6 +99,9 @@ class AsyncMemory:
         reranker: Reranker | None = None,
         budget: Budget | None = None,
         profile: Profile | None = None,
+        retention: Retention | None = None,
+        redact: Redact | None = None,
+        sources: Sources | None = None,
         concurrency: int = 4,
         clock: Callable[[], datetime] = datetime.now,
         actor: str = "program",
@@ -102,6 +111,9 @@ class AsyncMemory:
         self._closing = closing
         self.budget = budget or Budget()
         self.profile = profile or Profile()
+        self.retention = retention or Retention()
+        self._redaction = Redaction(redact)
+        self._sources = sources
         self._author = Author(actor, clock, audit)
         self._store = store = store.by(self._author)
         self._embedder = embedder
@@ -109,8 +121,10 @@ class AsyncMemory:
         self._remembering = Remembering(
             store, embedder, extractor, self.budget, self._ledger, concurrency
         )
-        retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile)
-        self._asking = Asking(store, planner, retrieval, answerer, self.budget, self._ledger)
+        retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile, self.retention)
+        self._asking = Asking(
+            store, planner, retrieval, answerer, self.budget, self._ledger, self._redaction
+        )
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
 
     @property
@@ -136,22 +150,22 @@ class AsyncMemory:
 
         What a model cannot do now is not lost: the result says `failed` and why, and `retry`
         takes it up again."""
-        return await self._remember(as_session(session, at=at, id=id))
+        return await self._remember(await self._redacted(as_session(session, at=at, id=id)))
 
     async def keep(
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> SessionRecord:
         """Keeps the session's words and leaves its cards for a later `remember` or `retry`."""
-        known = as_session(session, at=at, id=id)
+        known = await self._redacted(as_session(session, at=at, id=id))
         await self._bind()
-        return await self._store.keep(known)
+        return await self._store.keep(known.session)
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
     ) -> list[Remembered]:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
-        known = [as_session(session) for session in sessions]
-        texts = {(session.id, session.digest) for session in known}
+        known = [await self._redacted(as_session(session)) for session in sessions]
+        texts = {(each.session.id, each.session.digest) for each in known}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
             raise InvalidSession(
                 f"Different sessions share the id {twice[0]!r}: the later would replace the "
@@ -161,10 +175,15 @@ class AsyncMemory:
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Takes up every session that is pending or failed."""
-        return await self._each(await self._store.waiting(), on_done)
+        # Again: the words may have been kept before there was anything to redact them.
+        waiting = [
+            await self._redaction.session(session, rename=False)
+            for session in await self._store.waiting()
+        ]
+        return await self._each(waiting, on_done)
 
-    async def _each(self, sessions: Iterable[Session], on_done: OnDone | None) -> list[Remembered]:
-        async def one(session: Session) -> Remembered:
+    async def _each(self, sessions: Iterable[Redacted], on_done: OnDone | None) -> list[Remembered]:
+        async def one(session: Redacted) -> Remembered:
             result = await self._remember(session)
             if on_done:
                 on_done(result)
@@ -178,20 +197,34 @@ class AsyncMemory:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _remember(self, session: Session) -> Remembered:
+    async def _redacted(self, session: Session) -> Redacted:
+        return await self._redaction.session(session)
+
+    async def _remember(self, redacted: Redacted) -> Remembered:
         await self._bind()
-        return await self._remembering.remember(session)
+        return await self._remembering.remember(redacted.session, redacted.notes)
 
     async def _bind(self) -> None:
-        """Vectors of two embedders cannot be compared: the store says so before anything is
-        written or searched."""
+        """Vectors of two embedders cannot be compared, and words that are gone cannot be kept:
+        said before anything is written or searched."""
         if self._embedder.name not in self._bound:
             await self._store.bind(self._embedder.name, self._embedder.dim)
+            await self._agree_on_sources()
             self._bound.add(self._embedder.name)
 
     def _read(self, verb: str, targets: Iterable[str] = (), **counts: int) -> None:
         """For the audit."""
         self._store.note(self._author.did(verb, list(targets), **counts))
+
+    async def _agree_on_sources(self) -> None:
+        if self._sources is None or self._sources == await self._store.sources():
+            return
+        if self._sources == "keep":
+            raise InvalidSetting(
+                f"The space {self.space!r} keeps cards without their sources, for good: take the "
+                "setting sources away, or use another space."
+            )
+        await self._store.drop_sources(fresh=True)
 
     # ------------------------------------------------------------ ask
 
@@ -345,6 +378,21 @@ class AsyncMemory:
         about = await self._store.cards(CardFilter(subject=subject, limit=10**9))
         return await self._store.forget(cards=[each.id for each in about])
 
+    async def expiring(self, *, at: datetime | str) -> Expiring:
+        """What `expire` would forget at that moment. Nothing goes yet."""
+        return await expiry.expiring(self._store, self.retention, as_time(at))
+
+    async def expire(self, *, at: datetime | str) -> Forgotten:
+        """Forgets what is older than `retention` allows at that moment, on disk too. Questions
+        leave it out before: this takes it away."""
+        return await expiry.expire(self._store, self.retention, as_time(at))
+
+    async def drop_sources(self) -> Forgotten:
+        """Lets the words of all sessions go, on disk too, and of later ones as soon as their
+        cards are made: the space keeps cards only, for good. Sessions whose cards are still to be
+        made keep their words until then."""
+        return await self._store.drop_sources()
+
     async def reembed(self) -> int:
         """Makes all vectors anew with the present embedder, and returns how many. The old ones
         serve until the new ones are complete."""
@@ -395,7 +443,7 @@ class AsyncMemory:
         damaged, cut short or too new stores nothing, and no session that is here is replaced by
         another. Interrupted, load it again: it goes on where it was."""
         await self._bind()
-        loading = Loading(self._store, self._embedder, self._author)
+        loading = Loading(self._store, self._embedder, self._author, self._redaction)
         return await loading.load(Path(file), on_loaded)
 
     async def audit(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 from justmem import ranking, tokens
-from justmem.domain import Budget, Candidate, Profile, Session, Source, Turn
+from justmem.domain import Budget, Candidate, Profile, Retention, Session, Source, Turn
+from justmem.errors import SourceNotKept
 from justmem.ports import Store, View
 
 _PASSAGES = 30  # per view and kind of search
@@ -16,20 +18,39 @@ _SESSIONS = 2  # conversations whose turns may share the budget
 _LEAST_PART = 60  # tokens: less of a turn says nothing
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """`kept`: no words were missing because the space does not keep them. `turns`: how many the
+    sessions have from which the sources were cut; 0 if nothing was to be cut."""
+
+    sources: tuple[Source, ...] = ()
+    kept: bool = True
+    turns: int = 0
+
+    @property
+    def notes(self) -> list[str]:
+        notes = [] if self.kept else ["the words are not kept in this space: cards stand alone"]
+        if (read := sum(len(source.turns) for source in self.sources)) < self.turns:
+            notes.append(f"sources cut to fit: {read} of {self.turns} turns")
+        return notes
+
+
 async def recover(
     store: Store,
     views: Sequence[View],
     chosen: Sequence[Candidate],
-    until: date,
+    asked: datetime,
+    retention: Retention,
     budget: Budget,
     profile: Profile,
-) -> tuple[Source, ...]:
+) -> Recovered:
     if profile.replay == "session":  # the paper: the whole session behind the best card
-        if not chosen:
-            return ()
-        session = await store.session(chosen[0].card.session_id)
-        return (_source(session, dict(enumerate(session.turns, 1))),)
-    found = await _turns(store, views, chosen, until)
+        best = [candidate.card.session_id for candidate in chosen[:1]]
+        read, kept = await _read(store, best)
+        return Recovered(
+            tuple(_source(session, dict(enumerate(session.turns, 1))) for session in read), kept
+        )
+    found = await _turns(store, views, chosen, asked.date())
     by_session: dict[str, dict[int, Found]] = defaultdict(dict)
     for (session_id, turn), each in found.items():
         by_session[session_id][turn] = each
@@ -37,13 +58,23 @@ async def recover(
     best = sorted(by_session, key=lambda id: -sum(_scores(by_session[id])[:2]))
     sources: list[Source] = []
     left = budget.source_tokens
-    for session_id in best[:_SESSIONS]:
-        session = await store.session(session_id)
-        source = _window(session, by_session[session_id], left)
+    read, kept = await _read(store, best[:_SESSIONS])
+    read = [each for each in read if not retention.session_expired(each.at, asked)]
+    for session in read:
+        source = _window(session, by_session[session.id], left)
         if source is not None:
             sources.append(source)
             left -= source.tokens
-    return tuple(sources)
+    return Recovered(tuple(sources), kept, sum(len(session.turns) for session in read))
+
+
+async def _read(store: Store, ids: Sequence[str]) -> tuple[list[Session], bool]:
+    """The sessions, and whether the words of all of them are kept."""
+    read: list[Session] = []
+    for session_id in ids:
+        with suppress(SourceNotKept):
+            read.append(await store.session(session_id))
+    return read, len(read) == len(ids)
 
 
 @dataclass(slots=True)

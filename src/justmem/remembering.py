@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 from weakref import WeakValueDictionary
 
 from justmem import tokens
-from justmem.domain import Budget, Remembered, Session, SessionRecord, SessionState
+from justmem.domain import Budget, Receipt, Remembered, Session, SessionRecord, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.passages import opening, passages
 from justmem.ports import (
@@ -50,42 +51,47 @@ class Remembering:
         named._store = store
         return named
 
-    async def remember(self, session: Session) -> Remembered:
+    async def remember(self, session: Session, notes: Sequence[str] = ()) -> Remembered:
+        """`notes` of what happened to it before go onto its receipt."""
         # The same session twice at once would be paid for twice.
         lock = self._locks.setdefault(session.id, asyncio.Lock())
         async with self._slots, lock:
             record = await self._store.keep(session)
             if record.state in _SETTLED:
-                return await self._known(record)
+                return await self._known(record, notes)
             if isinstance(self._store, ClaimingStore):
-                return await self._claimed(self._store, session)
-            return await self._digest(session)
+                return await self._claimed(self._store, session, notes)
+            return await self._digest(session, notes)
 
-    async def _known(self, record: SessionRecord) -> Remembered:
+    async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
         return Remembered(
             session_id=record.id,
             state=record.state,
             reason=record.reason,
             cards=tuple(await self._store.cards(CardFilter(session_id=record.id))),
             unchanged=True,
+            receipt=Receipt(notes=tuple(notes)),
         )
 
-    async def _claimed(self, store: ClaimingStore, session: Session) -> Remembered:
+    async def _claimed(
+        self, store: ClaimingStore, session: Session, notes: Sequence[str]
+    ) -> Remembered:
         async with store.claim(session.id) as mine:
             if mine:
-                return await self._digest(session)
+                return await self._digest(session, notes)
         record = await self._store.keep(session)
         if record.state in _SETTLED:  # made by another process since
-            return await self._known(record)
+            return await self._known(record, notes)
         return Remembered(
             session_id=session.id, state=SessionState.PENDING, reason=_ELSEWHERE, unchanged=True
         )
 
-    async def _digest(self, session: Session) -> Remembered:
-        tally = Tally()
+    async def _digest(self, session: Session, notes: Sequence[str]) -> Remembered:
+        tally = Tally(notes=list(notes))
         said = tokens.count("\n".join(f"{turn.speaker}: {turn.text}" for turn in session.turns))
+        own = await self._left(session, tally)
         try:
-            async with self._ledger.allow(self._budget.session_tokens, tally) as limit:
+            async with self._ledger.allow(own, tally, session=session.id) as limit:
                 with tally.stage("extract"):
                     extraction = await self._extractor.extract(session, limit=limit)
                 tally.calls += extraction.calls
@@ -110,6 +116,16 @@ class Remembering:
             quarantined=tuple(extraction.quarantined),
             receipt=tally.receipt(said),
         )
+
+    async def _left(self, session: Session, tally: Tally) -> int | None:
+        """A session's limit holds over all attempts at its cards: one that fails again and again
+        is not paid for again and again."""
+        if self._budget.session_tokens is None:
+            return None
+        spent = await self._store.spent_on(session.id)
+        if spent:
+            tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
+        return max(0, self._budget.session_tokens - spent)
 
     async def _digested(
         self, session: Session, extraction: Extraction, said: int, tally: Tally

@@ -8,11 +8,11 @@ import numpy as np
 
 from justmem import ranking
 from justmem.discovery import Discovery, Pool
-from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Source
+from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Retention
 from justmem.ports import Embedder, Reranker, Store, View
 from justmem.ranking import Scores
 from justmem.receipts import Tally
-from justmem.recovery import recover
+from justmem.recovery import Recovered, recover
 from justmem.voice import named
 
 _ALIKE = 0.92  # cosine from which two cards say the same thing
@@ -26,9 +26,11 @@ class Retrieval:
         reranker: Reranker | None,
         budget: Budget,
         profile: Profile,
+        retention: Retention,
     ) -> None:
         self._store = store
-        self._discovery = Discovery(store, budget, profile)
+        self._discovery = Discovery(store, budget, profile, retention)
+        self._retention = retention
         self._embedder = embedder
         self._reranker = reranker
         self._budget = budget
@@ -36,20 +38,32 @@ class Retrieval:
 
     async def evidence(self, asked: Evidence, tally: Tally) -> Evidence:
         """`asked` with its chosen cards, its sources and the candidates they were chosen from."""
-        plan, until = asked.plan, asked.at.date()
+        plan = asked.plan
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            pool = await self._discovery.pool(views, until, remark=plan.mode == "reply")
+            pool = await self._discovery.pool(views, asked.at, remark=plan.mode == "reply")
         with tally.stage("select"):
             candidates, chosen = await self._select(views, pool, plan, tally)
-        sources: tuple[Source, ...] = ()
+        found = Recovered()
         if plan.access is Access.REPLAY:
             with tally.stage("recover"):
-                sources = await recover(
-                    self._store, views, chosen, until, self._budget, self._profile
+                found = await recover(
+                    self._store,
+                    views,
+                    chosen,
+                    asked.at,
+                    self._retention,
+                    self._budget,
+                    self._profile,
                 )
+            tally.notes += found.notes
         return asked.model_copy(
-            update={"chosen": chosen, "sources": sources, "candidates": candidates}
+            update={
+                "chosen": chosen,
+                "sources": found.sources,
+                "sources_kept": found.kept,
+                "candidates": candidates,
+            }
         )
 
     async def _views(self, asked: Evidence, tally: Tally) -> list[View]:

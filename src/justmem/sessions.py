@@ -52,7 +52,12 @@ def as_session(
     when = _when(at if at is not None else own_at, turns, otherwise)
     name = _id(id if id is not None else own_id)
     session = Session(id=name or "s", at=when, turns=tuple(turns))
-    return session if name else session.model_copy(update={"id": "s" + session.digest[:12]})
+    return session if name else session.model_copy(update={"id": id_from_content(session)})
+
+
+def id_from_content(session: Session) -> str:
+    """The id of a session that was given none."""
+    return "s" + session.digest[:12]
 
 
 # ---------------------------------------------------------------- the outer shape

@@ -10,7 +10,7 @@ from copy import copy
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from justmem.domain import Budget, Profile
+from justmem.domain import Budget, Profile, Retention
 from justmem.errors import StoreError
 from justmem.memory import AsyncMemory
 
@@ -88,6 +88,10 @@ class Memory:
     def profile(self) -> Profile:
         return self.asynchronous.profile
 
+    @property
+    def retention(self) -> Retention:
+        return self.asynchronous.retention
+
     remember = _face(AsyncMemory.remember)
     keep = _face(AsyncMemory.keep)
     remember_many = _face(AsyncMemory.remember_many)
@@ -104,6 +108,9 @@ class Memory:
     waiting = _face(AsyncMemory.waiting)
     quarantined = _face(AsyncMemory.quarantined)
     stats = _face(AsyncMemory.stats)
+    expiring = _face(AsyncMemory.expiring)
+    expire = _face(AsyncMemory.expire)
+    drop_sources = _face(AsyncMemory.drop_sources)
     reembed = _face(AsyncMemory.reembed)
     about = _face(AsyncMemory.about)
     export = _each(AsyncMemory.export)

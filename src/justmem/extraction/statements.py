@@ -10,7 +10,11 @@ from justmem.extraction.pronouns import uncapital
 from justmem.extraction.smalltalk import is_greeting, is_pleasantry, strip_interjections
 from justmem.words import sentences
 
-_CAPTION = re.compile(r"\[([^\[\]\n]{3,400})\]")
+# A word or two stand for something, as in "my card is [card number]"; more, or a colon, show it.
+_CAPTION = re.compile(
+    r"\[((?:image|photo|picture|audio|file|tool call)\b[^\[\]\n]{0,400}"
+    r"|(?=[^\[\]\n]*:|(?:[^\[\]\s]+[ ]+){2})[^\[\]\n]{3,400})\]"
+)
 _LEANS = re.compile(
     r"^(?:it|that|this|these|those|they|he|she|them|his|her|their|its|there|both|which|such|one of"
     r"|some of|each|another|the (?:same|other|first|second|whole))\b",

@@ -1,0 +1,48 @@
+"""What is older than its space allows, and letting it go.
+
+Age is counted from the time of a session to a moment that the caller names: no clock is read
+here, and nothing goes because of a date that a session claims to have.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from justmem.domain import Expiring, Forgotten, Retention
+from justmem.errors import NotInMemory
+from justmem.ports import CardFilter, Store
+
+_ATTEMPTS = 3
+_ALL = 10**9
+
+
+async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring:
+    """Sessions that are too old, whole; and of the others the cards of kinds that go earlier."""
+    records = await store.sessions()
+    old = [record for record in records if retention.session_expired(record.at, at)]
+    gone = {record.id for record in old}
+    cards = [
+        card
+        for kind in retention.kinds
+        for card in await store.cards(CardFilter(kind=kind, limit=_ALL))
+        if card.session_id not in gone and retention.card_expired(card, at)
+    ]
+    return Expiring(sessions=tuple(old), cards=tuple(cards))
+
+
+async def expire(store: Store, retention: Retention, at: datetime) -> Forgotten:
+    """Forgets them, on disk too. Cards go on their own: they do not come back with their
+    session."""
+    for left in range(_ATTEMPTS - 1, -1, -1):
+        found = await expiring(store, retention, at)
+        if not found.sessions and not found.cards:
+            break
+        try:
+            return await store.forget(
+                cards=[card.id for card in found.cards],
+                sessions=[record.id for record in found.sessions],
+            )
+        except NotInMemory:  # some of it was forgotten or replaced meanwhile
+            if not left:
+                raise
+    return Forgotten()

@@ -1,0 +1,111 @@
+"""Taking out what must not be kept, before anything is stored or sent to a model.
+
+A hook is a function from text to text, plain or asynchronous. It sees every turn, every speaker's
+name and every question. It has to leave its own output as it is: words that wait for their cards
+pass it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from justmem.domain import Session, Turn
+from justmem.errors import InvalidQuestion, InvalidSession, InvalidSetting
+from justmem.sessions import as_session, id_from_content
+
+Redact = Callable[[str], str | Awaitable[str]]
+
+_NOTHING = "Nothing was kept or sent."
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A session as it may be kept, and how many of its turns were changed for that."""
+
+    session: Session
+    changed: int = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """For the receipt: how many, never what."""
+        turns = len(self.session.turns)
+        return (f"{self.changed} of {turns} turns were redacted",) if self.changed else ()
+
+
+class Redaction:
+    """A hook at work; without one, everything passes as it is."""
+
+    def __init__(self, hook: Redact | None = None) -> None:
+        self._hook = hook
+
+    async def session(self, session: Session, *, rename: bool = True) -> Redacted:
+        """The session as it may be kept. An id that was made from the words is made anew from
+        what is left of them, since it would tell of the rest; not for a session that is known."""
+        if self._hook is None:
+            return Redacted(session)
+        given_id = session.id != id_from_content(session)
+        names = list(dict.fromkeys(turn.speaker for turn in session.turns))
+        said = [turn.text for turn in session.turns]
+        passed = await self._passed([*names, *said, *([session.id] if given_id else ())])
+        if given_id and passed[-1] != session.id:
+            raise InvalidSession(
+                "The session's id holds something that is to be redacted, and to change an id "
+                f"would mix sessions up: give it another one. {_NOTHING}"
+            )
+        speakers = dict(zip(names, passed[: len(names)], strict=True))
+        texts = passed[len(names) : len(names) + len(said)]
+        turns = tuple(
+            Turn(speaker=speakers[turn.speaker], role=turn.role, text=text, at=turn.at)
+            for turn, text in zip(session.turns, texts, strict=True)
+        )
+        changed = sum(old != new for old, new in zip(session.turns, turns, strict=True))
+        left = as_session(session.model_copy(update={"turns": turns}))
+        if rename and not given_id:
+            left = left.model_copy(update={"id": id_from_content(left)})
+        return Redacted(left, changed)
+
+    @property
+    def active(self) -> bool:
+        return self._hook is not None
+
+    async def passes(self, texts: Sequence[str]) -> bool:
+        """Whether nothing would be taken out of them."""
+        return not self.active or await self._passed(texts) == list(texts)
+
+    async def question(self, text: str) -> str:
+        if self._hook is None:
+            return text
+        (left,) = await self._passed([text])
+        if not left.strip():
+            raise InvalidQuestion("Nothing is left of the question after redaction: ask otherwise.")
+        return left
+
+    async def name(self, speaker: str) -> str:
+        if self._hook is None:
+            return speaker
+        (left,) = await self._passed([speaker])
+        return left
+
+    async def _passed(self, texts: Sequence[str]) -> list[str]:
+        hook = self._hook
+        assert hook is not None
+        try:
+            # In a thread: a hook may look for names with a model of its own. An asynchronous one
+            # is only begun there.
+            found = await asyncio.to_thread(lambda: [hook(text) for text in texts])
+            left = [await each if inspect.isawaitable(each) else each for each in found]
+        except Exception as error:  # noqa: BLE001  its words may be the very ones to take out
+            raise InvalidSetting(
+                f"The redaction hook failed with {type(error).__name__}: correct the setting "
+                f"redact. {_NOTHING}"
+            ) from None
+        for each in left:
+            if not isinstance(each, str):
+                raise InvalidSetting(
+                    f"The redaction hook returned a {type(each).__name__}, not a string: correct "
+                    f"the setting redact. {_NOTHING}"
+                )
+        return left

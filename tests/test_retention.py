@@ -1,0 +1,202 @@
+"""What is too old is left out of every answer, and goes for good when it is swept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from justmem import AsyncMemory, Memory, Retention
+from justmem.cli.app import app
+from justmem.domain import Forgotten
+from justmem.server.upkeep import Upkeep
+from justmem.testing import HashEmbedder
+from stories import HISTORY, NOW, Make, extract_history, plan, scripted
+
+ANSWER = {"answer": "yes", "used": ["1"], "sufficient": True}
+
+
+def told(**fields: object) -> object:
+    return scripted(extract=extract_history, plan=plan(**fields), answer=ANSWER)
+
+
+def counts(gone: Forgotten) -> tuple[int, int, int]:
+    return gone.cards, gone.sessions, gone.turns
+
+
+async def test_sessions_past_their_days_go_with_words_and_cards(make: Make) -> None:
+    memory = await make(told(), retention=Retention(days=70))
+    await memory.remember_many(HISTORY)
+
+    soon = await memory.expiring(at=NOW)
+    assert [record.id for record in soon.sessions] == ["run"]
+    assert soon.counted == Forgotten(cards=2, sessions=1, turns=3)
+    assert counts(await memory.expire(at=NOW)) == counts(soon.counted)
+
+    assert [record.id for record in await memory.sessions()] == ["kyoto", "bike"]
+    assert counts(await memory.expire(at=NOW)) == (0, 0, 0)
+    assert [entry.verb for entry in await memory.audit()][-1] == "forget"
+
+
+async def test_cards_of_a_kind_go_earlier_and_do_not_come_back(make: Make) -> None:
+    memory = await make(told(), retention=Retention(kinds={"event": 30}))
+    await memory.remember_many(HISTORY)
+    gone = await memory.expire(at=NOW)
+    assert (gone.cards, gone.sessions) == (2, 0)
+    kinds = [(card.session_id, card.kind) for card in await memory.cards()]
+    assert ("bike", "event") in kinds
+    assert ("run", "state") in kinds
+    changed = {**HISTORY[0], "turns": [*HISTORY[0]["turns"], {"role": "user", "content": "Bye."}]}
+    await memory.remember(changed)
+    assert ("run", "event") not in [(c.session_id, c.kind) for c in await memory.cards()]
+
+
+async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Make) -> None:
+    every = await make(told(needs_source=True))
+    await every.remember_many(HISTORY)
+    before = await every.recall("How did my half marathon go?", at=NOW)
+    assert "run" in {card.session_id for card in before.cards}
+    assert "run" in {source.session_id for source in before.sources}
+
+    some = await make(told(needs_source=True), retention=Retention(days=60))
+    after = await some.recall("How did my half marathon go?", at=NOW)
+    assert "run" not in {c.card.session_id for c in after.candidates}
+    assert "run" not in {source.session_id for source in after.sources}
+    # On a day when it was young enough, it is there.
+    then = await some.recall("How did my half marathon go?", at="2024-03-20")
+    assert "run" in {card.session_id for card in then.cards}
+
+
+async def test_where_everything_is_too_old_there_is_no_evidence_and_no_error(make: Make) -> None:
+    memory = await make(told(needs_source=True), retention=Retention(days=1))
+    await memory.remember_many(HISTORY)
+    answer = await memory.ask("How did my half marathon go?", at=NOW)
+    assert (answer.sufficient, answer.evidence.candidates, answer.evidence.sources) == (
+        False,
+        (),
+        (),
+    )
+
+
+async def test_a_kind_past_its_days_is_not_recalled(make: Make) -> None:
+    memory = await make(told(), retention=Retention(kinds={"state": 30}))
+    await memory.remember_many(HISTORY)
+    found = await memory.recall("What hurts on stairs?", at=NOW)
+    assert not any(c.card.kind == "state" and c.card.session_id == "run" for c in found.candidates)
+
+
+async def test_nothing_goes_because_of_a_date_that_a_session_claims(make: Make) -> None:
+    memory = await make(told(), retention=Retention(days=60))
+    await memory.remember_many(HISTORY)
+    await memory.remember({**HISTORY[2], "id": "future", "at": "2099-01-01"})
+    assert len(await memory.sessions()) == 4
+
+
+@pytest.mark.parametrize("wrong", [{"days": 0}, {"kinds": {"event": 0}}, {"kinds": {"mood": 3}}])
+def test_days_are_at_least_one_and_kinds_are_known(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Retention(**wrong)
+
+
+def test_exactly_as_old_as_allowed_is_not_too_old() -> None:
+    kept = Retention(days=10)
+    assert not kept.session_expired(NOW - timedelta(days=10), NOW)
+    assert kept.session_expired(NOW - timedelta(days=10, minutes=1), NOW)
+
+
+# ---------------------------------------------------------------- by command and by the server
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A space with the history, and settings that keep sixty days."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "spaces"))
+    file = tmp_path / "justmem.toml"
+    file.write_text("[retention]\ndays = 60\nkinds = { event = 40 }\n")
+    monkeypatch.setenv("JUSTMEM_CONFIG", str(file))
+
+    async def fill() -> None:
+        from justmem.stores.sqlite import open_store
+        from stories import by_model
+
+        store = await open_store(tmp_path / "spaces", "default")
+        async with AsyncMemory(store, HashEmbedder(64), **by_model(told())) as memory:
+            await memory.remember_many(HISTORY)
+
+    asyncio.run(fill())
+    return tmp_path
+
+
+def test_the_command_shows_before_it_forgets(folder: Path) -> None:
+    run = CliRunner().invoke
+    shown = run(app, ["expire", "--at", "2024-06-01", "--preview", "--json"])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert found["forgotten"] == {"cards": 3, "sessions": 1, "turns": 3, "entry": None}
+    assert [each["id"] for each in found["sessions"]] == ["run"]
+    assert [each["session_id"] for each in found["cards"]] == ["kyoto"]
+    assert run(app, ["expire", "--at", "2024-06-01"]).exit_code == 2  # nobody to ask
+    done = run(app, ["expire", "--at", "2024-06-01", "--yes"])
+    assert "Expired: 3 cards, 1 sessions, 3 turns." in done.output
+    again = run(app, ["expire", "--at", "2024-06-01"])
+    assert (again.exit_code, "0 sessions and 0 cards" in again.output) == (0, True)
+
+
+def test_without_a_setting_nothing_expires(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JUSTMEM_CONFIG")
+    (folder / "justmem.toml").unlink()
+    result = CliRunner().invoke(app, ["expire", "--yes"])
+    assert (result.exit_code, "[retention]" in result.output) == (2, True)
+
+
+class OneSpace:
+    """What Upkeep needs of the server's spaces."""
+
+    def __init__(self, memory: AsyncMemory) -> None:
+        self._memory = memory
+
+    async def names(self) -> list[str]:
+        return ["ana"]
+
+    def use(self, space: str) -> OneSpace:
+        return self
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self._memory
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -> None:
+    memory = await make(told(), retention=Retention(days=70))
+    await memory.remember_many(HISTORY)
+    times = iter([datetime(2024, 4, 1), datetime(2099, 1, 1), NOW, NOW])
+    looked = asyncio.Event()
+    seen: list[int] = []
+
+    def clock() -> datetime:
+        now = next(times, None)
+        if now is None:
+            looked.set()
+            return NOW
+        return now
+
+    upkeep = Upkeep(OneSpace(memory), clock, 0.01)  # type: ignore[arg-type]
+    task = asyncio.create_task(upkeep.run())
+    await looked.wait()
+    seen.append(len(await memory.sessions()))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    # There and back were jumps; a clock that goes evenly then took the oldest.
+    assert seen == [2]
+
+
+def test_both_faces_have_it(tmp_path: Path) -> None:
+    assert Memory.expire.__doc__ == AsyncMemory.expire.__doc__
