@@ -76,7 +76,7 @@ def test_every_block_is_of_a_kind_that_is_checked(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=named)
 def test_commands_in_the_prose_exist(path: Path) -> None:
     known = get_command(app).commands  # type: ignore[attr-defined]
-    for command in re.findall(r"`justmem ([a-z]+)", prose(path.read_text("utf-8"))):
+    for command in re.findall(r"`justmem ([a-z-]+)", prose(path.read_text("utf-8"))):
         assert command in known
 
 

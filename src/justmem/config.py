@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from justmem import specs
-from justmem.domain import PAPER, Budget, Profile
+from justmem.domain import PAPER, Budget, Profile, Retention, Sources
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
 from justmem.ports import Audit, Store
@@ -69,6 +69,9 @@ class Settings(BaseModel):
     models_folder: Path  # weights of local models
     offline: bool = False
     budget: Budget = Budget()
+    retention: Retention = Retention()
+    redact: Any = None  # none, secrets, or a function of your own from text to text
+    sources: Sources | None = None  # keep or drop, for new spaces; None: keep, or as the space has
     concurrency: int = Field(4, ge=1, le=256)
     audit: Audit = "all"  # what the audit enters: everything, changes alone, or forgetting alone
     actor: str | None = Field(None, min_length=1, max_length=200)  # in whose name things are done
@@ -144,7 +147,11 @@ def _settings(
     return settings.model_copy(update=keys)
 
 
-_TABLES: Mapping[str, type[BaseModel]] = {"budget": Budget, "server": Serving}
+_TABLES: Mapping[str, type[BaseModel]] = {
+    "budget": Budget,
+    "retention": Retention,
+    "server": Serving,
+}
 _OUTWARD = ("host", "origins", "upstream", "upstream_key_env")  # of the server
 _SPECS: Mapping[str, specs.Part] = {
     "model": "model",
@@ -153,6 +160,7 @@ _SPECS: Mapping[str, specs.Part] = {
     "answerer": "model",
     "embedder": "embedder",
     "reranker": "reranker",
+    "redact": "redaction",
 }
 
 
@@ -253,6 +261,9 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "reranker": specs.build_reranker(settings.reranker, settings, report),
         **_stages(settings),
         "budget": settings.budget,
+        "retention": settings.retention,
+        "redact": specs.build_redaction(settings.redact),
+        "sources": settings.sources,
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
         "audit": settings.audit,

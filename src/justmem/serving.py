@@ -28,6 +28,7 @@ class Serving(BaseModel):
     # Spaces and what waits to be remembered
     open_spaces: int = Field(64, ge=1)
     idle_seconds: float = Field(300.0, gt=0)  # a space nobody uses for so long is closed
+    expire_seconds: float = Field(3600.0, gt=0)  # between looks for what is too old
     queue: int = Field(10_000, ge=1)  # sessions that may wait
     queue_bytes: int = Field(128 * 1024 * 1024, ge=1024)
     grace_seconds: float = Field(10.0, ge=0)  # for work under way when the server stops

@@ -7,6 +7,7 @@
     onnx:NAME                    a local model, its weights fetched once
     rerank:NAME@URL              a reranker over HTTP
     recorded:FILE[=SPEC]         replies kept in a file; SPEC is asked for the missing ones
+    secrets                      the built-in redaction
     package.module:attribute     your own object, or something to call for one
 
 Where a name is expected an object will do. Each provider is imported when it is named.
@@ -29,8 +30,9 @@ from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
 
 if TYPE_CHECKING:
     from justmem.config import Settings
+    from justmem.redaction import Redact
 
-Part = Literal["model", "embedder", "reranker"]
+Part = Literal["model", "embedder", "reranker", "redaction"]
 # What is being fetched, bytes so far, bytes in all.
 Report = Callable[[str, int, int], None]
 T = TypeVar("T")
@@ -40,15 +42,22 @@ FORMS: dict[Part, str] = {
     "model": f"rules, openai:NAME, openai:NAME@URL, recorded:FILE, recorded:FILE=SPEC or {_OWN}",
     "embedder": f"onnx:NAME, openai:NAME, openai:NAME@URL or {_OWN}",
     "reranker": f"none, onnx:NAME, rerank:NAME@URL or {_OWN}",
+    "redaction": f"none, secrets or {_OWN}",
 }
 _METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
 _SCHEMES: dict[Part, tuple[str, ...]] = {
     "model": ("openai", "recorded"),
     "embedder": ("onnx", "openai"),
     "reranker": ("onnx", "rerank"),
+    "redaction": (),
 }
-_WORDS: dict[Part, tuple[str, ...]] = {"model": ("rules",), "embedder": (), "reranker": ("none",)}
-_KNOWN = {"openai", "recorded", "onnx", "rerank", "rules", "none"}
+_WORDS: dict[Part, tuple[str, ...]] = {
+    "model": ("rules",),
+    "embedder": (),
+    "reranker": ("none",),
+    "redaction": ("none", "secrets"),
+}
+_KNOWN = {"openai", "recorded", "onnx", "rerank", "rules", "none", "secrets"}
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _AT_URL = re.compile(r"(?P<name>.+?)(?:@(?P<url>https?://\S+))?")
 
@@ -189,6 +198,23 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
     return cast(Reranker, _imported(spec.name, "reranker"))
 
 
+def build_redaction(value: Any) -> Redact | None:
+    spec = parse(value, "redaction") if isinstance(value, str) else None
+    if value is None or (spec and spec.scheme == "none"):
+        return None
+    if spec and spec.scheme == "secrets":
+        from justmem.secrets import secrets
+
+        return secrets
+    found = _attribute(spec.name, "redaction") if spec else value
+    found = found() if isinstance(found, type) else found
+    if not callable(found):
+        raise InvalidSetting(
+            f"{str(value)[:80]} is not a redaction: it needs to be a function from text to text."
+        )
+    return cast("Redact", found)
+
+
 def build_stage(
     value: Any, method: str, settings: Settings, built: dict[str, LanguageModel | None]
 ) -> Any:
@@ -204,6 +230,16 @@ def build_stage(
 
 
 def _imported(path: str, part: Part, other: str | None = None) -> Any:
+    found = _attribute(path, part)
+    usable = hasattr(found, _METHOD[part]) or (other is not None and hasattr(found, other))
+    if callable(found) and (isinstance(found, type) or not usable):
+        found = found()
+    if other is not None and hasattr(found, other):
+        return found
+    return _checked(found, part, repr(path))
+
+
+def _attribute(path: str, part: Part) -> Any:
     module_name, _, attributes = path.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
@@ -215,12 +251,7 @@ def _imported(path: str, part: Part, other: str | None = None) -> Any:
         if not hasattr(found, attribute):
             raise InvalidSetting(f"{path!r}: {module_name} has no {attribute!r}.")
         found = getattr(found, attribute)
-    usable = hasattr(found, _METHOD[part]) or (other is not None and hasattr(found, other))
-    if callable(found) and (isinstance(found, type) or not usable):
-        found = found()
-    if other is not None and hasattr(found, other):
-        return found
-    return _checked(found, part, repr(path))
+    return found
 
 
 def _checked(value: Any, part: Part, shown: str) -> Any:

@@ -19,6 +19,7 @@ from justmem.cli import serving, weights
 from justmem.cli.asking import ask, recall
 from justmem.cli.demo import demo
 from justmem.cli.doctor import doctor
+from justmem.cli.expiring import drop_sources, expire
 from justmem.cli.keeping import forget, reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
@@ -117,6 +118,8 @@ for command in (
     audit,
     export,
     forget,
+    expire,
+    drop_sources,
     retry,
     reembed,
     doctor,

@@ -96,15 +96,16 @@ def _plan(plan: Plan) -> str:
 def quotation(number: int, citation: Citation) -> RenderableType:
     """Where it was said, and the exact words."""
     quote = plain(citation.quote, one_line=True)
+    said = f"“{quote}”" if citation.kept else "The words are not kept."
     if len(quote) > _LONGEST_QUOTE:
-        quote = quote[:_LONGEST_QUOTE] + "…"
+        said = f"“{quote[:_LONGEST_QUOTE]}…”"
     where = f"{citation.said_at:%Y-%m-%d}, session {citation.session_id}, turn {citation.turn}"
     return Padding(
         Text.assemble(
             (f"[{number}] ", "bold cyan"),
             (plain(citation.speaker, one_line=True), "bold"),
             (f" {plain(where, one_line=True)}\n", "dim"),
-            (f"“{quote}”", "italic"),
+            (said, "italic"),
         ),
         (0, 0, 0, 2),
     )
@@ -282,6 +283,7 @@ def stats(value: Stats) -> Table:
         "cards": f"{value.cards:,} ({value.card_tokens:,} tokens)"
         + (f": {kinds}" if kinds else ""),
         "quarantined": f"{value.quarantined:,}",
+        "sources": "kept" if value.sources == "keep" else "not kept: cards only",
         "on disk": f"{value.bytes / 1e6:,.1f} MB",
         "embedder": value.embedder or "none yet",
         "spent": f"{value.spent_tokens:,} tokens of language models",

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
 from justmem.cli.terminal import out, print_json, say
 from justmem.domain import KINDS, STATUSES, Card, Session, SessionRecord, Source, Stats, dump
-from justmem.errors import NotInMemory
+from justmem.errors import NotInMemory, SourceNotKept
 from justmem.memory import AsyncMemory
 
 
@@ -59,12 +61,16 @@ def show(
 ) -> None:
     """Show a card in its source, the exact words highlighted."""
 
-    async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session:
+    async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session | Card:
         try:
             source = await memory.source(card)
+        except SourceNotKept:
+            return await memory.card(card)
         except NotInMemory:
             try:
                 return await memory.session(card)
+            except SourceNotKept:
+                raise
             except NotInMemory:
                 raise NotInMemory(
                     f"There is no card and no session {card!r}: `justmem cards` lists them."
@@ -74,8 +80,11 @@ def show(
 
     found = run_of(context).memory(work)
     console = out()
-    if isinstance(found, Session):
-        value: Any = dump(found)
+    if isinstance(found, Card):
+        value: Any = {"card": dump(found), "source": None}
+        shown: Any = Group(drawing.cards([found]), Text("The words it comes from are not kept."))
+    elif isinstance(found, Session):
+        value = dump(found)
         shown = drawing.session(found)
     else:
         value = {"card": dump(found[0]), "source": dump(found[1])}

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.errors import InputError
+from justmem.errors import InputError, SourceNotKept
 from justmem.server.ingestion import Ingestion
 from justmem.sessions import as_session
 
@@ -80,13 +80,31 @@ class Chats:
             part = self._parts.get((space, name), 1)
             id = f"chat-{name}" if part == 1 else f"chat-{name}.{part}"
             async with self._ingestion.alone(space, id):
-                known = await self._ingestion.newest(space, id, by)
-                room = known is None or len(known.turns) < self._most_turns
-                if room or (known is not None and _is_repeated(known.turns, exchange)):
-                    grown = _grown(known, id, turns, exchange, at)
-                    await self._ingestion.put(space, grown, by, pause=self._pause)
+                if await self._put(space, id, exchange, turns, at, by):
                     return id
             self._next(space, name, part + 1)
+
+    async def _put(
+        self,
+        space: str,
+        id: str,
+        exchange: Exchange,
+        turns: list[Turn],
+        at: datetime,
+        by: str | None,
+    ) -> bool:
+        """Whether this session could take it: one that is long, or whose earlier words are not
+        kept and would be lost from its cards, does not grow."""
+        try:
+            known = await self._ingestion.newest(space, id, by)
+        except SourceNotKept:
+            return False
+        room = known is None or len(known.turns) < self._most_turns
+        if room or (known is not None and _is_repeated(known.turns, exchange)):
+            grown = _grown(known, id, turns, exchange, at)
+            await self._ingestion.put(space, grown, by, pause=self._pause)
+            return True
+        return False
 
     def _next(self, space: str, name: str, part: int) -> None:
         self._parts[space, name] = part

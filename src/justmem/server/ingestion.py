@@ -16,8 +16,16 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from justmem.domain import Forgotten, Remembered, Session, SessionRecord, SessionState
-from justmem.errors import JustMemError, NoRoom, NotInMemory
+from justmem.domain import (
+    Forgotten,
+    Receipt,
+    Remembered,
+    Session,
+    SessionRecord,
+    SessionState,
+)
+from justmem.errors import JustMemError, NoRoom, NotInMemory, SourceNotKept
+from justmem.redaction import Redaction
 from justmem.server.line import Line
 from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
@@ -43,6 +51,7 @@ class Job:
     done: asyncio.Future[Remembered] = field(repr=False)
     actor: str | None = None  # who sent it; None: the server itself takes it up
     timer: asyncio.TimerHandle | None = None
+    notes: tuple[str, ...] = ()  # of what happened to its words before they were kept
 
     @property
     def name(self) -> Name:
@@ -50,8 +59,16 @@ class Job:
 
 
 class Ingestion:
-    def __init__(self, spaces: Spaces, serving: Serving, at_once: int, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        spaces: Spaces,
+        serving: Serving,
+        at_once: int,
+        metrics: Metrics,
+        redaction: Redaction | None = None,
+    ) -> None:
         self._spaces = spaces
+        self._redaction = redaction or Redaction()
         self._serving = serving
         self._at_once = at_once
         self._metrics = metrics
@@ -69,8 +86,10 @@ class Ingestion:
 
     async def accept(self, space: str, session: Session, by: str | None = None) -> Job:
         """Returns when the words are safe. NoRoom, and nothing kept, if too many wait already."""
-        async with self.alone(space, session.id):
-            return await self.put(space, session, by)
+        # Here already, though memory would: an id made from the words changes with them.
+        redacted = await self._redaction.session(session)
+        async with self.alone(space, redacted.session.id):
+            return await self.put(space, redacted.session, by, notes=redacted.notes)
 
     @asynccontextmanager
     async def alone(self, space: str, session_id: str) -> AsyncIterator[None]:
@@ -79,20 +98,30 @@ class Ingestion:
             yield
 
     async def put(
-        self, space: str, session: Session, by: str | None = None, *, pause: float = 0.0
+        self,
+        space: str,
+        session: Session,
+        by: str | None = None,
+        *,
+        pause: float = 0.0,
+        notes: tuple[str, ...] = (),
     ) -> Job:
         """`accept` for who is `alone` with the session already. `pause`: seconds in which a
-        newer text may still take its place."""
+        newer text may still take its place. `notes` go onto its receipt."""
         self._check_room(_size(session))
+        # What waits in this process is to hold no more than the store.
+        redacted = await self._redaction.session(session, rename=False)
+        session, notes = redacted.session, notes or redacted.notes
         async with self._spaces.use(space, by, create=True) as memory:
             record = await memory.keep(session)
         self._changed(space, session.id)
         if record.state in _SETTLED:
-            return self._known(space, session, record)
-        return self._enqueue(space, session, pause, by)
+            return self._known(space, session, record, notes)
+        return self._enqueue(space, session, pause, by, notes)
 
     async def newest(self, space: str, session_id: str, by: str | None = None) -> Session | None:
-        """The text that would be remembered: one that waits, or else the current one."""
+        """The text that would be remembered: one that waits, or else the current one. None if
+        there is none; SourceNotKept if it cannot be read any more."""
         if (job := self._jobs.get((space, session_id))) is not None:
             return job.session
         try:
@@ -100,6 +129,8 @@ class Ingestion:
                 # A text that failed waits in the store, beside the one its cards come from.
                 waiting = {session.id: session for session in await memory.waiting()}
                 return waiting.get(session_id) or await memory.session(session_id)
+        except SourceNotKept:
+            raise
         except NotInMemory:
             return None
 
@@ -212,19 +243,32 @@ class Ingestion:
             error.after = 5.0
             raise error
 
-    def _known(self, space: str, session: Session, record: SessionRecord) -> Job:
+    def _known(
+        self, space: str, session: Session, record: SessionRecord, notes: tuple[str, ...]
+    ) -> Job:
         """Said again as it stands: what waited in its place is taken back."""
         name = (space, session.id)
         fresh = Job(space, session, asyncio.get_running_loop().create_future())
         job = self._drop(name) or fresh
         if not job.done.done():
             unchanged = Remembered(
-                session_id=session.id, state=record.state, reason=record.reason, unchanged=True
+                session_id=session.id,
+                state=record.state,
+                reason=record.reason,
+                unchanged=True,
+                receipt=Receipt(notes=notes),
             )
             job.done.set_result(unchanged)
         return job
 
-    def _enqueue(self, space: str, session: Session, pause: float, by: str | None) -> Job:
+    def _enqueue(
+        self,
+        space: str,
+        session: Session,
+        pause: float,
+        by: str | None,
+        notes: tuple[str, ...] = (),
+    ) -> Job:
         loop = asyncio.get_running_loop()
         name = (space, session.id)
         job = self._jobs.get(name)
@@ -235,7 +279,7 @@ class Ingestion:
             self._bytes -= _size(job.session)
             job.session = session
             fresh = job.timer is not None
-        job.actor = by
+        job.actor, job.notes = by, notes
         self._bytes += _size(session)
         self._results.pop(name, None)
         if job.timer is not None:
@@ -279,7 +323,9 @@ class Ingestion:
                 raise NotInMemory("The session was forgotten before its cards were made.")
             self._drop(job.name)
             async with self._spaces.use(job.space, job.actor) as memory:
-                return await memory.remember(job.session)
+                done = await memory.remember(job.session)
+            told = done.receipt.model_copy(update={"notes": (*job.notes, *done.receipt.notes)})
+            return done.model_copy(update={"receipt": told})
 
     def _finished(self, task: asyncio.Task[Remembered]) -> None:
         job = self._working.pop(task)

@@ -129,7 +129,8 @@ class Tools:
             if not job.done.done() or job.done.cancelled():
                 nothing = Cost(tokens=0, history_tokens=0)
                 state = SessionState.PENDING
-                return RememberResult(session_id=known.id, state=state, cards=[], cost=nothing)
+                named = job.session.id
+                return RememberResult(session_id=named, state=state, cards=[], cost=nothing)
             done = job.done.result()
             return RememberResult(
                 session_id=done.session_id,

@@ -81,7 +81,7 @@ class Quote(BaseModel):
             turn=citation.turn,
             speaker=citation.speaker,
             said_at=citation.said_at.isoformat(),
-            quote=citation.quote,
+            quote=citation.quote if citation.kept else "(the words are not kept)",
         )
 
 

@@ -247,10 +247,11 @@ class CardList(BaseModel):
 
 
 class CardWithSource(BaseModel):
-    """A card, and the turns it rests on with its exact words cited."""
+    """A card, and the turns it rests on with its exact words cited; null if the space does not
+    keep them."""
 
     card: Card
-    source: Source
+    source: Source | None
 
 
 class EntryList(BaseModel):

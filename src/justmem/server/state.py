@@ -15,12 +15,14 @@ from justmem.config import Settings, kept_in, shared_parts
 from justmem.domain import Answer, Evidence, Plan, Receipt
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
 from justmem.memory import AsyncMemory
+from justmem.redaction import Redaction
 from justmem.server.ingestion import Ingestion
 from justmem.server.keys import OWNER, Key, Keys, Right
 from justmem.server.limits import Limits
 from justmem.server.metrics import Metrics
 from justmem.server.priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.spaces import Spaces, no_such_space
+from justmem.server.upkeep import Upkeep
 from justmem.sessions import as_time
 from justmem.specs import Report
 from justmem.stores.storage import storage
@@ -67,7 +69,13 @@ class Server:
             most_open=self.serving.open_spaces,
             idle_seconds=self.serving.idle_seconds,
         )
-        self.ingestion = Ingestion(self.spaces, self.serving, settings.concurrency, self.metrics)
+        self.ingestion = Ingestion(
+            self.spaces,
+            self.serving,
+            settings.concurrency,
+            self.metrics,
+            Redaction(self._parts["redact"]),
+        )
         self.not_ready: str | None = "The server is starting."
         self._tasks: set[asyncio.Task[Any]] = set()
         self.metrics.gauge(
@@ -89,6 +97,9 @@ class Server:
             asyncio.create_task(self.ingestion.take_up(only)),
             asyncio.create_task(self.spaces.sweep()),
         ]
+        if self.settings.retention.limited:
+            upkeep = Upkeep(self.spaces, self.clock, self.serving.expire_seconds)
+            beside.append(asyncio.create_task(upkeep.run()))
         try:
             yield
         finally:

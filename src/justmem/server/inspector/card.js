@@ -14,7 +14,7 @@ export function cardView({ space, id, signal, fail }) {
 
 async function load(space, id, title, body, signal) {
   const { card, source } = await get(inSpace(space, "cards", id), {}, signal);
-  const session = await get(inSpace(space, "sessions", card.session_id), {}, signal);
+  const session = source && (await get(inSpace(space, "sessions", card.session_id), {}, signal));
   title.replaceChildren(...told(card));
   document.title = `${title.textContent} · ${space} · JustMem`;
   const fact = (name, ...value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -29,10 +29,11 @@ async function load(space, id, title, body, signal) {
     h("div", { class: "actions" },
       h("a", { class: "button", href: href(space, "cards", undefined, { subject: card.subject }) }, `All about ${card.subject}`),
       card.id.includes("#") ? "" : h("a", { class: "button danger", href: href(space, "forget", undefined, { card: card.id }) }, "Forget this card…")),
-    h("h2", {}, dated(session)),
-    conversation(whole(session), source.citations),
+    ...(source ? [h("h2", {}, dated(session)), conversation(whole(session), source.citations)]
+      : [h("p", { class: "quiet" }, "This space keeps cards without the words they come from.")]),
   );
   body.setAttribute("aria-busy", "false");
+  if (!source) return announce(title.textContent);
   announce(`${title.textContent}: ${count(source.citations.length, "passage")} marked.`);
   const mark = body.querySelector("mark");
   if (mark && mark.getBoundingClientRect().top > innerHeight) toMark(body, true);

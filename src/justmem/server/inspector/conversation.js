@@ -56,6 +56,7 @@ function one(number, turn, cited) {
 export const whole = (session) => session.turns.map((turn, index) => [index + 1, turn]);
 
 export function quoteOf(citation) {
+  if (!citation.kept) return [h("span", { class: "by" }, `The words are not kept; said ${day(citation.said_at)}, turn ${citation.turn}`)];
   return [h("q", {}, citation.quote), h("span", { class: "by" }, `${citation.speaker}, ${day(citation.said_at)}, turn ${citation.turn}`)];
 }
 

@@ -17,7 +17,7 @@ export async function openSource(space, what, signal) {
   dialog.replaceChildren(h("header", {}, title, close), what.card ? h("p", { class: "told" }, told(what.card), " ", tags(what.card)) : "", body, more);
   dialog.showModal();
   try {
-    const cited = what.citations ?? (await get(inSpace(space, "cards", what.card.id), {}, signal)).source.citations;
+    const cited = what.citations ?? (await get(inSpace(space, "cards", what.card.id), {}, signal)).source?.citations ?? [];
     const id = what.card?.session_id ?? cited[0].session_id;
     const session = await get(inSpace(space, "sessions", id), {}, signal);
     title.textContent = dated(session);

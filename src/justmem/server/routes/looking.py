@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
-from justmem.errors import InputError
+from justmem.errors import InputError, NotInMemory, SourceNotKept
 from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
@@ -65,7 +65,10 @@ async def cards(where: Cards, grant: Reader) -> CardList:
 async def card(id: Id, grant: Reader) -> CardWithSource:
     """A card, with the turns it rests on and its exact words in them."""
     async with grant.memory() as memory:
-        return CardWithSource(card=await memory.card(id), source=await memory.source(id))
+        found = await memory.card(id)
+        with suppress(SourceNotKept):
+            return CardWithSource(card=found, source=await memory.source(id))
+        return CardWithSource(card=found, source=None)
 
 
 @router.get("/{space}/about", summary="What is known about something")
@@ -135,8 +138,10 @@ async def _preview(memory: AsyncMemory, what: Forget) -> ForgottenOut:
         found = await memory.cards(subject=what.subject, session=what.session, limit=1_000_000)
     gone = Forgotten(cards=len(found))
     if what.session is not None:
-        turns = len((await memory.session(what.session)).turns)
-        gone = Forgotten(cards=len(found), sessions=1, turns=turns)
+        record = next((r for r in await memory.sessions() if r.id == what.session), None)
+        if record is None:
+            raise NotInMemory(f"There is no session {what.session!r} in this space.")
+        gone = Forgotten(cards=len(found), sessions=1, turns=record.turns)
     return ForgottenOut(preview=True, forgotten=gone, cards=found[:_SHOWN])
 
 

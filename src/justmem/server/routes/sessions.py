@@ -47,6 +47,7 @@ async def remember(
     session again costs nothing; a changed one replaces what was remembered of it."""
     known = as_session(session.model_dump(exclude_none=True))
     job = await grant.server.ingestion.accept(grant.space, known, grant.key.actor)
+    known = job.session
     url = request.url.replace(
         path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"
         f"/sessions/{quote(known.id, safe='')}/status",
