@@ -888,7 +888,45 @@ class SpentOnContract:
         assert (await store.spent(day), await store.spent_on("never there")) == (5, 0)
 
 
+class CheckContract:
+    async def test_a_space_that_was_worked_with_is_sound(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session("s1"), "likes tea", "adopted a kitten")
+        await remember(store, session("s2", "I ran.", "How far?"), "ran")
+        await remember(store, session("s2", "I ran a lot."), "ran a lot")
+        await store.keep(session("s1", "I adopted two."))
+        await store.keep(session("s3"))
+        await store.fail("s3", "the model stayed away")
+        await remember(store, session("s4"), "gone soon")
+        await store.forget(cards=[card(session("s1"), "likes tea").id], sessions=["s4"])
+        checked = await store.check()
+        assert checked.sound, checked.damage
+        assert (checked.space, checked.sessions, checked.cards) == ("ana", 3, 2)
+        assert checked.passages == 3
+
+    async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session("s1"), "likes tea")
+        await store.replace_vectors("none", DIM, {})
+        whats = [each.what for each in (await store.check()).damage]
+        assert whats == [
+            "the cards of session 's1' have no vectors",
+            "the passages of session 's1' have no vectors",
+        ]
+
+    async def test_a_card_on_turns_that_are_not_there_is_named(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        of = session("s1")
+        stray = card(of, "likes tea").model_copy(update={"turns": (7,)})
+        await store.keep(of)
+        await store.settle(of, digested(of, stray))
+        (found,) = (await store.check()).damage
+        assert found.what == f"card {stray.id} of session 's1' rests on turns that are not there"
+        assert "forget that session" in found.fix
+
+
 class StoreContract(
+    CheckContract,
     KeepingContract,
     SettlingContract,
     SearchContract,

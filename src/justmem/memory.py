@@ -36,6 +36,7 @@ from justmem.domain import (
     Evidence,
     Expiring,
     Forgotten,
+    Health,
     Loaded,
     Plan,
     Profile,
@@ -68,7 +69,7 @@ from justmem.ports import (
     Vectors,
 )
 from justmem.quotes import quote, quoted
-from justmem.receipts import Ledger
+from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redact, Redacted, Redaction
 from justmem.remembering import Remembering
 from justmem.retrieval import Retrieval
@@ -357,6 +358,11 @@ class AsyncMemory:
     async def stats(self) -> Stats:
         return await self._store.stats()
 
+    async def check(self) -> Health:
+        """Reads everything in the space and names what cannot be right. Changes nothing; takes
+        about as long as the file takes to read."""
+        return await self._store.check()
+
     async def forget(
         self,
         *,
@@ -402,9 +408,9 @@ class AsyncMemory:
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
                 longest = OPENING if index == "passages" else None
-                embedded = await self._embedder.embed([text[:longest] for _, text in batch])
+                texts = [text[:longest] for _, text in batch]
                 keys += [key for key, _ in batch]
-                parts.append(embedded.vectors)
+                parts.append(await Tally().embed(self._embedder, texts))
             if keys:
                 replaced[index] = keys, np.concatenate(parts)
         await self._store.replace_vectors(self._embedder.name, self._embedder.dim, replaced)

@@ -21,6 +21,7 @@ from justmem.domain import (
     Entry,
     Evidence,
     Forgotten,
+    Health,
     Passage,
     Plan,
     Quarantined,
@@ -437,6 +438,12 @@ class Store(Protocol):
         ...
 
     async def stats(self) -> Stats: ...
+
+    async def check(self) -> Health:
+        """Reads everything there is, and names what cannot be right: words that are not those
+        that were stored, cards without their turns, vectors without their cards, indexes and
+        sums that disagree. Changes nothing."""
+        ...
 
     async def close(self) -> None: ...
 

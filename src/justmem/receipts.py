@@ -11,9 +11,10 @@ from datetime import date, datetime
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from justmem.domain import Call, Receipt, Usage
-from justmem.errors import JustMemError
+from justmem.errors import JustMemError, ModelNonsense
 from justmem.ports import Embedder, Reranker, Store, Vectors
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class Tally:
         start = time.perf_counter()
         embedded = await embedder.embed(texts, query=query)
         self.embedding.append(_usage(embedder.name, len(texts), embedded.tokens, start))
+        _check(embedded.vectors, (len(texts), embedder.dim), f"The embedder {embedder.name!r}")
         return embedded.vectors
 
     async def rerank(
@@ -70,6 +72,8 @@ class Tally:
         read = await asyncio.gather(*(reranker.rerank(query, texts) for query in queries))
         spent = sum(each.tokens for each in read)
         self.reranking.append(_usage(reranker.name, len(texts) * len(queries), spent, start))
+        for each in read:
+            _check(each.scores, (len(texts),), f"The reranker {reranker.name!r}")
         return np.stack([each.scores for each in read])
 
     @property
@@ -88,6 +92,17 @@ class Tally:
             history_tokens=history_tokens,
             notes=tuple(self.notes),
         )
+
+
+def _check(numbers: NDArray[np.float32], shape: tuple[int, ...], who: str) -> None:
+    """Whoever made them: what is stored or ranked by must be as many numbers as it stands for."""
+    if numbers.shape != shape and (numbers.size or shape[0]):
+        raise ModelNonsense(
+            f"{who} gave numbers of the shape {numbers.shape}, where {shape} was asked for: check "
+            "its dimension, or use another."
+        )
+    if not np.isfinite(numbers).all():
+        raise ModelNonsense(f"{who} gave something that is no number: try again, or use another.")
 
 
 def _usage(model: str, items: int, tokens: int, start: float) -> Usage:

@@ -111,6 +111,7 @@ class Memory:
     expiring = _face(AsyncMemory.expiring)
     expire = _face(AsyncMemory.expire)
     drop_sources = _face(AsyncMemory.drop_sources)
+    check = _face(AsyncMemory.check)
     reembed = _face(AsyncMemory.reembed)
     about = _face(AsyncMemory.about)
     export = _each(AsyncMemory.export)

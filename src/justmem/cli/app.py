@@ -22,6 +22,7 @@ from justmem.cli.doctor import doctor
 from justmem.cli.expiring import drop_sources, expire
 from justmem.cli.keeping import forget, reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
+from justmem.cli.rescuing import rescue
 from justmem.cli.run import Exit, Run, exit_code
 from justmem.cli.storing import copy, promote, sweep, work
 from justmem.cli.taking import about, audit, export, load
@@ -124,6 +125,7 @@ for command in (
     reembed,
     doctor,
     copy,
+    rescue,
     promote,
     sweep,
     work,

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.text import Text
 
-from justmem import specs
+from justmem import auditing, specs
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json
 from justmem.cli.weights import configured, present
 from justmem.config import Settings, kept_in
 from justmem.errors import InvalidSetting, JustMemError, StoreError
-from justmem.ports import Prompt
+from justmem.ports import Prompt, Store
 from justmem.stores.storage import storage
 
 State = Literal["ok", "note", "wrong"]
@@ -54,6 +54,9 @@ def doctor(
     online: Annotated[
         bool, typer.Option("--online/--offline", help="Send the model a tiny request.")
     ] = True,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read the whole space, and check that it all agrees.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check what is set, what is missing, and how to mend it.
@@ -61,7 +64,7 @@ def doctor(
     Exits with 2 when something is wrong. With a language model set, one tiny request is sent.
     """
     settings = run_of(context).settings()
-    checks = list(_checks(settings, online and not settings.offline))
+    checks = list(_checks(settings, online and not settings.offline, deep))
     if json:
         print_json([check._asdict() for check in checks])
     else:
@@ -76,11 +79,11 @@ def doctor(
         raise typer.Exit(Exit.INPUT)
 
 
-def _checks(settings: Settings, online: bool) -> Iterator[Check]:
+def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     file = f"settings from {settings.file}" if settings.file else "no justmem.toml: the defaults"
     yield Check("ok", f"{file}; profile {settings.profile}")
     yield _folder(settings)
-    yield _store(settings)
+    yield from _store(settings, deep)
     for name in configured(settings):
         yield _weights(name, settings)
     yield from _keys(settings)
@@ -103,25 +106,43 @@ def _folder(settings: Settings) -> Check:
         return Check("wrong", f"{nearest} cannot be written: {error.strerror}", fix)
 
 
-def _store(settings: Settings) -> Check:
-    async def look() -> str:
-        place = storage(kept_in(settings))
-        try:
-            if settings.space not in await place.spaces():
-                return "is still empty"
-            store = await place.open(settings.space, create=False)
-            try:
-                held = await store.stats()
-            finally:
-                await store.close()
-        finally:
-            await place.close()
-        return f"opens: {held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
-
+def _store(settings: Settings, deep: bool) -> Iterator[Check]:
     try:
-        return Check("ok", f"the space {settings.space!r} {asyncio.run(look())}")
+        yield from asyncio.run(_look(settings, deep))
     except (StoreError, InvalidSetting) as error:
-        return Check("wrong", f"the space {settings.space!r} does not open", str(error))
+        yield Check("wrong", f"the space {settings.space!r} does not open", str(error))
+
+
+async def _look(settings: Settings, deep: bool) -> list[Check]:
+    place = storage(kept_in(settings))
+    try:
+        if settings.space not in await place.spaces():
+            return [Check("ok", f"the space {settings.space!r} is still empty")]
+        store = await place.open(settings.space, create=False)
+        try:
+            held = await store.stats()
+            what = f"{held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
+            opens = Check("ok", f"the space {settings.space!r} opens: {what}")
+            return [opens, *(await _deep(store) if deep else ())]
+        finally:
+            await store.close()
+    finally:
+        await place.close()
+
+
+async def _deep(store: Store) -> list[Check]:
+    found = await store.check()
+    checks = [Check("wrong", each.what, each.fix) for each in found.damage]
+    if found.sound:
+        words = "every word is as it was stored, and all that was made of it agrees"
+        checks.append(Check("ok", words))
+    log = await auditing.check(store, None)
+    if log.whole:
+        checks.append(Check("ok", f"the audit is whole: {log.entries:,} entries"))
+    else:
+        fix = "someone wrote to it, or the file is damaged: look at who may write there"
+        checks.append(Check("wrong", f"the audit is not whole: {log.problem}", fix))
+    return checks
 
 
 def _weights(name: str, settings: Settings) -> Check:

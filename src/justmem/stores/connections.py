@@ -8,7 +8,7 @@ import queue
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +24,9 @@ from justmem.errors import (
 T = TypeVar("T")
 READERS = 4
 
+# What reading back what we wrote ourselves can only raise if it is not what we wrote.
+_UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
+
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
@@ -33,6 +36,7 @@ def connect(path: Path, patience: float) -> sqlite3.Connection:
     db.execute("PRAGMA synchronous = FULL")
     # Always on, not just while forgetting: a page freed earlier would keep its words.
     db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA cell_size_check = ON")  # a damaged page is told from a sound one
     db.create_function("fold", 1, str.casefold, deterministic=True)
     return db
 
@@ -77,6 +81,8 @@ def translated(path: Path) -> Iterator[None]:
             "The session holds text that is not valid Unicode (a lone surrogate): "
             "decode it with errors='replace' and remember it again."
         ) from None
+    except _UNREADABLE as error:
+        raise _damaged(path, error) from error
 
 
 def _named(error: sqlite3.Error, path: Path) -> JustMemError:
@@ -89,16 +95,24 @@ def _named(error: sqlite3.Error, path: Path) -> JustMemError:
                 f"There is no room left for {path}: free some space on its disk and try again."
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreDamaged(
-                f"{path} is not a readable store ({error}): restore it from a copy, "
-                "or move it away and remember its sessions again."
-            )
+            return _damaged(path, error)
+        case sqlite3.SQLITE_ERROR:  # in SQL that works with every file we made
+            return _damaged(path, error)
+        case None if "decode to UTF-8" in str(error):
+            return _damaged(path, error)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StoreError(
                 f"The store {path} cannot be opened for writing ({error}): "
                 "correct the permissions of the file and its folder."
             )
     return StoreError(f"SQLite cannot work with {path} ({error}): check the disk and the file.")
+
+
+def _damaged(path: Path, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is not a readable store ({error}): restore it from a copy, or bring what can "
+        f"still be read into a new one with `justmem rescue {path} -o FOLDER`."
+    )
 
 
 class Connections:
@@ -132,6 +146,7 @@ class Connections:
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with translated(self._path):
+            self._check_still_there()
             try:
                 db = self._idle.get_nowait()
             except queue.Empty:
@@ -143,8 +158,20 @@ class Connections:
             finally:
                 self._idle.put(db)
 
+    async def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """With a connection of its own, for work that is long or wants tables of its own."""
+        return await self._run(self._read_threads, lambda: self._aside(work))
+
+    def _aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._check_still_there()
+        with translated(self._path), closing(connect(self._path, self._patience)) as db:
+            db.execute("PRAGMA temp_store = MEMORY")  # no words in files that nobody knows of
+            with reading(db):
+                return work(db)
+
     def _check_still_there(self) -> None:
-        """A write to a file that another process unlinked would vanish without an error."""
+        """A write to a file that another process unlinked would vanish without an error, and a
+        reader would still see what was erased."""
         try:
             there = os.stat(self._path).st_ino == self._file
         except FileNotFoundError:

@@ -15,6 +15,7 @@ from justmem.domain import (
     Card,
     Entry,
     Forgotten,
+    Health,
     Passage,
     Quarantined,
     Session,
@@ -280,6 +281,11 @@ class PostgresStore:
 
     async def stats(self) -> Stats:
         return await self._reads.stats(self.space)
+
+    async def check(self) -> Health:
+        from justmem.stores.pg.checking import check
+
+        return await check(self)
 
     # ------------------------------------------------------------ large spaces
 

@@ -38,7 +38,8 @@ def sessions(db: sqlite3.Connection) -> list[SessionRecord]:
 
 def session(db: sqlite3.Connection, session_id: str) -> Session:
     row = db.execute(
-        "SELECT s.id, s.at, t.turns FROM sessions s LEFT JOIN texts t ON t.session = s.key "
+        "SELECT s.id, s.at, t.turns, s.digest FROM sessions s LEFT JOIN texts t "
+        "ON t.session = s.key "
         "WHERE s.id = ?",
         (session_id,),
     ).fetchone()
@@ -51,7 +52,7 @@ def session(db: sqlite3.Connection, session_id: str) -> Session:
 
 def sessions_at(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Session]:
     found = db.execute(
-        "SELECT s.id, s.at, t.turns FROM sessions s JOIN texts t ON t.session = s.key "
+        "SELECT s.id, s.at, t.turns, s.digest FROM sessions s JOIN texts t ON t.session = s.key "
         "WHERE s.id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(ids)),),
     )
@@ -60,14 +61,14 @@ def sessions_at(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Session
 
 def waiting(db: sqlite3.Connection) -> list[Session]:
     found = db.execute(
-        "SELECT s.id, i.at, i.turns, i.instant AS instant, s.key AS key "
+        "SELECT s.id, i.at, i.turns, i.digest, i.instant AS instant, s.key AS key "
         "FROM incoming i JOIN sessions s ON s.key = i.session "
-        "UNION ALL SELECT s.id, s.at, t.turns, s.instant, s.key "
+        "UNION ALL SELECT s.id, s.at, t.turns, s.digest, s.instant, s.key "
         "FROM sessions s JOIN texts t ON t.session = s.key WHERE s.state IN (?, ?) "
         "AND NOT EXISTS (SELECT 1 FROM incoming WHERE session = s.key) ORDER BY instant, key",
         (SessionState.PENDING, SessionState.FAILED),
     )
-    return [rows.session_of(id, at, turns) for id, at, turns, _, _ in found]
+    return [rows.session_of(*row[:4]) for row in found]
 
 
 def extent(db: sqlite3.Connection) -> Extent:

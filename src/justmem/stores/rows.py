@@ -55,14 +55,21 @@ def turns_text(session: Session) -> str:
     return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
 
 
-def session_of(id: str, at: str, turns: str) -> Session:
-    return Session.model_construct(id=id, at=_time(at), turns=turns_of(turns))
+def session_of(id: str, at: str, turns: str, digest: str | None = None) -> Session:
+    """`digest`: what was recorded when the words came in, to check them by."""
+    session = Session.model_construct(id=id, at=_time(at), turns=turns_of(turns))
+    if digest is not None and session.digest != digest:
+        raise StoreDamaged(
+            f"The words of session {id!r} are not those that were stored: restore the store from a "
+            "copy, or forget that session and remember it again."
+        )
+    return session
 
 
 def turns_of(text: str) -> tuple[Turn, ...]:
     try:
         return tuple(_turn(*turn) for turn in json.loads(text))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise StoreDamaged(
             "The turns of a session cannot be read any more: restore the store from a copy, "
             "or forget that session and remember it again."
@@ -75,8 +82,18 @@ def _turn(speaker: str, role: Role, text: str, at: str | None = None) -> Turn:
     )
 
 
+def check_packed(packed: bytes, size: int) -> None:
+    """That packed numbers come in whole rows of `size` bytes."""
+    if not isinstance(packed, bytes) or len(packed) % size:
+        raise StoreDamaged(
+            "The vectors or passages of a session cannot be read any more: restore the store from "
+            "a copy, or forget that session and remember it again."
+        )
+
+
 def spans_of(packed: bytes) -> NDArray[np.int32]:
     """(turn, start, end) of each passage."""
+    check_packed(packed, 12)
     return np.frombuffer(packed, np.int32).reshape(-1, 3)
 
 
@@ -104,6 +121,16 @@ def card_row(key: int, session: int, card: Card) -> Row:
 
 
 def card_of(row: Row) -> Card:
+    try:
+        return _card_of(row)
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        raise StoreDamaged(
+            f"The card {row[1]!r} cannot be read any more: restore the store from a copy, or "
+            "forget its session and remember it again."
+        ) from None
+
+
+def _card_of(row: Row) -> Card:
     _, id, session_id, subject, fact, event, start, end, precision, status, kind, said, turns = row
     return Card.trusted(
         id=id,

@@ -21,6 +21,7 @@ from justmem.domain import (
     Card,
     Entry,
     Forgotten,
+    Health,
     Passage,
     Quarantined,
     Session,
@@ -358,6 +359,11 @@ class SqliteStore:
 
     async def stats(self) -> Stats:
         return await self._db.read(partial(reads.stats, path=self.path))
+
+    async def check(self) -> Health:
+        from justmem.stores.checking import check
+
+        return await self._db.aside(check)
 
     async def close(self) -> None:
         await self._notes.written()

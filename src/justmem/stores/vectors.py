@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from justmem.errors import StoreDamaged
 from justmem.ports import Index, Vectors
+
+_VAST = 1e4  # a vector's squared length, which is about 1
 
 _CHUNKS = {
     "cards": "FROM card_chunks WHERE first > ? AND vectors IS NOT NULL",
@@ -107,6 +110,9 @@ class MatrixCache:
         ):
             end = count + len(keys) // 8
             rows = np.frombuffer(vectors, np.float32).reshape(end - count, -1)
+            # NaN would hide a card from every search, and a vast number show it in all.
+            if not np.vdot(rows, rows) <= _VAST * len(rows):
+                raise StoreDamaged("Vectors of this space are damaged: run `justmem reembed`.")
             if needed > len(self._room.keys):
                 self._make_room(count, needed, rows.shape[1])
             room = self._room

@@ -39,7 +39,7 @@ class SqliteCopy:
         return str(found[0]), int(found[1])
 
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
-        return await self._db.read(partial(_wholes, ids=ids))
+        return await self._db.read(partial(wholes_in, ids=ids))
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
         await self.store.change(
@@ -86,7 +86,7 @@ def _take_forgotten(db: sqlite3.Connection, ids: Sequence[str]) -> None:
         db.executemany("INSERT OR IGNORE INTO forgotten (id) VALUES (?)", [(id,) for id in ids])
 
 
-def _wholes(db: sqlite3.Connection, ids: Sequence[str]) -> list[Whole]:
+def wholes_in(db: sqlite3.Connection, ids: Sequence[str]) -> list[Whole]:
     found = [db.execute(_SESSIONS, (id,)).fetchone() for id in ids]
     return [_whole(db, row) for row in found if row is not None]
 
@@ -136,4 +136,5 @@ def _vectors(db: sqlite3.Connection, table: str, key: int, count: int) -> Vector
     row = db.execute(f"SELECT vectors FROM {table} WHERE session = ?", (key,)).fetchone()
     if row is None or row[0] is None or not count:
         return _NONE
+    rows.check_packed(row[0], 4 * count)
     return np.frombuffer(row[0], np.float32).reshape(count, -1)

@@ -64,7 +64,7 @@ class Reads:
 
     async def session(self, session_id: str) -> Session:
         found = await self._ask(
-            f"SELECT s.id, s.at, t.turns FROM {self._names.sessions} s "
+            f"SELECT s.id, s.at, t.turns, s.digest FROM {self._names.sessions} s "
             f"LEFT JOIN {self._names.texts} t ON t.space = s.space AND t.session = s.key "
             "WHERE s.space = $1 AND s.id = $2",
             session_id,
@@ -77,7 +77,7 @@ class Reads:
 
     async def sessions_at(self, ids: Sequence[str]) -> dict[str, Session]:
         found = await self._ask(
-            f"SELECT s.id, s.at, t.turns FROM {self._names.sessions} s "
+            f"SELECT s.id, s.at, t.turns, s.digest FROM {self._names.sessions} s "
             f"JOIN {self._names.texts} t ON t.space = s.space AND t.session = s.key "
             "WHERE s.space = $1 AND s.id = ANY($2)",
             list(ids),
@@ -88,18 +88,18 @@ class Reads:
     async def waiting(self) -> list[Session]:
         names = self._names
         found = await self._ask(
-            "SELECT s.id, i.at, i.turns, i.instant, s.key "
+            "SELECT s.id, i.at, i.turns, i.digest, i.instant, s.key "
             f"FROM {names.incoming} i JOIN {names.sessions} s "
             "ON s.space = i.space AND s.key = i.session WHERE i.space = $1 "
-            "UNION ALL SELECT s.id, s.at, t.turns, s.instant, s.key "
+            "UNION ALL SELECT s.id, s.at, t.turns, s.digest, s.instant, s.key "
             f"FROM {names.sessions} s JOIN {names.texts} t "
             "ON t.space = s.space AND t.session = s.key "
             "WHERE s.space = $1 AND s.state = ANY($2) AND NOT EXISTS "
             f"(SELECT 1 FROM {names.incoming} i WHERE i.space = $1 AND i.session = s.key) "
-            "ORDER BY 4, 5",
+            "ORDER BY 5, 6",
             _WAITING,
         )
-        return [rows.session_of(id, at, turns) for id, at, turns, _, _ in found]
+        return [rows.session_of(*row[:4]) for row in found]
 
     async def extent(self) -> Extent:
         found = await self._ask(

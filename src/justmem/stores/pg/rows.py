@@ -25,8 +25,8 @@ def record_of(row: Row) -> SessionRecord:
     return rows.record_of([plain(field) if isinstance(field, str) else field for field in row])
 
 
-def session_of(id: str, at: str, turns: str) -> Session:
-    return rows.session_of(plain(id), at, plain(turns))
+def session_of(id: str, at: str, turns: str, digest: str | None = None) -> Session:
+    return rows.session_of(plain(id), at, plain(turns), digest)
 
 
 def quarantined_of(row: Row) -> Quarantined:
