@@ -142,6 +142,17 @@ async def test_a_stream_that_breaks_off_is_an_error_that_still_counts(make: Make
     assert spent >= sum(call.tokens_in + call.tokens_out for call in caught.value.calls)
 
 
+async def test_a_whole_reply_that_breaks_off_is_tried_again(make: Make) -> None:
+    """From a server that does not stream though it was asked to."""
+    replies = iter([Respond(chat_body(REPLY), cut="inside"), Respond(chat_body(REPLY))])
+    with serve_openai(speaking(lambda _: next(replies))) as server:
+        memory = await make(model(server))
+        await memory.remember_many(HISTORY)
+        *_, answer = await steps_of(memory)
+    assert answer.text == REPLY["answer"]
+    assert answer.receipt.calls[-1].attempts == 2
+
+
 async def test_a_stream_that_never_starts_is_tried_again(make: Make) -> None:
     replies = iter([Respond(status=503), Respond(chat_stream(REPLY))])
     with serve_openai(speaking(lambda _: next(replies))) as server:

@@ -14,8 +14,9 @@ from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, Stre
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
 from justmem.retrieval import Retrieval
-from justmem.sessions import as_time, clean
+from justmem.sessions import as_time
 from justmem.voice import first_person
+from justmem.words import clean
 
 NOT_IN_MEMORY = "That is not in memory."
 _FROM_CARDS = "The words themselves are not kept. From the cards: "

@@ -14,7 +14,8 @@ from pydantic_core import from_json
 
 _FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)(?:\n\s*```\s*)?$", re.DOTALL)
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks inside strings are common
-_UNREADABLE = (json.JSONDecodeError, RecursionError)  # the latter: nesting made to do harm
+# Besides what is no JSON: numbers of thousands of digits, and nesting made to do harm.
+_UNREADABLE = (ValueError, RecursionError)
 _PATIENCE = 500  # failed starts after which the rest is given up
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from justmem.domain import ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
+from justmem.words import clean
 
 SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -216,17 +217,6 @@ def _part(part: object) -> str:
         return words
     kind = str(part.get("type", "attachment"))
     return f"[{_PARTS.get(kind, kind)}]"
-
-
-def clean(text: str) -> str:
-    """Text that every store, model and terminal can encode: halves of surrogate pairs are
-    joined or replaced, NUL characters are dropped."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "")
 
 
 # ---------------------------------------------------------------- times

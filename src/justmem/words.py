@@ -172,3 +172,14 @@ def _trim(name: str) -> str:
 
 
 _OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi", "wow", "let's"))
+
+
+def clean(text: str) -> str:
+    """Text that every store, model and terminal can encode: halves of surrogate pairs are
+    joined or replaced, NUL characters are dropped."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "")

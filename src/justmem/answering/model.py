@@ -17,7 +17,7 @@ from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, one_line
 from justmem.salvage import parse
-from justmem.words import content, overlap
+from justmem.words import clean, content, overlap
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -36,6 +36,7 @@ _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
 _BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instruction of their own
+_LARGE = 10**18  # a number that nobody would answer with; spelling out an endless one takes long
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
 
@@ -155,12 +156,21 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
 
 def _read(text: str) -> tuple[str, list[str], bool]:
     value, _ = parse(text)
-    if not isinstance(value, Mapping) or not isinstance(value.get("answer"), str | int | float):
+    answer = _plain(value.get("answer")) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping) or answer is None:
         # A server without JSON output answers in prose: its words are the answer.
         return text.strip(), [], True
     used = value.get("used")
-    names = [str(item) for item in used] if isinstance(used, list) else []
-    return str(value["answer"]).strip(), names, value.get("sufficient") is not False
+    named = [_plain(item) for item in used] if isinstance(used, list) else []
+    names = [name for name in named if name is not None]
+    return answer.strip(), names, value.get("sufficient") is not False
+
+
+def _plain(value: Any) -> str | None:
+    """None for what is no text and no number one would say."""
+    if isinstance(value, int | float) and abs(value) < _LARGE:
+        return str(value)
+    return clean(value) if isinstance(value, str) else None
 
 
 def _referred(

@@ -22,7 +22,7 @@ from justmem.domain import (
     Status,
     card_id,
 )
-from justmem.words import content, overlap
+from justmem.words import clean, content, overlap
 
 _KINDS = frozenset(get_args(Kind))
 _STATUSES = frozenset(get_args(Status))
@@ -30,6 +30,7 @@ _STATUSES = frozenset(get_args(Status))
 # The share of a card's words that its turns must hold. Of 1,247 recorded cards all pass; put on
 # another session's turns, 85 % of them do not.
 _NAMED = 0.15
+_LARGE = 10**9  # no year or turn; and spelling out an endless number is an attack
 _MOVED = 0.3  # to be moved to a turn that nobody named, a card needs more
 
 
@@ -69,7 +70,7 @@ def _draft(
 ) -> Draft | None:
     if not isinstance(subject, str) or not isinstance(fact, str):
         return None
-    subject, fact = " ".join(subject.split()), " ".join(fact.split())
+    subject, fact = " ".join(clean(subject).split()), " ".join(clean(fact).split())
     if fact.lower().startswith(subject.lower() + " "):
         fact = fact[len(subject) + 1 :]
     if not subject or not fact:
@@ -78,7 +79,9 @@ def _draft(
 
 
 def _word(value: Any) -> str:
-    return str(value).strip().lower() if isinstance(value, str | int) else ""
+    if isinstance(value, int) and abs(value) < _LARGE:
+        return str(value)
+    return value.strip().lower() if isinstance(value, str) else ""
 
 
 def _numbers(value: Any) -> tuple[int, ...]:
@@ -88,7 +91,7 @@ def _numbers(value: Any) -> tuple[int, ...]:
         value = [value]
     if not isinstance(value, Iterable):
         return ()
-    digits = (str(part).strip().lstrip("#tT") for part in value)
+    digits = (_word(part).lstrip("#t") for part in value)
     # Longer numbers are no turn numbers, and int() of a million digits is an attack.
     return tuple(sorted({int(d) for d in digits if d.isascii() and d.isdigit() and len(d) < 7}))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -15,6 +16,11 @@ C = TypeVar("C")
 # httpx and httpx2 (which the openai package brings) name their errors alike. These happen
 # before the request has left, so nothing can have been done or billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
+
+
+def transport_errors() -> tuple[type[Exception], ...]:
+    """Of whichever of the two is in use."""
+    return tuple(sys.modules[name].HTTPError for name in ("httpx", "httpx2") if name in sys.modules)
 
 
 class PerLoop(Generic[C]):

@@ -108,8 +108,10 @@ class OpenAIEmbedder:
         try:
             rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
             vectors = np.stack([_numbers(row["embedding"]) for row in rows])
-        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError, binascii.Error):
             raise self._nonsense("a reply that holds no vectors") from None
+        if vectors.ndim != 2:
+            raise self._nonsense("vectors that are no lists of numbers")
         if len(vectors) != expected:
             raise self._nonsense(f"{len(vectors)} vectors for {expected} texts")
         return vectors

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from justmem import tokens
+from justmem.words import clean
 
 _THOUGHTS = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
@@ -31,7 +32,7 @@ class ChatReply:
         choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
         message = _dict(choice.get("message"))
         text = message.get("content")
-        text = text if isinstance(text, str) else ""
+        text = clean(text) if isinstance(text, str) else ""
         usage = _dict(_dict(reply).get("usage"))
         tokens_in = plausible(usage.get("prompt_tokens"), most=_most(body)) or None
         tokens_out = plausible(usage.get("completion_tokens"), most=10_000_000)

@@ -140,7 +140,7 @@ class HttpReranker:
             if len(rows) != expected or set(found) != set(range(expected)):
                 raise self._nonsense(f"places {sorted(found)} for {expected} texts")
             scores = np.array([found[place] for place in range(expected)], np.float32)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise self._nonsense("a reply that holds no scores") from None
         if not np.all(np.isfinite(scores)):
             raise self._nonsense("scores that are not numbers")
@@ -151,7 +151,10 @@ class HttpReranker:
         counted = len(texts) * tokens.count(query) + sum(map(tokens.count, texts))
         if not isinstance(body, dict):
             return counted
-        usage = body.get("usage") or (body.get("meta") or {}).get("tokens") or {}
+        meta = body.get("meta")
+        usage = body.get("usage") or (meta.get("tokens") if isinstance(meta, dict) else None)
+        if not isinstance(usage, dict):
+            return counted
         total = usage.get("total_tokens") or usage.get("input_tokens")
         return total if isinstance(total, int) and 0 < total < 100 * counted + 1000 else counted
 
@@ -181,5 +184,5 @@ def _score(row: dict[str, Any]) -> Any:
 def _json(reply: httpx.Response) -> Any:
     try:
         return reply.json()
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: nesting made to do harm
         return reply.text[:300]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 import re
@@ -21,6 +20,8 @@ log = logging.getLogger("justmem.models")
 
 # Nobody waits longer than this for one more attempt, whatever the server asks for.
 LONGEST_WAIT = 60.0
+
+_DEEPEST = 20  # how far into an error's body one looks for its words
 
 _OUT_OF_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _TOO_LONG = re.compile(
@@ -133,15 +134,23 @@ def too_long(body: object) -> bool:
     return _TOO_LONG.search(f"{error_code(body)} {error_text(body)}") is not None
 
 
-def error_text(body: object) -> str:
-    """The human part of an error body, in whichever of the usual places it is."""
-    if isinstance(body, Mapping):
+def error_text(body: object, *, whole: bool = False, depth: int = 0) -> str:
+    """The human part of an error body, in whichever of the usual places it is; or the whole."""
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(body, Mapping) and not whole:
         for key in ("message", "detail", "error", "msg"):
             if body.get(key):
-                return error_text(body[key])
-        return json.dumps(body, default=str)
+                return error_text(body[key], depth=depth + 1)
+        return error_text(body, whole=True, depth=depth)
+    if isinstance(body, Mapping):
+        parts = (
+            f"{key}: {error_text(inner, whole=True, depth=depth + 1)}"
+            for key, inner in body.items()
+        )
+        return "; ".join(parts)
     if isinstance(body, list):
-        return "; ".join(map(error_text, body))
+        return "; ".join(error_text(inner, whole=whole, depth=depth + 1) for inner in body)
     return "" if body is None else str(body)
 
 

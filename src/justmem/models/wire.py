@@ -10,8 +10,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
-from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_loopback, shown_url
-from justmem.models.retry import Server, Setback
+from justmem.models.connection import (
+    NOT_SENT,
+    PerLoop,
+    checked_url,
+    is_loopback,
+    shown_url,
+    transport_errors,
+)
+from justmem.models.retry import Server, Setback, error_text
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
@@ -22,6 +29,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
 
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
+_BROKEN = "the connection broke before the reply was complete"
 _MOST_BUSY = 32  # requests under way that one client has
 
 
@@ -36,7 +44,7 @@ class Declined(Exception):
 
     def names(self, *words: str) -> bool:
         """Whether the complaint is about one of these parts of the request."""
-        said = json.dumps(self.body, default=str).lower()
+        said = error_text(self.body, whole=True).lower()
         return any(word in said for word in words)
 
 
@@ -130,13 +138,15 @@ class Wire:
             raise self._declined(error) from None
         except openai.APIError as error:  # told of in the middle of a stream
             raise Setback(self.server.clean(error.message), sent=True) from None
+        except transport_errors():  # from a body that the package does not read itself
+            raise Setback(_BROKEN, sent=True) from None
         except ValueError:
             raise ModelNonsense(f"{self.server} sent a stream that cannot be read.") from None
 
     def _json(self, data: bytes) -> Any:
         try:
             return json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter: nesting made to do harm
             shown = self.server.clean(data[:120].decode(errors="replace"))
             raise ModelNonsense(
                 f"{self.server} sent something that is not JSON "
@@ -186,4 +196,4 @@ def _broken(error: APIConnectionError) -> Setback:
     cause = error.__cause__
     if type(cause).__name__ in NOT_SENT:
         return Setback(f"no connection: {cause}".rstrip(": "))
-    return Setback("the connection broke before the reply was complete", sent=True)
+    return Setback(_BROKEN, sent=True)

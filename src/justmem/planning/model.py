@@ -13,6 +13,7 @@ from justmem.planning.rules import plan_by_rules
 from justmem.ports import LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, one_line
 from justmem.salvage import parse
+from justmem.words import clean
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 SCHEMA: Mapping[str, Any] = {
@@ -95,7 +96,7 @@ def read_plan(value: Any, at: datetime) -> Plan | None:
 def _strings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
-    lines = (one_line(item) for item in value if isinstance(item, str))
+    lines = (one_line(clean(item)) for item in value if isinstance(item, str))
     return tuple(line[:500] for line in lines if line)
 
 
