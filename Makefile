@@ -1,10 +1,11 @@
-# make demo   the main job in about a minute: remember a history, ask three questions
-# make test   everything that has to hold
-# make check  style and types
-# make bench  speed and scale, beside the limits of this machine
-# make eval   recall, routing, sources and tokens on the public benchmarks (DATA=folder)
-# make gate   the committed figures on a small slice, held
-# make lock   pin the dependencies anew
+# make demo     the main job in about a minute: remember a history, ask three questions
+# make test     everything that has to hold
+# make check    style and types
+# make torture  tries to break every promise of docs/promises.md
+# make bench    speed and scale, beside the limits of this machine
+# make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
+# make gate     the committed figures on a small slice, held
+# make lock     pin the dependencies anew
 #
 # Everything is set up in .venv by itself; no key, no server.
 
@@ -15,13 +16,16 @@ PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench eval gate lock clean
+.PHONY: demo test torture check bench eval gate lock clean
 
 demo: $(VENV)/.core
 	@$(BIN)/justmem demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+torture: $(VENV)/.dev
+	$(BIN)/python tests/torture $(ARGS)
 
 CODE := src tests bench examples
 

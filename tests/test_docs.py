@@ -20,7 +20,12 @@ from justmem.cli.run import Exit
 from justmem.models import weights
 from pages import PAGES, ROOT, bare, blocks, opened
 
-EVERY = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
+EVERY = [
+    *PAGES,
+    ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs" / "adr").glob("*.md")),
+]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| (.+?) \|(.*)\|$", re.MULTILINE)

@@ -1,0 +1,197 @@
+"""Model servers that fail in every way there is, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from justmem import AsyncMemory
+from justmem.domain import Answer, Budget, Receipt, SessionState
+from justmem.errors import BudgetExceeded, ModelError
+from justmem.models.openai import OpenAIEmbedder, OpenAIModel
+from justmem.models.rerank import HttpReranker
+from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.testing import (
+    HashEmbedder,
+    Request,
+    Respond,
+    chat_body,
+    chat_stream,
+    embeddings_body,
+    rerank_body,
+    serve_openai,
+)
+from stories import plan
+from torture._faults import CHAT, EMBEDDINGS, RERANK, SLOW, Fault
+from torture._places import folder
+from torture._talk import DIM, memory, session, told_in
+
+PROMISE = (
+    "Whatever a model's server does, a session ends stored, empty, pending or failed with a "
+    "reason, every word of it is kept, what was spent is counted, and retry completes it."
+)
+COUNT = 600
+SAMPLE = 10
+
+PATIENCE = SLOW / 2  # seconds that the clients wait for a reply, while faults are expected
+DAY = datetime(2024, 6, 1, 12)
+
+
+class Servers:
+    """One server for chat, embeddings and reranking, well or ill."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._lock = threading.Lock()
+        self.ill = 0.0  # how likely the next reply is a fault
+        self.worked = 0  # chat requests that a provider would bill
+        self.faults: list[str] = []
+
+    def reply(self, request: Request) -> Respond | dict[str, Any]:
+        with self._lock:
+            kind, faults = _kind(request)
+            if self._chance.random() < self.ill and faults:
+                name = self._chance.choice(sorted(faults))
+                self.faults.append(f"{kind}: {name}")
+                respond = faults[name](self._chance)
+                if kind == "chat" and respond.status == 200 and respond.cut != "before":
+                    self.worked += 1
+                return respond
+            self.worked += kind == "chat"
+            return _well(kind, request)
+
+
+def _kind(request: Request) -> tuple[str, dict[str, Fault]]:
+    if request.path.endswith("/chat/completions"):
+        return "chat", CHAT
+    if request.path.endswith("/embeddings"):
+        return "embeddings", EMBEDDINGS
+    return ("rerank", RERANK) if request.path.endswith("/rerank") else ("elsewhere", {})
+
+
+def _well(kind: str, request: Request) -> Respond | dict[str, Any]:
+    body = request.body or {}
+    if kind == "embeddings":
+        embedded = asyncio.run(HashEmbedder(DIM).embed(body["input"]))
+        return embeddings_body(embedded.vectors.tolist())
+    if kind == "rerank":
+        return rerank_body([0.5] * len(body["documents"]))
+    if kind == "elsewhere":
+        return Respond({}, status=302, headers={"location": request.path})
+    system, user = (message["content"] for message in body["messages"])
+    asked = json.dumps(body.get("response_format", "")) + system
+    reply: dict[str, Any] = {"answer": "A cat.", "used": ["1"], "sufficient": True}
+    if '"cards"' in asked:
+        rows = [
+            f"User | keeps {what} | unknown | ongoing | state | {n}" for n, what in told_in(user)
+        ]
+        reply = {"cards": rows}
+    elif '"spans_sessions"' in asked:
+        reply = plan()
+    if body.get("stream"):
+        return Respond(chat_stream(reply))
+    return chat_body(reply)
+
+
+def run(count: int, *, seed: int = 7) -> str:
+    seen: set[str] = set()
+    with folder() as place:
+        for number in range(count):
+            case = f"{seed}/{number}"
+            servers = Servers(random.Random(case))
+            try:
+                asyncio.run(asyncio.wait_for(_case(case, servers, place), 60))
+            except Exception as error:
+                error.add_note(f"case {case}, after {', '.join(servers.faults[-6:])}")
+                raise AssertionError(f"case {case}: {type(error).__name__}: {error}") from error
+            seen |= set(servers.faults)
+    return f"{count:,} sequences of faults of {len(seen)} kinds, every word kept, every retry done"
+
+
+async def _case(case: str, servers: Servers, place: Path) -> None:
+    said = [session(f"s{n}") for n in range(2)]
+    with serve_openai(servers.reply) as served:
+        servers.ill = random.Random(f"{case} ill").choice([0.3, 0.6, 0.9, 1.0])
+        async with _opened(case, place, served.url, PATIENCE) as (mine, store):
+            spent = 0
+            for each in said:
+                done = await mine.remember(each)
+                assert done.state != SessionState.FAILED or done.reason, "failed without a reason"
+                spent += _counted(done.receipt)
+            await _kept(mine, said)
+            spent += await _asked(mine, case)
+            assert await store.spent(DAY.date()) == spent, "the ledger is not the sum of receipts"
+            assert spent >= 100 * servers.worked, f"{servers.worked} calls cost {spent} tokens"
+
+        servers.ill = 0.0
+        async with _opened(case, place, served.url, 30.0) as (mine, _):
+            for done in await mine.retry():
+                assert done.state == SessionState.STORED, f"{done.session_id}: {done.reason}"
+            await _kept(mine, said)
+            states = {record.state for record in await mine.sessions()}
+            assert states <= {SessionState.STORED, SessionState.EMPTY}, states
+            checked = await mine.check()
+            assert checked.sound, checked.damage
+            answer = await mine.ask("Which cat do I keep?")
+            assert answer.text
+
+
+@asynccontextmanager
+async def _opened(
+    case: str, place: Path, url: str, patience: float
+) -> AsyncIterator[tuple[AsyncMemory, SqliteStore]]:
+    """The same parts for the same case, more or less patient."""
+    parts = _parts(url, random.Random(f"{case} parts"), patience)
+    models = [part for part in parts.values() if not isinstance(part, Budget)]
+    store = await open_store(place, f"case-{case.replace('/', '-')}")
+    async with memory(store, clock=lambda: DAY, closing=models, **parts) as mine:
+        yield mine, store
+
+
+def _parts(url: str, chance: random.Random, patience: float) -> dict[str, Any]:
+    async def at_once(_: float) -> None:
+        pass
+
+    common: dict[str, Any] = {"timeout": patience, "attempts": 2, "sleep": at_once}
+    parts: dict[str, Any] = {"model": OpenAIModel("m", base_url=url, api_key="k", **common)}
+    if chance.random() < 0.5:
+        parts["embedder"] = OpenAIEmbedder("e", dim=DIM, base_url=url, api_key="k", **common)
+    if chance.random() < 0.5:
+        parts["reranker"] = HttpReranker("r", url=url, **common)
+    if chance.random() < 0.3:
+        parts["budget"] = Budget(day_tokens=100_000_000)
+    return parts
+
+
+async def _kept(mine: Any, said: list[Any]) -> None:
+    waiting = {each.id: each for each in await mine.waiting()}
+    for each in said:
+        assert (waiting.get(each.id) or await mine.session(each.id)) == each, "words were lost"
+
+
+async def _asked(mine: Any, case: str) -> int:
+    """An answer, or an error that says whose fault it is; in both cases what it cost."""
+    chance = random.Random(f"{case} asks")
+    try:
+        if chance.random() < 0.5:
+            answer = await mine.ask("Which cat do I keep in Porto?")
+        else:
+            *_, answer = [step async for step in mine.follow("What did I say about the cat?")]
+    except (ModelError, BudgetExceeded) as error:  # the latter: a plan of endless length
+        return sum(call.tokens_in + call.tokens_out for call in error.calls)
+    assert isinstance(answer, Answer)
+    assert answer.text
+    return _counted(answer.receipt)
+
+
+def _counted(receipt: Receipt) -> int:
+    for call in receipt.calls:
+        assert min(call.tokens_in, call.tokens_out, call.cached) >= 0, "a negative count"
+    return receipt.tokens
