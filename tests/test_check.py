@@ -32,13 +32,15 @@ DAMAGE = {
     "UPDATE cards SET turns = '9'": "rests on turns that are not there",
     "UPDATE cards SET said_at = 'yesterday'": "cannot be read any more",
     "UPDATE cards SET fact = 'likes coffee'": "the index of words does not agree with the cards",
+    "UPDATE cards SET event = 'unknovn' WHERE key = 1": "is not what was stored",
+    "UPDATE sessions SET instant = 0": "does not have the turns or the time that it says",
     "INSERT INTO forgotten SELECT id FROM cards": "cards are there that were forgotten",
     "UPDATE passage_chunks SET spans = zeroblob(length(spans))": "lie outside its turns",
     "UPDATE passage_chunks SET day = 3": "sessions do not have the passages they count",
     "INSERT INTO passage_words (rowid, text) VALUES (99, 'x')": "does not agree with the passages",
     "UPDATE space SET cards = 7": "the sums of the space are not those of its sessions",
     "UPDATE space SET next_card = 1": "the next card would overwrite an earlier one",
-    "UPDATE sessions SET turns = 9": "does not have the turns it counts",
+    "UPDATE sessions SET turns = 9": "does not have the turns or the time that it says",
     "INSERT INTO spending VALUES ('2024-01-01', -5, 0)": "spent less than nothing",
 }
 

@@ -54,6 +54,7 @@ def _damage(db: sqlite3.Connection) -> Iterator[Damage]:
     yield from _orphans(db)
     yield from _sums(db)
     yield from _sessions(db)
+    yield from _cards(db)
     yield from _chunks(db)
     try:
         yield from _words(db, "card_words", _card_texts(db))
@@ -94,17 +95,25 @@ def _sums(db: sqlite3.Connection) -> Iterator[Damage]:
 def _sessions(db: sqlite3.Connection) -> Iterator[Damage]:
     (dim,) = db.execute("SELECT dim FROM space").fetchone()
     found = db.execute(
-        "SELECT s.id, s.digest, s.turns, i.digest FROM sessions s "
+        "SELECT s.id, s.digest, i.digest, s.turns, s.instant, s.day FROM sessions s "
         "LEFT JOIN incoming i ON i.session = s.key"
     ).fetchall()
-    for id, digest, turns, waiting in found:
+    for id, digest, waiting, *counted in found:
         try:
             for whole in wholes_in(db, [id]):
                 yield from of_whole(whole, digest, waiting, dim)
-                if turns != len(whole.session.turns):
-                    yield damaged(f"session {id!r} does not have the turns it counts", AGAIN)
+                at = whole.session.at
+                if counted != [len(whole.session.turns), rows.instant(at), rows.day(at)]:
+                    what = f"session {id!r} does not have the turns or the time that it says"
+                    yield damaged(what, AGAIN)
         except StoreDamaged as error:
             yield damaged(f"session {id!r}: {error}", AGAIN)
+
+
+def _cards(db: sqlite3.Connection) -> Iterator[Damage]:
+    for *row, mark in db.execute(f"SELECT {rows.CARD_ROW}, mark FROM cards WHERE mark <> ''"):
+        if rows.card_mark(row) != mark:
+            yield damaged(f"card {row[1]!r} is not what was stored", AGAIN)
 
 
 def _chunks(db: sqlite3.Connection) -> Iterator[Damage]:

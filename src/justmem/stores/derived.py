@@ -120,7 +120,7 @@ def _add_cards(
     if not places:
         return 0
     db.executemany(
-        "INSERT INTO cards VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO cards VALUES ({', '.join('?' * 14)})",
         [
             rows.card_row(card_key, key, digested.cards[place])
             for card_key, place in zip(keys.tolist(), places, strict=True)

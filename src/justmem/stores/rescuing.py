@@ -253,10 +253,17 @@ def _cards(wreck: Wreck, key: int, session: Session) -> list[Card]:
         keys = []
     if keys != sorted(found):
         raise StoreDamaged("The vectors of a session are not those of its cards.")
+    if not all(_as_stored(number, values) for number, values in found.items()):
+        raise StoreDamaged("A card is not what was stored.")
     made = [rows.card_of((number, v[1], session.id, *v[3:13])) for number, v in _inorder(found)]
     if any(card.id in wreck.forgotten for card in made):
         raise StoreDamaged("A card is there that was forgotten.")
     return made
+
+
+def _as_stored(number: int, values: Values) -> bool:
+    mark = values[13] if len(values) > 13 else ""  # a card from before there were marks has none
+    return not mark or rows.card_mark([number, *values[1:13]]) == mark
 
 
 def _inorder(found: dict[int, Values]) -> Iterable[tuple[int, Values]]:

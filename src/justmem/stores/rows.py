@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -30,6 +31,10 @@ Row = Sequence[Any]
 CARD = """
     c.key, c.id, s.id, c.subject, c.fact, c.event, c.event_start, c.event_end, c.event_precision,
     c.status, c.kind, c.said_at, c.turns
+"""
+CARD_ROW = """
+    key, id, session, subject, fact, event, event_start, event_end, event_precision, status, kind,
+    said_at, turns
 """
 RECORD = """
     s.id, coalesce(i.at, s.at), coalesce(i.digest, s.digest), coalesce(i.state, s.state),
@@ -103,7 +108,7 @@ def passage_texts(turns: Sequence[Turn], spans: NDArray[np.int32]) -> list[str]:
 
 def card_row(key: int, session: int, card: Card) -> Row:
     event = card.event_date
-    return (
+    row = (
         key,
         card.id,
         session,
@@ -118,6 +123,12 @@ def card_row(key: int, session: int, card: Card) -> Row:
         card.said_at.isoformat(),
         " ".join(map(str, card.turns)),
     )
+    return (*row, card_mark(row))
+
+
+def card_mark(row: Row) -> str:
+    """Of a row of `cards` without its mark."""
+    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=6).hexdigest()
 
 
 def card_of(row: Row) -> Card:
