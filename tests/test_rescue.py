@@ -95,6 +95,13 @@ async def test_other_words_are_brought_and_named(file: Path, tmp_path: Path) -> 
     await target.store.close()
 
 
+async def test_an_id_that_an_index_knows_otherwise_is_doubted(file: Path, tmp_path: Path) -> None:
+    overwrite(file, b"long2023", b"lung2023")  # the row, where its time follows; not the index
+    done, target = await rescued(file, tmp_path / "new")
+    assert done.doubtful == ("lung",)
+    await target.store.close()
+
+
 async def test_lost_words_are_named_with_what_their_cards_said(file: Path, tmp_path: Path) -> None:
     change(file, "DELETE FROM texts WHERE session = 1")
     done, target = await rescued(file, tmp_path / "new")
@@ -135,6 +142,11 @@ async def test_every_page_may_be_blank(file: Path, tmp_path: Path) -> None:
         assert (await target.store.check()).sound
         assert done.sessions + len(done.lost) >= 9, path.stem
         await target.store.close()
+
+
+def overwrite(file: Path, old: bytes, new: bytes) -> None:
+    assert file.read_bytes().count(old) == 1
+    file.write_bytes(file.read_bytes().replace(old, new))
 
 
 def change(file: Path, sql: str) -> None:

@@ -47,7 +47,7 @@ class Wreck:
     quarantine: dict[int, list[Values]] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
     spending: dict[date, int] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)  # ids that an index knows of
+    named: dict[int, set[str]] = field(default_factory=dict)  # ids that an index knows of
     unreadable: int = 0
 
 
@@ -71,8 +71,8 @@ def _sort(wreck: Wreck, row: Row) -> None:
     match values:
         case [str(id)] if key is None:
             wreck.forgotten.add(id)
-        case [str(id), int()] if key is None and not _NO_SESSION.fullmatch(id):
-            wreck.named.add(id)
+        case [str(id), int(number)] if key is None and not _NO_SESSION.fullmatch(id):
+            wreck.named.setdefault(number, set()).add(id)
         case [str(day), int(tokens), int()] if key is None and _day(day):
             wreck.spending[date.fromisoformat(day)] = max(0, tokens)
         case _ if key is None:
@@ -170,7 +170,9 @@ def _sorted(wreck: Wreck, dim: int) -> _Sorted:
             found.lost.append(str(record[1]) if record else f"number {key}")
             found.loose += [f"{v[3]} {v[4]}" for v in wreck.cards.get(key, {}).values()]
             continue
-        sound = record is not None and session.digest == record[5]
+        # The digest does not cover the id: an index may know it better.
+        named = session.id in wreck.named.get(key, {session.id})
+        sound = record is not None and session.digest == record[5] and named
         if not sound:
             found.doubtful.append(session.id)
         whole = _whole(wreck, key, session, dim) if sound else None
@@ -179,7 +181,8 @@ def _sorted(wreck: Wreck, dim: int) -> _Sorted:
             whole = Whole(session, Digested(SessionState.PENDING))
         found.wholes.append(whole)
     known = {str(record[1]) for record in wreck.sessions.values()}
-    found.lost += sorted(wreck.named - known)
+    elsewhere = {id for key, ids in wreck.named.items() if key not in wreck.sessions for id in ids}
+    found.lost += sorted(elsewhere - known)
     return found
 
 
