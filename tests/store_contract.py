@@ -793,6 +793,7 @@ class SourcelessContract:
         assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
         assert await store.sessions_at(["s1"]) == {}
         assert list(await store.texts("passages")) == []
+        assert (await store.check()).sound
         (record,) = await store.sessions()
         assert (record.turns, record.tokens, record.cards) == (2, 9, 1)
         dense, lexical = await found(store, "kitten")

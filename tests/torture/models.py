@@ -127,7 +127,8 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
                 spent += _counted(done.receipt)
             await _kept(mine, said)
             spent += await _asked(mine, case)
-            assert await store.spent(DAY.date()) == spent, "the ledger is not the sum of receipts"
+            # A call whose reply never came is entered as what it may have cost.
+            assert await store.spent(DAY.date()) >= spent, "the ledger is below the receipts"
             assert spent >= 100 * servers.worked, f"{servers.worked} calls cost {spent} tokens"
 
         servers.ill = 0.0

@@ -67,7 +67,11 @@ def _orphans(db: sqlite3.Connection) -> Iterator[Damage]:
     for what, table in _OF_SESSIONS.items():
         if count := _count(db, f"{table} WHERE session NOT IN (SELECT key FROM sessions)"):
             yield damaged(f"there are {what} that belong to no session ({count:,})", RESCUE)
-    if count := _count(db, "sessions WHERE key NOT IN (SELECT session FROM texts)"):
+    lost = (
+        "sessions WHERE key NOT IN (SELECT session FROM texts) "
+        "AND ((SELECT sources FROM space) = 'keep' OR state NOT IN ('stored', 'empty'))"
+    )
+    if count := _count(db, lost):
         yield damaged(f"{count:,} sessions have lost their turns", RESCUE)
     if count := _count(db, "cards WHERE id IN (SELECT id FROM forgotten)"):
         yield damaged(f"{count:,} cards are there that were forgotten", "forget them again")
@@ -102,8 +106,8 @@ def _sessions(db: sqlite3.Connection) -> Iterator[Damage]:
         try:
             for whole in wholes_in(db, [id]):
                 yield from of_whole(whole, digest, waiting, dim)
-                at = whole.session.at
-                if counted != [len(whole.session.turns), rows.instant(at), rows.day(at)]:
+                at, said = whole.session.at, len(whole.session.turns) or counted[0]
+                if counted != [said, rows.instant(at), rows.day(at)]:
                     what = f"session {id!r} does not have the turns or the time that it says"
                     yield damaged(what, AGAIN)
         except StoreDamaged as error:

@@ -24,7 +24,8 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
     """`digest`, `waiting_digest`: as the store recorded them when the words came in."""
     session, made = whole.session, whole.digested
     name = f"session {session.id!r}"
-    if session.digest != digest:
+    kept = bool(session.turns)  # a space may let words go once their cards are made
+    if kept and session.digest != digest:
         yield damaged(f"the words of {name} are not those that were stored", AGAIN)
     if whole.waiting is not None and whole.waiting.digest != waiting_digest:
         yield damaged(f"the changed words of {name} are not those that were stored", AGAIN)
@@ -33,7 +34,7 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
     ):
         yield damaged(f"{name} is {made.state}, but has cards or passages", AGAIN)
     for card in made.cards:
-        if not _rests(card, session):
+        if kept and not _rests(card, session):
             yield damaged(f"card {card.id} of {name} rests on turns that are not there", AGAIN)
     if any(not _within(passage, session) for passage in made.passages):
         yield damaged(f"passages of {name} lie outside its turns", AGAIN)
