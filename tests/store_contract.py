@@ -34,6 +34,7 @@ from justmem.errors import (
     SourceNotKept,
 )
 from justmem.ports import CardFilter, Digested, Extent, Store, Vectors, View
+from justmem.traces import Traces
 
 DIM = 8
 MAY = datetime(2023, 5, 7, 14, 30, tzinfo=UTC)
@@ -56,13 +57,13 @@ def session(id: str = "s1", *texts: str, at: datetime = MAY) -> Session:
 
 
 def card(of: Session, fact: str, subject: str = "Ana", **fields: Any) -> Card:
+    fields.setdefault("turns", (1,))
     return Card(
         id=card_id(of.id, subject, fact),
         subject=subject,
         fact=fact,
         session_id=of.id,
         said_at=of.at,
-        turns=(1,),
         **fields,
     )
 
@@ -552,7 +553,8 @@ class SearchContract:
 async def _change(store: Store, draw: random.Random, step: int) -> None:
     known = await store.sessions()
     cards = await store.cards(CardFilter())
-    match draw.choice(["add", "add", "add", "replace", "forget session", "forget card"]):
+    kinds = ["add", "add", "add", "replace", "forget session", "forget card", "forget turn"]
+    match draw.choice(kinds):
         case "replace" if known:
             of = session(draw.choice(known).id, f"changed at {step}")
             await remember(store, of, *(f"fact {draw.randrange(200)}" for _ in range(3)))
@@ -560,6 +562,9 @@ async def _change(store: Store, draw: random.Random, step: int) -> None:
             await store.forget(sessions=[draw.choice(known).id])
         case "forget card" if cards:
             await store.forget(cards=[draw.choice(cards).id])
+        case "forget turn" if cards:
+            on = draw.choice(cards)
+            await store.forget(turns=[(on.session_id, on.turns[0])])
         case _:
             of = session(f"s{step}", at=MAY + timedelta(days=draw.randrange(9)))
             await remember(store, of, *(f"fact {draw.randrange(200)}" for _ in range(4)))
@@ -668,6 +673,160 @@ class ForgettingContract:
         with pytest.raises(NotInMemory, match="s2"):
             await store.forget(sessions=["s1", "s2"])
         assert await all_facts(store) == ["likes tea"]
+
+    async def test_a_forgotten_turn_takes_its_words_and_what_rests_on_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        of = session("s1", "I play the theremin.", "I collect stamps.", "And I bake bread.")
+        on = [card(of, f"rests on {turns}", turns=turns) for turns in ((1,), (1, 2), (3,))]
+        await store.keep(of)
+        held = [Quarantined(subject="Ana", fact="hears voices", reason="no turn says so")]
+        await store.settle(of, digested(of, *on, quarantined=held))
+        _, (passage,) = await found(store, "stamps", "passages")
+        gone = await store.forget(turns=[("s1", 2)])
+        assert (gone.cards, gone.turns, gone.sessions, gone.quarantined) == (1, 1, 0, 1)
+        assert await store.session("s1") == of.without([2])
+        assert await all_facts(store) == ["rests on (1,)", "rests on (3,)"]
+        assert await found(store, "stamps", "passages") != ([], [passage])
+        assert (await found(store, "stamps", "passages"))[1] == []
+        (whole,) = await store.copying().wholes(["s1"])
+        assert [passage.turn for passage in whole.digested.passages] == [1, 3]
+        kept = matrix(["I play the theremin.", "And I bake bread."])
+        np.testing.assert_allclose(whole.digested.passage_vectors, kept, atol=1e-6)
+        assert await store.passages_at([passage]) == {}
+        _, (other,) = await found(store, "bread", "passages")
+        assert (await store.passages_at([other]))[other].turn == 3
+        assert await store.quarantined("s1") == []
+        (record,) = await store.sessions()
+        assert (record.state, record.turns, record.cards) == ("stored", 3, 2)
+        assert record.quarantined == 0
+
+    async def test_a_forgotten_turn_does_not_come_back_with_its_session(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        of = session("s1", "I play the theremin.", "Yes.", "I collect stamps.", "Yes.")
+        await remember(store, of, "plays the theremin")
+        await store.forget(turns=[("s1", 2)])
+        assert (await store.keep(of)).state == "stored"  # nothing is new in it
+        assert await store.blanked(of) == of.without([2])
+        moved = session("s1", "Hello.", *(turn.text for turn in of.turns))
+        assert await store.blanked(moved) == moved.without([3, 5])  # no one can tell which it was
+        grown = session("s1", "And more.").turns
+        longer = of.without([2]).model_copy(
+            update={"turns": (*of.without([2]).turns, *of.turns[3:], *grown)}
+        )
+        assert await store.blanked(longer) == longer
+        other = session("s2", *(turn.text for turn in of.turns))
+        assert await store.blanked(other) == other
+
+    async def test_a_turn_forgotten_while_a_change_waits_goes_from_both_texts(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session("s1", "I play the theremin.", "Oh!"), "plays")
+        changed = session("s1", "Hi!", "i play  the Theremin.", "Oh!", "Only here: xylophones.")
+        await store.keep(changed)
+        await store.fail("s1", "broke on theremin")
+        await store.forget(turns=[("s1", 1)])
+        (waiting,) = await store.waiting()
+        assert waiting == changed.without([2])
+        await store.forget(turns=[("s1", 4)])  # a turn that only the waiting text has
+        (waiting,) = await store.waiting()
+        assert waiting == changed.without([2, 4])
+        assert "theremin" not in (await store.sessions())[0].reason
+        only = changed.without([2, 4])
+        assert (await store.blanked(changed), only.turns[1].forgotten) == (only, True)
+        await store.settle(waiting, digested(waiting))
+        assert await store.session("s1") == changed.without([2, 4])
+
+    async def test_a_change_that_was_nothing_but_a_forgotten_turn_waits_no_longer(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session("s1", "Hello.", "I play the theremin."), "plays")
+        await store.keep(session("s1", "Hello.", "I PLAY the theremin."))
+        await store.forget(turns=[("s1", 2)])
+        assert await store.waiting() == []
+        assert (await store.sessions())[0].state == "stored"
+
+    async def test_a_turn_forgotten_while_its_cards_are_made_does_not_come_back(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        await store.keep(of)
+        await store.forget(turns=[("s1", 1)])
+        with pytest.raises(NotInMemory, match="changed or forgotten"):
+            await store.settle(of, digested(of, card(of, "has a kitten")))
+        assert await store.waiting() == [of.without([1])]
+
+    async def test_a_turn_that_is_not_there_cannot_be_forgotten(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "likes tea")
+        for place in (("s1", 3), ("s1", 0), ("s2", 1)):
+            with pytest.raises(NotInMemory):
+                await store.forget(turns=[place])
+        await store.forget(turns=[("s1", 2)])
+        with pytest.raises(NotInMemory, match="forgotten before"):
+            await store.forget(turns=[("s1", 2)])
+
+    async def test_forgetting_a_subject_takes_its_quarantined_cards(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, of = await open_space(), session()
+        await store.keep(of)
+        held = [
+            Quarantined(subject=subject, fact="hears voices", reason="no turn says so")
+            for subject in ("ANA", "Ben")
+        ]
+        await store.settle(of, digested(of, quarantined=held))
+        assert (await store.forget(subject="Ana")).quarantined == 1
+        assert [each.subject for each in await store.quarantined("s1")] == ["Ben"]
+        assert (await store.sessions())[0].quarantined == 1
+
+    async def test_what_is_left_of_a_text_is_found_wherever_a_store_keeps_words(
+        self, open_space: OpenSpace
+    ) -> None:
+        """The proof is worth as much as it can fail."""
+        store = await open_space()
+        one = session("s1", "I play the theremin at night.", "Oh!")
+        held = [Quarantined(subject="Ana", fact="hears bassoons upstairs", reason="unsupported")]
+        await store.keep(one)
+        made = digested(one, card(one, "owns a glockenspiel"), quarantined=held)
+        await store.settle(one, made)
+        await store.keep(session("s1", "A didgeridoo was meant."))
+        texts = ["I play the theremin at night.", "owns a glockenspiel", "hears bassoons upstairs"]
+        texts.append("A didgeridoo was meant.")
+        for text in texts:
+            assert (await store.remains(Traces.of([text]))).remains, text
+        for vectors in (made.card_vectors, made.passage_vectors[:1]):
+            assert (await store.remains(Traces.of([], [vectors]))).remains
+        await store.forget(sessions=["s1"])
+        every = Traces.of(texts, [made.card_vectors, made.passage_vectors])
+        searched = await store.remains(every)
+        assert searched.remains == ()
+        assert searched.tables
+        assert searched.bytes > 0
+
+    async def test_words_that_were_replaced_are_gone_when_one_looks_for_what_remains(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session("s1", "I play the theremin."), "plays the theremin")
+        await remember(store, session("s1", "I meant the violin."), "plays the violin")
+        await store.keep(session("s1", "Or the didgeridoo."))
+        await store.keep(session("s1", "I meant the violin."))
+        texts = ["I play the theremin.", "plays the theremin", "Or the didgeridoo."]
+        assert (await store.remains(Traces.of(texts))).remains == ()
+
+    async def test_nothing_remains_of_an_erased_space(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session("s1", "I play the theremin."), "plays the theremin")
+        await store.erase()
+        assert (await store.remains(Traces.of(["I play the theremin."]))).remains == ()
 
     async def test_an_erased_space_is_gone_and_can_be_started_anew(
         self, open_space: OpenSpace

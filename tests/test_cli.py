@@ -296,6 +296,38 @@ def test_forget_everything(run: Run, ana: Path) -> None:
     assert run("ask", "Where did Ana move?").exit_code == 1
 
 
+def test_a_preview_shows_what_would_go_and_leaves_it(run: Run, ana: Path) -> None:
+    shown = run("forget", "--turn", "ana-1#1", "--preview")
+    assert "This would forget" in shown.stdout
+    assert "ana-1#1" in shown.stdout
+    counts = data(run("forget", "--until", "2100-01-01", "--preview", "--json"))["forgotten"]
+    assert counts["sessions"] == len(data(run("sessions", "--json"))) == 1
+
+
+def test_a_forgotten_turn_is_shown_as_such(run: Run, ana: Path) -> None:
+    assert data(run("forget", "--turn", "ana-1#1", "--yes", "--json"))["turns"] == 1
+    assert "(forgotten)" in run("show", "ana-1").stdout
+    assert run("forget", "--turn", "ana-1#1", "--yes").exit_code == 1
+
+
+def test_a_proof_is_printed_and_is_in_the_json(run: Run, ana: Path) -> None:
+    card = data(run("cards", "Porto", "--json"))[0]
+    printed = run("forget", "--card", card["id"], "--verify", "--yes").stdout
+    assert "remains    0" in printed
+    proof = data(run("forget", "--session", "ana-1", "--verify", "--yes", "--json"))["certificate"]
+    assert (proof["target"], proof["remains"]) == ("session ana-1", 0)
+
+
+def test_a_proof_that_fails_has_an_exit_code_of_its_own(
+    run: Run, ana: Path, tmp_path: Path
+) -> None:
+    (space,) = (tmp_path / "home").glob("*.db")
+    space.with_name("copy of it").write_bytes(space.read_bytes())
+    result = run("forget", "--session", "ana-1", "--verify", "--yes")
+    assert result.exit_code == 6
+    assert "copy of it" in result.stderr
+
+
 def test_nothing_is_forgotten_without_a_yes(run: Run, ana: Path) -> None:
     result = run("forget", "--session", "ana-1")
 
@@ -304,7 +336,15 @@ def test_nothing_is_forgotten_without_a_yes(run: Run, ana: Path) -> None:
     assert len(data(run("sessions", "--json"))) == 1
 
 
-@pytest.mark.parametrize("what", [[], ["--everything", "--card", "c1"]])
+@pytest.mark.parametrize(
+    "what",
+    [
+        [],
+        ["--everything", "--card", "c1"],
+        ["--session", "ana-1", "--turns"],
+        ["--session", "ana-1", "--preview", "--verify"],
+    ],
+)
 def test_what_to_forget_has_to_be_one_thing(run: Run, ana: Path, what: list[str]) -> None:
     assert run("forget", *what, "--yes").exit_code == 2
 

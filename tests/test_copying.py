@@ -240,3 +240,38 @@ def test_the_command_copies_and_tells(database_url: str, tmp_path: Path) -> None
     wrong = run.invoke(app, ["copy", "mysql://x", str(tmp_path)])
     assert wrong.exit_code == 2
     asyncio.run(clean())
+
+
+async def test_forgotten_turns_arrive_as_such_and_stay_forgotten(sides: Any) -> None:
+    one, other = sides
+    source, target = await one.open("ana"), await other.open("ana")
+    of = session("s1", "I play the theremin.", "Oh!")
+    await remember(source, of, "plays the theremin")
+    await source.forget(turns=[("s1", 1)])
+    assert (await copied(one, other)).forgotten == 2  # the turn, and the card that rested on it
+    assert await target.session("s1") == of.without([1])
+    await remember(target, of.without([1]))
+    assert (await target.keep(of)).digest == of.without([1]).digest
+
+
+async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: Any) -> None:
+    one, other = sides
+    source, target = await one.open("ana"), await other.open("ana")
+    of = session("s1", "I play the theremin.", "Oh!", "I collect stamps.")
+    cards = [card(of, "plays"), card(of, "collects", turns=(3,))]
+    await source.keep(of)
+    await source.settle(of, digested(of, *cards))
+    await source.keep(session("s1", "Hello.", *(turn.text for turn in of.turns)))
+    await copied(one, other)
+    await target.forget(turns=[("s1", 1)])
+    with pytest.raises(StoreError, match="has forgotten cards or turns"):
+        await copied(one, other)
+    left, right = await one.open_copy("ana"), await other.open_copy("ana")
+    await right.take(await left.wholes(["s1"]))  # as an import would
+    assert await target.session("s1") == of.without([1])
+    assert await all_facts(target) == ["collects"]
+    assert [turn.text for turn in (await target.waiting())[0].turns][1] == ""
+    assert (await found(target, "theremin", "passages"))[1] == []
+    assert (await found(target, "stamps", "passages"))[1] != []
+    for copy_of in (left, right):
+        await copy_of.store.close()

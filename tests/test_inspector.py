@@ -246,6 +246,27 @@ def test_forgetting_a_subject(page: Browser, owner: httpx.Client) -> None:
     assert owner.get("/v1/spaces/ana/cards", params={"subject": "User"}).json()["cards"] == []
 
 
+def test_forgetting_a_turn_with_a_certificate(page: Browser, owner: httpx.Client) -> None:
+    go(page, "#/space/ana/forget?turn=bike%231")
+    page.wait_for("This would forget", ".forgetting h2")
+    page.click("#f-verify")
+    page.click(".confirm button.danger")
+    page.wait_for("Remains: 0", ".certificate")
+    assert not page.js("document.querySelectorAll('.proof .broken').length")
+    assert owner.get("/v1/spaces/ana/sessions/bike").json()["turns"][0]["text"] == ""
+    go(page, "#/space/ana/session/bike")
+    page.wait_for("forgotten", ".turns")
+
+
+def test_a_period_is_forgotten_by_its_days(page: Browser, owner: httpx.Client) -> None:
+    go(page, "#/space/ana/forget?period=2024-03-01/2024-04-30")
+    page.wait_for("2 sessions", ".forgetting h2")
+    page.click(".confirm button.danger")
+    page.wait_for("Forgotten", ".forgetting h2")
+    left = owner.get("/v1/spaces/ana/sessions").json()["sessions"]
+    assert [record["id"] for record in left] == ["bike"]
+
+
 def test_the_whole_space_goes_only_when_its_name_is_typed(
     page: Browser, owner: httpx.Client
 ) -> None:

@@ -178,8 +178,9 @@ def test_forgetting_shows_first_what_would_go(server: Running) -> None:
         client.post("/v1/spaces/gone/sessions?wait=true", json=plain(BIKE))
         preview = client.post("/v1/spaces/gone/forget", json={"session": "bike", "preview": True})
         would = preview.json()
-        expected = {"cards": len(would["cards"]), "sessions": 1, "turns": 3, "entry": None}
-        assert would["forgotten"] == expected
+        counts = {name: would["forgotten"][name] for name in ("cards", "sessions", "turns")}
+        assert counts == {"cards": len(would["cards"]), "sessions": 1, "turns": 3}
+        assert [record["id"] for record in would["sessions"]] == ["bike"]
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 200
         gone = client.post("/v1/spaces/gone/forget", json={"session": "bike"}).json()
         entry = gone["forgotten"].pop("entry")
@@ -197,6 +198,25 @@ def test_a_single_card_and_a_subject_can_be_forgotten(server: Running) -> None:
         assert gone["forgotten"]["cards"] == 1
         client.post("/v1/spaces/some/forget", json={"subject": "User"})
         assert client.get("/v1/spaces/some/cards").json()["cards"] == []
+
+
+def test_a_turn_and_a_period_can_be_forgotten_with_proof(server: Running) -> None:
+    with server.client(server.key("proof", right="admin")) as client:
+        client.post("/v1/spaces/proof/sessions?wait=true", json=plain(BIKE))
+        client.post("/v1/spaces/proof/sessions?wait=true", json=plain(RUN))
+        asked = {"turn": "bike#1", "verify": True}
+        gone = client.post("/v1/spaces/proof/forget", json=asked).json()["forgotten"]
+        assert (gone["turns"], gone["certificate"]["remains"]) == (1, 0)
+        assert not [name for name in gone["certificate"]["files"] if "/" in name]
+        first = client.get("/v1/spaces/proof/sessions/bike").json()["turns"][0]
+        assert (first["text"], first["forgotten"]) == ("", True)
+        client.post("/v1/spaces/proof/sessions?wait=true", json=plain(BIKE))
+        assert client.get("/v1/spaces/proof/sessions/bike").json()["turns"][0] == first
+        period = {"since": "2024-03-01", "until": "2024-03-31"}
+        gone = client.post("/v1/spaces/proof/forget", json=period).json()["forgotten"]
+        assert (gone["sessions"], gone["certificate"]) == (1, None)
+        proof = client.delete("/v1/spaces/proof", params={"verify": True}).json()["certificate"]
+        assert (proof["target"], proof["remains"]) == ("everything", 0)
 
 
 def test_forgetting_wants_exactly_one_thing(ana: httpx.Client) -> None:

@@ -385,7 +385,7 @@ async def test_a_session_forgotten_while_it_waits_does_not_come_back(tmp_path: P
     queue = Ingestion(spaces, Serving(), 1, Metrics())
     busy = await queue.accept("a", said("busy"))
     job = await queue.accept("a", said("x"))
-    gone = await queue.forget_session("a", "x")
+    gone = await queue.forget("a", session="x")
     assert gone.sessions == 1
     gated.gate.set()
     await busy.done
@@ -393,6 +393,24 @@ async def test_a_session_forgotten_while_it_waits_does_not_come_back(tmp_path: P
         await job.done
     async with spaces.use("a") as memory:
         assert [each.id for each in await memory.sessions()] == ["busy"]
+    await spaces.close()
+
+
+async def test_a_turn_forgotten_while_its_session_waits_leaves_the_queue_too(
+    tmp_path: Path,
+) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    busy = await queue.accept("a", said("busy"))
+    job = await queue.accept("a", said("x", "a secret"))
+    assert (await queue.forget("a", turn="x#1")).turns == 1
+    assert job.session.turns[0].text == ""
+    gated.gate.set()
+    await asyncio.gather(busy.done, job.done)
+    async with spaces.use("a") as memory:
+        assert (await memory.session("x")).turns[0].forgotten
+    assert not [text for text in gated.seen if "secret" in str(text)]
     await spaces.close()
 
 

@@ -87,7 +87,8 @@ async def used(client: Client) -> None:
     assert [each["id"] for each in listed.structured_content["sessions"]] == [session]
 
     gone = await client.call_tool("forget", {"session": session})
-    assert gone.structured_content == {"cards": 1, "sessions": 1, "turns": 1}
+    counts = {"cards": 1, "sessions": 1, "turns": 1, "quarantined": 0, "replies": 0}
+    assert gone.structured_content == {**counts, "certificate": None}
     listed = await client.call_tool("list_sessions", {})
     assert listed.structured_content == {"sessions": [], "total": 0}
 

@@ -11,13 +11,14 @@ ROOT = Path(justmem.__file__).parent
 
 # A module may import what stands to its left or in its own group. `None`: anything in justmem.
 LAYERS: list[set[str]] = [
-    {"errors", "domain", "words", "calendars", "reckoning", "phrases", "reasons"},
+    {"errors", "domain", "words", "calendars", "reckoning", "phrases", "reasons", "traces"},
     {"dates", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts", "voice"},
     {"calling", "expiry", "redaction", "secrets"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
     {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
-    {"loading", "retrieval", "remembering"},
+    {"loading", "retrieval", "remembering", "proving"},
+    {"forgetting"},
     {"asking"},
     {"memory"},
     {"sync"},
@@ -81,7 +82,7 @@ def test_every_module_has_its_layer() -> None:
 
 
 def test_stores_and_models_know_only_the_domain_and_the_ports() -> None:
-    allowed = {"domain", "errors", "ports", "tokens", "words", "stores", "models"}
+    allowed = {"domain", "errors", "ports", "tokens", "traces", "words", "stores", "models"}
     for top in ("stores", "models"):
         for path in modules()[top]:
             assert imports(path) <= allowed, path

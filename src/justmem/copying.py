@@ -54,6 +54,11 @@ async def copy(
             f"The space {target.store.space!r} holds sessions that are not in the source, such as "
             f"{min(strangers)!r}: copy to an empty space, or to one that an earlier copy began."
         )
+    if set(await target.forgotten()) - set(await source.forgotten()):
+        raise StoreError(
+            f"The space {target.store.space!r} has forgotten cards or turns that the source still "
+            "holds: forget them there too, or copy to an empty space. Nothing was copied."
+        )
     embedder, dim = await source.embedder()
     if embedder or dim:
         await target.store.bind(embedder, dim)
@@ -68,8 +73,8 @@ async def copy(
         if on_copied:
             on_copied(done, len(records))
 
-    await in_flight(bring, _batches(missing, BATCH))
     await target.take_forgotten(await source.forgotten())
+    await in_flight(bring, _batches(missing, BATCH))
     await spend(target, await source.spending())
     return await _compared(source, target, list(records), len(missing))
 

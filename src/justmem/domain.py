@@ -9,7 +9,7 @@ import calendar
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, get_args
@@ -60,12 +60,13 @@ class Value(BaseModel):
 
 
 class Turn(Value):
-    """One utterance."""
+    """One utterance. One that was forgotten keeps its number and its speaker, and has no words."""
 
     speaker: str
     role: Role = "user"
     text: str
     at: datetime | None = None
+    forgotten: bool = False
 
 
 class Session(Value):
@@ -88,7 +89,18 @@ class Session(Value):
     @property
     def user_side(self) -> tuple[tuple[int, Turn], ...]:
         """The numbered turns that cards are made from (in a two-person chat: all of them)."""
-        return tuple((n, t) for n, t in enumerate(self.turns, 1) if t.role == "user")
+        return tuple(
+            (n, t) for n, t in enumerate(self.turns, 1) if t.role == "user" and not t.forgotten
+        )
+
+    def without(self, numbers: Collection[int]) -> Session:
+        """The same session with these turns forgotten. The others keep their numbers."""
+        gone = {"text": "", "forgotten": True}
+        turns = (
+            turn.model_copy(update=gone) if number in numbers else turn
+            for number, turn in enumerate(self.turns, 1)
+        )
+        return self.model_copy(update={"turns": tuple(turns)}) if numbers else self
 
 
 class SessionState(StrEnum):
@@ -475,14 +487,49 @@ class Expiring(Value):
             sessions=len(self.sessions),
             turns=sum(record.turns for record in self.sessions),
         )
+class Certificate(Value):
+    """That something was forgotten: what, when, and where it was looked for and not found.
+
+    It holds no words. A digest is the SHA-256 of a deleted text, so that whoever has the text can
+    see that it was among them."""
+
+    space: str
+    target: str  # as in "turn s12#3"; a subject is named by its digest
+    at: datetime
+    cards: int
+    sessions: int
+    turns: int
+    quarantined: int
+    replies: int
+    vectors: int
+    digests: tuple[str, ...]  # of every deleted text, in order
+    held: Mapping[str, str]  # digests of texts that something else still says word for word: where
+    files: tuple[str, ...]  # that were searched
+    tables: tuple[str, ...]
+    bytes: int
+    remains: Literal[0] = 0
 
 
 class Forgotten(Value):
+    """What went. `cards` counts those that rested on forgotten turns too."""
+
     cards: int = 0
     sessions: int = 0
     turns: int = 0
+    quarantined: int = 0
+    replies: int = 0  # of language models, recorded in a file
+    certificate: Certificate | None = None  # where it was asked for
     # The audit's entry for it. A whole space takes its audit along: this is then all that is left.
     entry: Entry | None = Field(None, repr=False)
+
+
+class Preview(Value):
+    """What would go. `turns` are those that would go from sessions that stay, as in `s12#3`."""
+
+    forgotten: Forgotten
+    cards: tuple[Card, ...] = ()
+    sessions: tuple[SessionRecord, ...] = ()
+    turns: tuple[str, ...] = ()
 
 
 class Stats(Value):

@@ -19,6 +19,7 @@
     │   ├── StoreDamaged        the file is not a readable store
     │   ├── StoreFull           no room left on the disk
     │   ├── StoreTooNew         written by a newer JustMem
+    │   ├── NotForgotten        words of what was forgotten are still found on disk
     │   └── EmbedderMismatch    its vectors come from another embedder
     └── Refused               the server's: it does not let the request in
         ├── KeyNeeded           no key, or one that is not known any more
@@ -121,6 +122,10 @@ class StoreFull(StoreError):
 
 
 class StoreTooNew(StoreError):
+    pass
+
+
+class NotForgotten(StoreError):
     pass
 
 

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -39,6 +39,7 @@ from justmem.domain import (
     Health,
     Loaded,
     Plan,
+    Preview,
     Profile,
     Quarantined,
     Remembered,
@@ -50,6 +51,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
+from justmem.forgetting import Forgetting, Target
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -126,6 +128,7 @@ class AsyncMemory:
         self._asking = Asking(
             store, planner, retrieval, answerer, self.budget, self._ledger, self._redaction
         )
+        self._forgetting = Forgetting(store, (extractor, planner, answerer), clock)
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
 
     @property
@@ -139,6 +142,7 @@ class AsyncMemory:
         named._author = replace(self._author, actor=actor)
         named._store = self._store.by(named._author)
         named._remembering = self._remembering.by(named._store)
+        named._forgetting = self._forgetting.by(named._store)
         return named
 
     # ------------------------------------------------------------ remember
@@ -309,6 +313,8 @@ class AsyncMemory:
         session = await self._store.session(place[0])
         if not 1 <= place[1] <= len(session.turns):
             raise NotInMemory(f"Session {place[0]!r} has {len(session.turns)} turns.")
+        if session.turn(place[1]).forgotten:
+            raise NotInMemory(f"Turn {card_id} was forgotten.")
         return quote(session, place[1])
 
     async def source(self, card_id: str) -> Source:
@@ -367,22 +373,43 @@ class AsyncMemory:
         self,
         *,
         card: str | None = None,
+        turn: str | None = None,
         session: str | None = None,
         subject: str | None = None,
+        since: date | str | None = None,
+        until: date | str | None = None,
         everything: bool = False,
+        turns: bool | None = None,
+        verify: bool = False,
     ) -> Forgotten:
-        """Forgets one card, one session, all cards about a subject, or the whole space, on disk
-        too. A card that was forgotten on its own does not come back with its session."""
-        if sum([card is not None, session is not None, subject is not None, everything]) != 1:
-            raise InputError("Say what to forget: one of card=, session=, subject=, everything=.")
-        if everything:
-            return await self._store.erase()
-        if session is not None:
-            return await self._store.forget(sessions=[session])
-        if card is not None:
-            return await self._store.forget(cards=[card])
-        about = await self._store.cards(CardFilter(subject=subject, limit=10**9))
-        return await self._store.forget(cards=[each.id for each in about])
+        """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
+        included), a subject, or the whole space, on disk too. With a turn go the cards that rest
+        on it; with a subject, its cards and the turns they rest on, unless `turns` is False; with
+        a card its turns only if `turns` is True. What was forgotten on its own does not come back
+        with its session.
+
+        `verify` then looks for it everywhere and adds a certificate; NotForgotten if anything of
+        it is left."""
+        what = Target(card, turn, session, subject, since, until, everything, turns)
+        return await self._forgetting.forget(what, verify=verify)
+
+    async def preview_forget(
+        self,
+        *,
+        card: str | None = None,
+        turn: str | None = None,
+        session: str | None = None,
+        subject: str | None = None,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        everything: bool = False,
+        turns: bool | None = None,
+    ) -> Preview:
+        """What `forget` would take with it. Nothing changes."""
+        what = Target(card, turn, session, subject, since, until, everything, turns)
+        preview = await self._forgetting.preview(what)
+        self._read("preview_forget", (), cards=len(preview.cards))
+        return preview
 
     async def expiring(self, *, at: datetime | str) -> Expiring:
         """What `expire` would forget at that moment. Nothing goes yet."""

@@ -32,8 +32,27 @@ from justmem.domain import (
     Stage,
     Stats,
 )
+from justmem.traces import Traces
 
 Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Where traces were looked for, and the places where some were found."""
+
+    files: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    bytes: int = 0
+    remains: tuple[str, ...] = ()
+
+    def __add__(self, other: Searched) -> Searched:
+        return Searched(
+            self.files + other.files,
+            self.tables + other.tables,
+            self.bytes + other.bytes,
+            self.remains + other.remains,
+        )
 
 
 # ---------------------------------------------------------------- models
@@ -100,6 +119,21 @@ class Reranker(Protocol):
     name: str
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
+
+
+@runtime_checkable
+class KeepingModel(Protocol):
+    """What a language model may have besides, if it keeps replies on disk."""
+
+    async def holding(self, traces: Traces) -> int:
+        """How many replies hold any of the traces."""
+        ...
+
+    async def forget(self, traces: Traces) -> int:
+        """Removes those replies, from its file too; how many there were."""
+        ...
+
+    async def remains(self, traces: Traces) -> Searched: ...
 
 
 class Closes(Protocol):
@@ -322,7 +356,13 @@ class Store(Protocol):
 
     async def keep(self, session: Session) -> SessionRecord:
         """The raw turns first, in a transaction of their own. A session known word for word is
-        left as it is. A changed one waits beside the old, which serves until `settle`."""
+        left as it is. A changed one waits beside the old, which serves until `settle`. Turns that
+        were forgotten on their own are kept without their words: the record then has another
+        digest than `session`."""
+        ...
+
+    async def blanked(self, session: Session) -> Session:
+        """The session as `keep` would keep it."""
         ...
 
     async def settle(self, session: Session, digested: Digested) -> None:
@@ -384,9 +424,22 @@ class Store(Protocol):
 
     async def quarantined(self, session_id: str) -> Sequence[Quarantined]: ...
 
-    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
-        """Removes them and everything derived from them, on disk too. A card forgotten on its
-        own stays forgotten when its session is remembered again."""
+    async def forget(
+        self,
+        *,
+        cards: Sequence[str] = (),
+        turns: Sequence[Place] = (),
+        sessions: Sequence[str] = (),
+        subject: str | None = None,
+    ) -> Forgotten:
+        """Removes them and everything derived from them, on disk too. A card or a turn forgotten
+        on its own stays forgotten when its session is remembered again. `subject`: quarantined
+        cards about it go too."""
+        ...
+
+    async def remains(self, traces: Traces) -> Searched:
+        """Rids the disk of everything that was deleted, then looks for the traces in every file
+        and table there is, also after `erase`."""
         ...
 
     async def sources(self) -> Sources:
@@ -488,12 +541,12 @@ class CopyableStore(Protocol):
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]: ...
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
-        """Stores them as they are, all or none. What is there already of a session is replaced.
-        `verb` is what the audit calls it."""
+        """Stores them as they are, but for what was forgotten here; all or none. What is there
+        already of a session is replaced. `verb` is what the audit calls it."""
         ...
 
     async def forgotten(self) -> Sequence[str]:
-        """Ids of cards forgotten on their own, in order."""
+        """Ids of cards and marks of turns forgotten on their own, in order."""
         ...
 
     async def take_forgotten(self, ids: Sequence[str]) -> None: ...

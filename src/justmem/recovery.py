@@ -47,9 +47,7 @@ async def recover(
     if profile.replay == "session":  # the paper: the whole session behind the best card
         best = [candidate.card.session_id for candidate in chosen[:1]]
         read, kept = await _read(store, best)
-        return Recovered(
-            tuple(_source(session, dict(enumerate(session.turns, 1))) for session in read), kept
-        )
+        return Recovered(tuple(_source(session, _kept(session)) for session in read), kept)
     found = await _turns(store, views, chosen, asked.date())
     by_session: dict[str, dict[int, Found]] = defaultdict(dict)
     for (session_id, turn), each in found.items():
@@ -110,12 +108,14 @@ async def _turns(
 def _window(session: Session, found: Mapping[int, Found], room: int) -> Source | None:
     """All of the session if it fits; else its best turns with what belongs to them, the first
     that does not fit cut to the part that matters."""
-    sizes = {n: _size(turn) for n, turn in enumerate(session.turns, 1)}
+    sizes = {n: _size(turn) for n, turn in _kept(session).items()}
     if sum(sizes.values()) <= room:
-        return _source(session, dict(enumerate(session.turns, 1)))
+        return _source(session, _kept(session))
     taken: dict[int, Turn] = {}
     left = room
     for number in _outward(session, found):
+        if number not in sizes:
+            continue
         if sizes[number] <= left:
             taken[number] = session.turn(number)
             left -= sizes[number]
@@ -163,11 +163,16 @@ def _outward(session: Session, found: Mapping[int, Found]) -> Iterator[int]:
                     yield n
 
 
+def _kept(session: Session) -> dict[int, Turn]:
+    """Its turns by number, without those that were forgotten."""
+    return {n: turn for n, turn in enumerate(session.turns, 1) if not turn.forgotten}
+
+
 def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
     return Source(
         session_id=session.id,
         at=session.at,
         turns=tuple(sorted(turns.items())),
-        whole=len(turns) == len(session.turns),
+        whole=len(turns) == len(_kept(session)),
         tokens=sum(map(_size, turns.values())),
     )

@@ -59,6 +59,8 @@ class Remembering:
             record = await self._store.keep(session)
             if record.state in _SETTLED:
                 return await self._known(record, notes)
+            if record.digest != session.digest:  # turns of it were forgotten: no model sees them
+                session = await self._store.blanked(session)
             if isinstance(self._store, ClaimingStore):
                 return await self._claimed(self._store, session, notes)
             return await self._digest(session, notes)
@@ -88,7 +90,7 @@ class Remembering:
 
     async def _digest(self, session: Session, notes: Sequence[str]) -> Remembered:
         tally = Tally(notes=list(notes))
-        said = tokens.count("\n".join(f"{turn.speaker}: {turn.text}" for turn in session.turns))
+        said = tokens.said(session)
         own = await self._left(session, tally)
         try:
             async with self._ledger.allow(own, tally, session=session.id) as limit:

@@ -48,7 +48,7 @@ def as_session(
         fields, messages = _opened(value)
         turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
         own_at, own_id = _first(fields, _TIME_KEYS), _first(fields, ("id", "session_id"))
-    if not any(turn.text.strip() for turn in turns):
+    if not any(turn.text.strip() or turn.forgotten for turn in turns):
         raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
     when = _when(at if at is not None else own_at, turns, otherwise)
     name = _id(id if id is not None else own_id)
@@ -129,11 +129,13 @@ def _turn(number: int, message: object) -> Turn:
         role = _role(message)
         speaker = _speaker(_first(message, ("speaker", "name")), role)
         at = _first(message, _TIME_KEYS)
+        forgotten = message.get("forgotten") is True
         return Turn(
             speaker=speaker,
             role=role,
-            text=_said(_text(message)),
+            text="" if forgotten else _said(_text(message)),
             at=None if at is None else as_time(at),
+            forgotten=forgotten,
         )
     except InvalidSession as error:
         raise InvalidSession(f"Turn {number}: {error}") from None
@@ -142,7 +144,8 @@ def _turn(number: int, message: object) -> Turn:
 def _cleaned(turn: Turn) -> Turn:
     at = None if turn.at is None else as_time(turn.at)
     speaker = _speaker(turn.speaker, turn.role)
-    return Turn(speaker=speaker, role=turn.role, text=_said(turn.text), at=at)
+    text = "" if turn.forgotten else _said(turn.text)
+    return Turn(speaker=speaker, role=turn.role, text=text, at=at, forgotten=turn.forgotten)
 
 
 def _said(text: str) -> str:

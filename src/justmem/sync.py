@@ -100,6 +100,7 @@ class Memory:
     ask = _face(AsyncMemory.ask)
     follow = _each(AsyncMemory.follow)
     forget = _face(AsyncMemory.forget)
+    preview_forget = _face(AsyncMemory.preview_forget)
     cards = _face(AsyncMemory.cards)
     card = _face(AsyncMemory.card)
     source = _face(AsyncMemory.source)

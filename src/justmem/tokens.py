@@ -7,6 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
+from justmem.domain import Session
 from justmem.errors import BudgetExceeded
 from justmem.ports import Prompt
 
@@ -27,6 +28,11 @@ def _encoding() -> Any:
 def count(text: str) -> int:
     encode = _encoding().encode_ordinary
     return sum(len(encode(text[i : i + _PIECE])) for i in range(0, len(text), _PIECE))
+
+
+def said(session: Session) -> int:
+    """What the turns of a session would take in a prompt."""
+    return count("\n".join(f"{t.speaker}: {t.text}" for t in session.turns if not t.forgotten))
 
 
 def prompt_tokens(prompt: Prompt) -> int:

@@ -1,7 +1,8 @@
 """The `justmem` command.
 
 Exit codes: 0 done; 1 not in memory; 2 wrong usage, file or setting; 3 a model failed;
-4 the store failed; 5 some sessions could not be remembered; 130 interrupted.
+4 the store failed; 5 some sessions could not be remembered; 6 what was forgotten is still found;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from justmem.cli.asking import ask, recall
 from justmem.cli.demo import demo
 from justmem.cli.doctor import doctor
 from justmem.cli.expiring import drop_sources, expire
-from justmem.cli.keeping import forget, reembed, remember, retry
+from justmem.cli.forgetting import forget
+from justmem.cli.keeping import reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.rescuing import rescue
 from justmem.cli.run import Exit, Run, exit_code

@@ -204,6 +204,8 @@ def _turn(turn: Turn, cited: Sequence[Citation], marks: tuple[str, str]) -> Text
     text = Text()
     text.append(plain(turn.speaker, one_line=True), "bold" if turn.role == "user" else "")
     text.append(": ")
+    if turn.forgotten:
+        return text.append("(forgotten)", "dim")
     done = 0
     # Cut first, cleaned after: the spans count the characters of the raw text.
     for citation in sorted(cited, key=lambda each: each.start):

@@ -1,4 +1,4 @@
-"""remember, forget, retry, reembed: what changes the memory."""
+"""remember, retry, reembed: what adds to the memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, moment, run_of
 from justmem.cli.terminal import err, out, print_json, say
-from justmem.domain import Forgotten, Remembered, Session, SessionState, dump
+from justmem.domain import Remembered, Session, SessionState, dump
 from justmem.memory import AsyncMemory
 
 
@@ -93,44 +93,6 @@ def retry(context: typer.Context, json: Json = False) -> None:
 
     done = run_of(context).memory(work)
     _report(done, (), (), json)
-
-
-def forget(
-    context: typer.Context,
-    card: Annotated[str | None, typer.Option(help="One card.")] = None,
-    session: Annotated[str | None, typer.Option(help="A session and all its cards.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Every card about this subject.")] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="The whole space.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json: Json = False,
-) -> None:
-    """Forget a card, a session, a subject or everything, for good."""
-    if sum(map(bool, (card, session, subject, everything))) != 1:
-        raise typer.BadParameter("Say one of --card, --session, --subject or --everything.")
-    if not yes:
-        what = (
-            "everything in this space"
-            if everything
-            else next(
-                f"the {name} {value!r}"
-                for name, value in (("card", card), ("session", session), ("subject", subject))
-                if value
-            )
-        )
-        if not sys.stdin.isatty():
-            raise typer.BadParameter(f"To forget {what} without being asked, add --yes.")
-        typer.confirm(f"Forget {what} for good?", abort=True, err=True)
-
-    async def work(memory: AsyncMemory) -> Forgotten:
-        return await memory.forget(
-            card=card, session=session, subject=subject, everything=everything
-        )
-
-    gone = run_of(context).memory(work)
-    if json:
-        print_json(dump(gone))
-    else:
-        out().print(f"Forgotten: {gone.cards} cards, {gone.sessions} sessions, {gone.turns} turns.")
 
 
 def reembed(context: typer.Context, json: Json = False) -> None:

@@ -14,7 +14,14 @@ import typer
 
 from justmem.cli.terminal import fetching
 from justmem.config import Settings, kept_in, load, parts
-from justmem.errors import InvalidSession, JustMemError, ModelError, NotInMemory, StoreError
+from justmem.errors import (
+    InvalidSession,
+    JustMemError,
+    ModelError,
+    NotForgotten,
+    NotInMemory,
+    StoreError,
+)
 from justmem.memory import AsyncMemory
 from justmem.sessions import as_time
 from justmem.stores.storage import storage
@@ -30,6 +37,7 @@ class Exit(IntEnum):
     MODEL = 3
     STORE = 4
     PARTLY = 5  # some sessions could not be remembered
+    REMAINS = 6  # what was forgotten is still found somewhere
     INTERRUPTED = 130
 
 
@@ -38,6 +46,8 @@ def exit_code(error: JustMemError) -> Exit:
         return Exit.NOTHING
     if isinstance(error, ModelError):
         return Exit.MODEL
+    if isinstance(error, NotForgotten):
+        return Exit.REMAINS
     return Exit.STORE if isinstance(error, StoreError) else Exit.INPUT
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from justmem.domain import Call, dump
 from justmem.errors import InvalidFile, InvalidSetting, ModelUnavailable
-from justmem.ports import Completion, LanguageModel, Prompt
+from justmem.ports import Completion, LanguageModel, Prompt, Searched
+from justmem.traces import Traces
 
 
 class RecordedModel:
@@ -51,7 +52,50 @@ class RecordedModel:
         await asyncio.to_thread(self._record, key, sample, completion)
         return completion
 
+    # ------------------------------------------------------------ forgetting
+
+    async def holding(self, traces: Traces) -> int:
+        return len(await asyncio.to_thread(self._lines_with, traces))
+
+    async def forget(self, traces: Traces) -> int:
+        return await asyncio.to_thread(self._forget, traces)
+
+    async def remains(self, traces: Traces) -> Searched:
+        found = await self.holding(traces)
+        path = str(self._path)
+        size = self._path.stat().st_size if self._path.exists() else 0
+        return Searched(files=(path,), bytes=size, remains=(path,) if found else ())
+
+    def _lines_with(self, traces: Traces) -> list[bytes]:
+        return [line for line in self._lines() if _holds(line, traces)]
+
+    def _forget(self, traces: Traces) -> int:
+        """The file is written anew without them. A reply that another process adds in that moment
+        is lost, and can be had again."""
+        with self._lock:
+            lines = self._lines()
+            stay = [line for line in lines if not _holds(line, traces)]
+            if len(stay) == len(lines):
+                return 0
+            try:
+                _replace(self._path, b"".join(line + b"\n" for line in stay))
+            except OSError as error:
+                raise InvalidFile(
+                    f"What was to be forgotten is recorded in {self._path}, and the file cannot be "
+                    f"changed ({error.strerror}). Nothing was forgotten: correct its permissions."
+                ) from error
+            known = {key for line in stay if (key := _key(line)) is not None}
+            self._replies = {key: self._replies[key] for key in self._replies if key in known}
+            return len(lines) - len(stay)
+
     # ------------------------------------------------------------ the file
+
+    def _lines(self) -> list[bytes]:
+        try:
+            lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        except OSError as error:
+            raise InvalidFile(f"{self._path} cannot be read ({error.strerror}).") from error
+        return [line for line in lines if line.strip()]
 
     def _record(self, key: str, sample: int, completion: Completion) -> None:
         line = {
@@ -77,11 +121,7 @@ class RecordedModel:
     def _read(self) -> tuple[str, int]:
         """Loads the replies. The name and context are the inner model's, or the recorded ones."""
         name, context = (self._inner.name, self._inner.context) if self._inner else ("", 0)
-        try:
-            lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        except OSError as error:
-            raise InvalidFile(f"{self._path} cannot be read ({error.strerror}).") from error
-        for line in filter(bytes.strip, lines):
+        for line in self._lines():
             try:
                 entry = json.loads(line)
                 call = Call.model_validate(entry["call"])
@@ -113,6 +153,38 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
         sample,
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _holds(line: bytes, traces: Traces) -> bool:
+    """Whether what a model said in this line holds any of the traces. A damaged line is looked at
+    whole."""
+    try:
+        entry = json.loads(line)
+        said = f"{entry['text']}\n{entry['call']['error']}"
+    except (ValueError, KeyError, TypeError):
+        return bool(traces.found(line))
+    return bool(traces.found_in_text(said))
+
+
+def _key(line: bytes) -> str | None:
+    try:
+        return str(json.loads(line)["key"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_name(path.name + ".new")
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, path.stat().st_mode & 0o777)
+    try:
+        with os.fdopen(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -12,8 +12,9 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakValueDictionary
 
 from justmem.domain import (
@@ -25,6 +26,7 @@ from justmem.domain import (
     SessionState,
 )
 from justmem.errors import JustMemError, NoRoom, NotInMemory, SourceNotKept
+from justmem.memory import AsyncMemory
 from justmem.redaction import Redaction
 from justmem.server.line import Line
 from justmem.server.metrics import Metrics
@@ -196,18 +198,42 @@ class Ingestion:
 
     # ------------------------------------------------------------ forgetting
 
-    async def forget_session(self, space: str, session_id: str, by: str | None = None) -> Forgotten:
-        async with self.alone(space, session_id):
-            self._changed(space, session_id)
-            self._forgotten((space, session_id))
-            async with self._spaces.use(space, by) as memory:
-                return await memory.forget(session=session_id)
+    async def forget(
+        self, space: str, by: str | None = None, *, verify: bool = False, **what: Any
+    ) -> Forgotten:
+        """`what` as for `AsyncMemory.forget`. Nothing else happens meanwhile to the sessions that
+        it touches."""
+        async with self._spaces.use(space, by) as memory, AsyncExitStack() as held:
+            preview = await memory.preview_forget(**what)
+            touched = {card.session_id for card in preview.cards}
+            touched |= {record.id for record in preview.sessions}
+            touched |= {place.rpartition("#")[0] for place in preview.turns}
+            for session_id in sorted(touched):
+                await held.enter_async_context(self.alone(space, session_id))
+                self._changed(space, session_id)
+                self._results.pop((space, session_id), None)
+            done = await memory.forget(**what, verify=verify)
+            await self._keep_up(space, memory)
+            return done
 
-    async def erase(self, space: str, by: str | None = None) -> Forgotten:
+    async def _keep_up(self, space: str, memory: AsyncMemory) -> None:
+        """What waits in turn holds no more than memory does."""
+        known = {record.id for record in await memory.sessions()}
+        texts = {session.id: session for session in await memory.waiting()}
+        for name, job in [*self._jobs.items()]:
+            if name[0] != space:
+                continue
+            if name[1] not in known:
+                self._forgotten(name)
+            elif (text := texts.get(name[1])) is not None:
+                self._bytes += _size(text) - _size(job.session)
+                job.session = text
+
+    async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
         self._changed(space, "")
         for name in [name for name in {**self._jobs, **self._results} if name[0] == space]:
             self._forgotten(name)
-        return await self._spaces.erase(space, by)
+        return await self._spaces.erase(space, by, verify=verify)
 
     def _forgotten(self, name: Name) -> None:
         self._results.pop(name, None)

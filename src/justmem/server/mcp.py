@@ -194,20 +194,33 @@ class Tools:
         self,
         context: Context[Any, Any],
         card: Annotated[str | None, Field(description="The id of a card.")] = None,
+        turn: Annotated[str | None, Field(description="A turn, as in chat-17#3.")] = None,
         session: Annotated[str | None, Field(description="The id of a session.")] = None,
         subject: Annotated[
-            str | None, Field(description="Whom or what: all cards about it go.")
+            str | None,
+            Field(description="Whom or what: the cards about it go, and the turns they rest on."),
         ] = None,
+        since: Annotated[
+            str | None, Field(description="All sessions from this day on, as 2024-05-20.")
+        ] = None,
+        until: Annotated[
+            str | None, Field(description="All sessions up to this day. May go with since.")
+        ] = None,
+        preview: Annotated[bool, Field(description="Only count what would go.")] = False,
+        verify: Annotated[
+            bool, Field(description="Look for it everywhere afterwards: adds a certificate.")
+        ] = False,
     ) -> ForgetResult:
-        """Forget one card, one session or all about a subject, for good. Only when the user asks
-        for it. Give exactly one of the three."""
+        """Forget one card, one turn, one session, a subject or a period, for good. Only when the
+        user asks for it. Give exactly one of them."""
+        what: dict[str, Any] = {"card": card, "turn": turn, "session": session}
+        what |= {"subject": subject, "since": since, "until": until}
         async with self._may(context, "write") as (key, space):
-            if session is not None and card is None and subject is None:
-                gone = await self._server.ingestion.forget_session(space, session, key.actor)
-                return ForgetResult.of(gone)
-            async with self._server.spaces.use(space, key.actor) as memory:
-                gone = await memory.forget(card=card, session=session, subject=subject)
-                return ForgetResult.of(gone)
+            if preview:
+                async with self._server.spaces.use(space, key.actor) as memory:
+                    return ForgetResult.of((await memory.preview_forget(**what)).forgotten)
+            done = self._server.ingestion.forget(space, key.actor, verify=verify, **what)
+            return ForgetResult.of(await self._server.within(done))
 
     async def list_sessions(
         self,

@@ -89,6 +89,8 @@ def public(error: JustMemError) -> str:
         what = {
             errors.StoreBusy: "The store of this space is busy: try again in a moment.",
             errors.StoreFull: "There is no room left on the server's disk.",
+            errors.NotForgotten: "It is forgotten, but something of it is still found on the "
+            "server's disk: see its log.",
         }
         return what.get(type(error), "The store of this space cannot be used: see the log.")
     return str(error)

@@ -17,6 +17,7 @@ from justmem.domain import (
     SessionState,
     Source,
     Status,
+    dump,
 )
 
 
@@ -145,16 +146,37 @@ class ReplayResult(BaseModel):
     quotes: list[Quote] = Field(description="The exact words the card rests on.")
 
 
+class Proof(BaseModel):
+    """That it was looked for afterwards and not found."""
+
+    target: str
+    at: str
+    digests: list[str] = Field(description="SHA-256 of each deleted text.")
+    held: dict[str, str] = Field(description="Those that something else in memory still says.")
+    files: list[str]
+    tables: list[str]
+    bytes: int
+    remains: int
+
+
 class ForgetResult(BaseModel):
     """How much is gone."""
 
     cards: int
     sessions: int
     turns: int
+    quarantined: int
+    replies: int
+    certificate: Proof | None = None
 
     @classmethod
     def of(cls, gone: Forgotten) -> ForgetResult:
-        return cls(cards=gone.cards, sessions=gone.sessions, turns=gone.turns)
+        given = dump(gone)
+        given.pop("entry")
+        if given["certificate"] is not None:
+            known = Proof.model_fields
+            given["certificate"] = {name: given["certificate"][name] for name in known}
+        return cls(**given)
 
 
 class SessionsResult(BaseModel):

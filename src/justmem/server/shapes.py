@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -21,6 +21,7 @@ from justmem.domain import (
     Forgotten,
     Kind,
     Plan,
+    Preview,
     Quarantined,
     Receipt,
     Remembered,
@@ -57,6 +58,7 @@ class TurnIn(Request):
     text: str | None = None
     content: str | list[dict[str, Any]] | None = None
     at: Time | None = None
+    forgotten: bool | None = Field(None, description="Its words were forgotten: none are given.")
 
 
 class SessionIn(Request):
@@ -273,24 +275,43 @@ class SpaceList(BaseModel):
 
 
 class Forget(Request):
-    """One of `card`, `session` and `subject`. With `preview` nothing goes yet."""
+    """One of `card`, `turn`, `session`, `subject` and a period (`since`, `until` or both, days
+    included). `turns`: the turns that cards rest on go too; by default those of a subject do. With
+    `preview` nothing goes yet; with `verify` it is looked for everywhere afterwards."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"session": "chat-17", "preview": True}]}
     )
 
     card: str | None = Field(None, min_length=1)
+    turn: str | None = Field(None, min_length=1, examples=["chat-17#3"])
     session: str | None = Field(None, min_length=1)
     subject: str | None = Field(None, min_length=1)
+    since: date | None = None
+    until: date | None = None
+    turns: bool | None = None
     preview: bool = False
+    verify: bool = False
 
 
 class ForgottenOut(BaseModel):
-    """`forgotten` counts what went, or would go; `cards` shows up to 100 of those that would."""
+    """`forgotten` counts what went, or would go; the lists show up to 100 each of what would."""
 
     preview: bool
     forgotten: Forgotten
     cards: list[Card] = []
+    sessions: list[SessionRecord] = []
+    turns: list[str] = []
+
+    @classmethod
+    def of(cls, preview: Preview, most: int) -> ForgottenOut:
+        return cls(
+            preview=True,
+            forgotten=preview.forgotten,
+            cards=list(preview.cards[:most]),
+            sessions=list(preview.sessions[:most]),
+            turns=list(preview.turns[:most]),
+        )
 
 
 class Health(BaseModel):

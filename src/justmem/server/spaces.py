@@ -90,7 +90,7 @@ class Spaces:
             slot.leave()
             await self._trim()
 
-    async def erase(self, space: str, by: str | None = None) -> Forgotten:
+    async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
         """Waits for those who use the space, and lets nobody in meanwhile."""
         async with self._lock(space):
             slot = await self._slot(space, create=False)
@@ -98,7 +98,7 @@ class Spaces:
                 await slot.unused.wait()
             self._slots.pop(space, None)
             memory = slot.memory if by is None else slot.memory.by(by)
-            return await memory.forget(everything=True)
+            return await memory.forget(everything=True, verify=verify)
 
     async def close(self) -> None:
         for space in list(self._slots):

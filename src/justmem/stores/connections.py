@@ -128,6 +128,10 @@ class Connections:
         self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await self._run(self._write_thread, lambda: self._written(work))
 

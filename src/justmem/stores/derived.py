@@ -14,7 +14,7 @@ from justmem.errors import EmbedderMismatch, NotInMemory, StoreBusy, StoreError
 from justmem.ports import Digested, Index, Vectors, Whole
 from justmem.stores import rows, sourceless
 from justmem.stores.connections import writing
-from justmem.stores.writes import add_session, make_current
+from justmem.stores.writes import add_session, leave_traces, make_current
 
 
 class _Space(NamedTuple):
@@ -31,14 +31,18 @@ def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
         dropping = sourceless.policy(db) == "drop"
         removed = remove_derived(db, counted.key)
         make_current(db, counted.key, session, digest, turns, digested.state, digested.reason)
-        db.execute("DELETE FROM incoming WHERE session = ? AND digest = ?", (counted.key, digest))
+        waited = db.execute(
+            "DELETE FROM incoming WHERE session = ? AND digest = ?", (counted.key, digest)
+        ).rowcount
+        if removed or waited:
+            leave_traces(db)
         if dropping:
             digested = digested.wordless()
             db.execute("DELETE FROM texts WHERE session = ?", (counted.key,))
-            db.execute("UPDATE space SET unswept = unswept + 1")
+            db.execute("UPDATE space SET unswept = max(unswept, 0) + 1")
         _add_derived(db, counted, session, digested, removed)
         (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
-    return int(unswept)
+    return max(0, int(unswept))
 
 
 def take_dropped(db: sqlite3.Connection, whole: Whole) -> None:

@@ -3,36 +3,60 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from justmem.domain import Forgotten
+from justmem import tokens
+from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory, StoreBusy
+from justmem.ports import Place
+from justmem.stores import rows, tombstones
 from justmem.stores.connections import writing
 from justmem.stores.derived import remove_derived
+from justmem.stores.tombstones import FORGOTTEN_SINCE
 from justmem.stores.writes import session_key
 
 
-def forget(db: sqlite3.Connection, cards: Sequence[str], sessions: Sequence[str]) -> Forgotten:
+def forget(
+    db: sqlite3.Connection,
+    cards: Sequence[str],
+    turns: Sequence[Place],
+    sessions: Sequence[str],
+    subject: str | None,
+) -> Forgotten:
     with writing(db):
         gone = Forgotten()
         # Cards first: a card named beside its session must be known, and stays forgotten.
         for card_id in dict.fromkeys(cards):
             gone = _sum(gone, _forget_card(db, card_id))
+        for session_id, numbers in tombstones.by_session(turns).items():
+            gone = _sum(gone, _forget_turns(db, session_id, numbers))
         for session_id in dict.fromkeys(sessions):
             gone = _sum(gone, _forget_session(db, session_id))
-        if cards or sessions:
-            # Deleting only marks words as deleted; merging all segments drops them.
-            db.execute("INSERT INTO card_words (card_words) VALUES ('optimize')")
+        if subject is not None:
+            gone = _sum(gone, _forget_held(db, "fold(subject) = ?", subject.casefold()))
+        if gone != Forgotten():
             db.execute(
                 "UPDATE space SET unswept = 1, generation = generation + 1, "
                 "removals = removals + 1, "
                 "(cards, tokens) = (SELECT total(cards), total(tokens) FROM sessions)"
             )
-        if sessions:
-            db.execute("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
+            _merge_words(db)
     return gone
+
+
+def _merge_words(db: sqlite3.Connection) -> None:
+    """Deleting only marks words as deleted; merging all segments drops them."""
+    for table in ("card_words", "passage_words"):
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+
+
+def finish(db: sqlite3.Connection) -> None:
+    """What an interrupted `forget` left to do."""
+    (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
+    if unswept > 0:  # less is what was only replaced: it has time
+        sweep(db)
 
 
 def sweep(db: sqlite3.Connection) -> None:
@@ -41,6 +65,8 @@ def sweep(db: sqlite3.Connection) -> None:
     log holds earlier pages until it is copied back and cut."""
     (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
     if unswept:
+        with writing(db):
+            _merge_words(db)
         db.execute("VACUUM")
         (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -53,24 +79,112 @@ def _sum(one: Forgotten, other: Forgotten) -> Forgotten:
         cards=one.cards + other.cards,
         sessions=one.sessions + other.sessions,
         turns=one.turns + other.turns,
+        quarantined=one.quarantined + other.quarantined,
     )
 
 
 def _forget_session(db: sqlite3.Connection, session_id: str) -> Forgotten:
     key = session_key(db, session_id)
-    cards, turns = db.execute("SELECT cards, turns FROM sessions WHERE key = ?", (key,)).fetchone()
+    cards, turns, held = db.execute(
+        "SELECT cards, turns, quarantined FROM sessions WHERE key = ?", (key,)
+    ).fetchone()
     remove_derived(db, key)
     for table in ("texts", "incoming"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
-    return Forgotten(cards=cards, sessions=1, turns=turns)
+    return Forgotten(cards=cards, sessions=1, turns=turns, quarantined=held)
+
+
+def _forget_turns(db: sqlite3.Connection, session_id: str, numbers: Collection[int]) -> Forgotten:
+    """Their words, passages and vectors, and the cards that rest on them. Of the quarantined
+    cards no one can tell what they rest on: those of the session go."""
+    key = session_key(db, session_id)
+    current, waiting = _texts_of(db, key, session_id)
+    marks = [tombstones.mark(text, n) for text, n in tombstones.named(current, waiting, numbers)]
+    db.executemany("INSERT OR IGNORE INTO forgotten (id) VALUES (?)", [(id,) for id in marks])
+    gone = tombstones.marked(current, marks)
+    count = Forgotten(turns=len(gone.union(numbers)))
+    resting = db.execute("SELECT id, turns FROM cards WHERE session = ?", (key,)).fetchall()
+    for card_id, turns in resting:
+        if not gone.isdisjoint(map(int, turns.split())):
+            count = _sum(count, _forget_card(db, card_id))
+    _drop_passages(db, key, current, gone)
+    count = _sum(count, _forget_held(db, "session = ?", key))
+    _rewrite(db, key, current.without(gone), waiting and tombstones.blanked(waiting, marks))
+    return count
+
+
+def _texts_of(db: sqlite3.Connection, key: int, session_id: str) -> tuple[Session, Session | None]:
+    """The current text of a session, and one that waits."""
+    at, turns, new_at, new = db.execute(
+        "SELECT s.at, t.turns, i.at, i.turns FROM sessions s JOIN texts t ON t.session = s.key "
+        "LEFT JOIN incoming i ON i.session = s.key WHERE s.key = ?",
+        (key,),
+    ).fetchone()
+    current = rows.session_of(session_id, at, turns)
+    return current, rows.session_of(session_id, new_at, new) if new is not None else None
+
+
+def _rewrite(db: sqlite3.Connection, key: int, current: Session, waiting: Session | None) -> None:
+    reason = "CASE reason WHEN '' THEN '' ELSE ? END"
+    db.execute(
+        f"UPDATE sessions SET digest = ?, reason = {reason}, tokens = min(tokens, ?) WHERE key = ?",
+        (current.digest, FORGOTTEN_SINCE, tokens.said(current), key),
+    )
+    db.execute("UPDATE texts SET turns = ? WHERE session = ?", (rows.turns_text(current), key))
+    if waiting is None:
+        return
+    if waiting.digest == current.digest:  # the turn was all that had changed
+        db.execute("DELETE FROM incoming WHERE session = ?", (key,))
+        return
+    db.execute(
+        f"UPDATE incoming SET digest = ?, reason = {reason}, turns = ? WHERE session = ?",
+        (waiting.digest, FORGOTTEN_SINCE, rows.turns_text(waiting), key),
+    )
+
+
+def _drop_passages(
+    db: sqlite3.Connection, key: int, current: Session, gone: Collection[int]
+) -> None:
+    for first, packed, spans_, vectors in db.execute(
+        "SELECT first, keys, spans, vectors FROM passage_chunks WHERE session = ?", (key,)
+    ).fetchall():
+        keys, spans = np.frombuffer(packed, np.int64), rows.spans_of(spans_)
+        stay = ~np.isin(spans[:, 0], list(gone))
+        db.executemany(
+            "INSERT INTO passage_words (passage_words, rowid, text) VALUES ('delete', ?, ?)",
+            zip(keys[~stay].tolist(), rows.passage_texts(current.turns, spans[~stay]), strict=True),
+        )
+        if not stay.any():
+            db.execute("DELETE FROM passage_chunks WHERE first = ?", (first,))
+            continue
+        if vectors is not None:
+            vectors = np.frombuffer(vectors, np.float32).reshape(len(keys), -1)[stay].tobytes()
+        db.execute(
+            "UPDATE passage_chunks SET keys = ?, spans = ?, vectors = ? WHERE first = ?",
+            (keys[stay].tobytes(), spans[stay].tobytes(), vectors, first),
+        )
+
+
+def _forget_held(db: sqlite3.Connection, which: str, *values: object) -> Forgotten:
+    """Quarantined cards."""
+    gone = db.execute(f"DELETE FROM quarantine WHERE {which}", values).rowcount
+    if gone:
+        db.execute(
+            "UPDATE sessions SET quarantined = "
+            "(SELECT count(*) FROM quarantine q WHERE q.session = sessions.key)"
+        )
+    return Forgotten(quarantined=gone)
 
 
 def _forget_card(db: sqlite3.Connection, card_id: str) -> Forgotten:
-    found = db.execute("SELECT key, session FROM cards WHERE id = ?", (card_id,)).fetchall()
+    found = db.execute(
+        "SELECT key, session, subject, fact FROM cards WHERE id = ?", (card_id,)
+    ).fetchall()
     if not found:
         raise NotInMemory(f"There is no card {card_id!r} in this space.")
-    for key, session in found:
+    gone = Forgotten(cards=len(found))
+    for key, session, *said in found:
         db.execute(
             "INSERT INTO card_words (card_words, rowid, text) "
             "SELECT 'delete', key, subject || ' ' || fact FROM cards WHERE key = ?",
@@ -83,8 +197,10 @@ def _forget_card(db: sqlite3.Connection, card_id: str) -> Forgotten:
             "cards = cards - 1 WHERE key = ?",
             (session,),
         )
+        same = "session = ? AND subject = ? AND fact = ?"
+        gone = _sum(gone, _forget_held(db, same, session, *said))
     db.execute("INSERT OR IGNORE INTO forgotten (id) VALUES (?)", (card_id,))
-    return Forgotten(cards=len(found))
+    return gone
 
 
 def _drop_vector(db: sqlite3.Connection, session: int, key: int) -> None:
@@ -107,7 +223,7 @@ def _drop_vector(db: sqlite3.Connection, session: int, key: int) -> None:
 def last_count(db: sqlite3.Connection) -> Forgotten:
     """What a space holds, taken while no one else writes, just before it is erased."""
     with writing(db):
-        cards, sessions, turns = db.execute(
-            "SELECT total(cards), count(*), total(turns) FROM sessions"
+        cards, sessions, turns, held = db.execute(
+            "SELECT total(cards), count(*), total(turns), total(quarantined) FROM sessions"
         ).fetchone()
-    return Forgotten(cards=int(cards), sessions=sessions, turns=int(turns))
+    return Forgotten(cards=int(cards), sessions=sessions, turns=int(turns), quarantined=int(held))

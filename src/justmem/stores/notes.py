@@ -110,7 +110,8 @@ class Notes:
 
 
 def counted(gone: Forgotten) -> dict[str, int]:
-    return {"cards": gone.cards, "sessions": gone.sessions, "turns": gone.turns}
+    counts = {"cards": gone.cards, "sessions": gone.sessions, "turns": gone.turns}
+    return {**counts, "quarantined": gone.quarantined} if gone.quarantined else counts
 
 
 def ids(wholes: Sequence[Whole]) -> list[str]:

@@ -35,11 +35,13 @@ from justmem.ports import (
     Found,
     Hits,
     Index,
+    Place,
+    Searched,
     Vectors,
     View,
 )
 from justmem.stores.notes import Notes
-from justmem.stores.pg import promotion, schema
+from justmem.stores.pg import promotion, remains, schema
 from justmem.stores.pg.audit import Log
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
@@ -53,6 +55,7 @@ from justmem.stores.pg.search import Search
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.workers import Claims
 from justmem.stores.pg.writes import Writes
+from justmem.traces import Traces
 
 
 async def open_store(url: str, space: str, *, create: bool = True) -> PostgresStore:
@@ -170,6 +173,9 @@ class PostgresStore:
     async def keep(self, session: Session) -> SessionRecord:
         return await self._writes.keep(session)
 
+    async def blanked(self, session: Session) -> Session:
+        return await self._reads.blanked(session)
+
     async def settle(self, session: Session, digested: Digested) -> None:
         await self._derived.settle(session, digested)
 
@@ -231,10 +237,18 @@ class PostgresStore:
 
     # ------------------------------------------------------------ forgetting
 
-    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+    async def forget(
+        self,
+        *,
+        cards: Sequence[str] = (),
+        turns: Sequence[Place] = (),
+        sessions: Sequence[str] = (),
+        subject: str | None = None,
+    ) -> Forgotten:
         """The rows are gone when this returns. Their bytes go with the server's next vacuum, or
-        with `sweep`."""
-        return await self._forgetting.forget(cards, sessions)
+        with `sweep`, which `remains` does too."""
+        self._reads.forget()
+        return await self._forgetting.forget(cards, turns, sessions, subject)
 
     async def sources(self) -> Sources:
         return await self._reads.sources()
@@ -249,7 +263,11 @@ class PostgresStore:
         return gone
 
     async def sweep(self, *, rewrite: bool = False) -> None:
-        await self._forgetting.sweep(rewrite=rewrite)
+        """See `pg.remains.sweep`."""
+        await remains.sweep(self.database, self.names, rewrite=rewrite)
+
+    async def remains(self, traces: Traces) -> Searched:
+        return await remains.remains(self.database, self.names, traces)
 
     # ------------------------------------------------------------ re-embedding
 

@@ -22,7 +22,7 @@ from justmem.domain import (
 )
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Extent, Index
-from justmem.stores import files, rows, sourceless, words
+from justmem.stores import files, rows, sourceless, tombstones, words
 
 _RECORDS = f"SELECT {rows.RECORD} FROM sessions s LEFT JOIN incoming i ON i.session = s.key"
 _CARDS = f"SELECT {rows.CARD} FROM cards c JOIN sessions s ON s.key = c.session"
@@ -57,6 +57,12 @@ def sessions_at(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Session
         (json.dumps(list(ids)),),
     )
     return {row[0]: rows.session_of(*row) for row in found}
+
+
+def blanked(db: sqlite3.Connection, session: Session) -> Session:
+    start = tombstones.prefix(session.id)
+    marks = db.execute("SELECT id FROM forgotten WHERE id BETWEEN ? AND ?", (start, start + "~"))
+    return tombstones.blanked(session, [mark for (mark,) in marks])
 
 
 def waiting(db: sqlite3.Connection) -> list[Session]:
@@ -145,8 +151,9 @@ def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passag
         if row is None:
             continue
         session_id, packed, spans = row
-        place = key - int(np.frombuffer(packed, np.int64, count=1)[0])
-        if place < len(packed) // 8:
+        own = np.frombuffer(packed, np.int64)
+        place = int(np.searchsorted(own, key))
+        if place < len(own) and own[place] == key:
             turn, start, end = rows.spans_of(spans)[place].tolist()
             passages[key] = Passage.model_construct(
                 session_id=session_id, turn=turn, start=start, end=end

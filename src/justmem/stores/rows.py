@@ -53,11 +53,16 @@ def day(at: datetime | date) -> int:
 
 
 def turns_text(session: Session) -> str:
-    said = [
-        (t.speaker, t.role, t.text, t.at.isoformat()) if t.at else (t.speaker, t.role, t.text)
-        for t in session.turns
-    ]
+    said = [_turn_row(turn) for turn in session.turns]
     return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+def _turn_row(turn: Turn) -> Row:
+    at = turn.at.isoformat() if turn.at else None
+    if turn.forgotten:
+        return turn.speaker, turn.role, "", at, True
+    said = turn.speaker, turn.role, turn.text
+    return (*said, at) if at else said
 
 
 def session_of(id: str, at: str, turns: str, digest: str | None = None) -> Session:
@@ -81,9 +86,15 @@ def turns_of(text: str) -> tuple[Turn, ...]:
         ) from None
 
 
-def _turn(speaker: str, role: Role, text: str, at: str | None = None) -> Turn:
+def _turn(
+    speaker: str, role: Role, text: str, at: str | None = None, forgotten: bool = False
+) -> Turn:
     return Turn.model_construct(
-        speaker=speaker, role=role, text=text, at=_time(at) if at is not None else None
+        speaker=speaker,
+        role=role,
+        text=text,
+        at=_time(at) if at is not None else None,
+        forgotten=forgotten,
     )
 
 

@@ -41,14 +41,27 @@ from justmem.ports import (
     Found,
     Hits,
     Index,
+    Place,
+    Searched,
     Vectors,
     View,
 )
-from justmem.stores import audit, derived, files, forgetting, reads, schema, sourceless, writes
+from justmem.stores import (
+    audit,
+    derived,
+    files,
+    forgetting,
+    reads,
+    remains,
+    schema,
+    sourceless,
+    writes,
+)
 from justmem.stores.connections import Connections, connect, translated, writing
 from justmem.stores.finding import Finder
 from justmem.stores.notes import Notes, counted
 from justmem.stores.vectors import Moment, moment
+from justmem.traces import Traces
 
 T = TypeVar("T")
 _MOST_UNSWEPT = 64  # sessions
@@ -82,7 +95,7 @@ def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStor
 def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
     """What an interrupted `forget` left to do; not worth failing for, the next opening will."""
     with suppress(StoreBusy, StoreFull), translated(path):
-        forgetting.sweep(db)
+        forgetting.finish(db)
 
 
 def spaces(folder: Path) -> list[str]:
@@ -181,6 +194,9 @@ class SqliteStore:
         )
         return record
 
+    async def blanked(self, session: Session) -> Session:
+        return await self._db.read(partial(reads.blanked, session=session))
+
     async def settle(self, session: Session, digested: Digested) -> None:
         self._caches.unswept, _ = await self.change(
             partial(derived.settle, session=session, digested=digested),
@@ -273,10 +289,20 @@ class SqliteStore:
 
     # ------------------------------------------------------------ forgetting
 
-    async def forget(self, *, cards: Sequence[str] = (), sessions: Sequence[str] = ()) -> Forgotten:
+    async def forget(
+        self,
+        *,
+        cards: Sequence[str] = (),
+        turns: Sequence[Place] = (),
+        sessions: Sequence[str] = (),
+        subject: str | None = None,
+    ) -> Forgotten:
+        named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions]
         return await self._gone(
-            partial(forgetting.forget, cards=cards, sessions=sessions),
-            lambda author, gone: author.did("forget", [*cards, *sessions], **counted(gone)),
+            partial(
+                forgetting.forget, cards=cards, turns=turns, sessions=sessions, subject=subject
+            ),
+            lambda author, gone: author.did("forget", named, **counted(gone)),
         )
 
     async def sources(self) -> Sources:
@@ -319,6 +345,14 @@ class SqliteStore:
             deeds = self._author.did("erase", (), **counted(gone)) if self._author else []
             made = audit.enter(self._key, deeds, db)
             return gone.model_copy(update={"entry": made[-1] if made else None})
+
+    async def remains(self, traces: Traces) -> Searched:
+        if self._db.closed:  # erased: what is left are files, if anything
+            return await asyncio.to_thread(remains.in_files, self.path, traces)
+        await self._db.write(forgetting.sweep)
+        searched, machinery = await self._db.write(partial(remains.in_tables, traces=traces))
+        left = traces.without(machinery)
+        return searched + await asyncio.to_thread(remains.in_files, self.path, left)
 
     # ------------------------------------------------------------ re-embedding
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from justmem.domain import Passage, SessionState
 from justmem.ports import Digested, Vectors, Whole
-from justmem.stores import derived, rows, writes
+from justmem.stores import derived, rows, tombstones, writes
 from justmem.stores.connections import writing
 from justmem.stores.notes import ids, sums
 from justmem.stores.sqlite import SqliteStore
@@ -42,9 +42,11 @@ class SqliteCopy:
         return await self._db.read(partial(wholes_in, ids=ids))
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+        forgotten = set(await self.forgotten())
+        spared = [tombstones.spared(whole, forgotten) for whole in wholes]
         await self.store.change(
-            partial(_take, wholes=wholes),
-            lambda author, _: author.did(verb, ids(wholes), **sums(wholes)),
+            partial(_take, wholes=spared),
+            lambda author, _: author.did(verb, ids(spared), **sums(spared)),
         )
 
     async def forgotten(self) -> Sequence[str]:

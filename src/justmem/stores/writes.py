@@ -10,7 +10,7 @@ from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory
 from justmem.stores import rows
 from justmem.stores.connections import writing
-from justmem.stores.reads import record
+from justmem.stores.reads import blanked, record
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 
@@ -45,8 +45,9 @@ def _has_vectors(db: sqlite3.Connection) -> bool:
 
 
 def keep(db: sqlite3.Connection, session: Session) -> SessionRecord:
-    digest, turns = session.digest, rows.turns_text(session)
     with writing(db):
+        session = blanked(db, session)
+        digest, turns = session.digest, rows.turns_text(session)
         known = db.execute(
             "SELECT key, digest, state FROM sessions WHERE id = ?", (session.id,)
         ).fetchone()
@@ -55,8 +56,10 @@ def keep(db: sqlite3.Connection, session: Session) -> SessionRecord:
             db.execute("INSERT INTO texts (session, turns) VALUES (?, ?)", (key, turns))
         elif known[1] == digest:
             # Said again as it stands: a change that was waiting is taken back.
-            db.execute("DELETE FROM incoming WHERE session = ?", (known[0],))
+            if db.execute("DELETE FROM incoming WHERE session = ?", (known[0],)).rowcount:
+                leave_traces(db)
         elif known[2] in (PENDING, FAILED):
+            leave_traces(db)
             make_current(db, known[0], session, digest, turns, PENDING)
         else:
             _let_wait(db, known[0], session, digest, turns)
@@ -111,13 +114,20 @@ def make_current(
 
 def _let_wait(db: sqlite3.Connection, key: int, session: Session, digest: str, turns: str) -> None:
     """Where this very text is waiting already, it keeps its state."""
-    db.execute("DELETE FROM incoming WHERE session = ? AND digest <> ?", (key, digest))
+    if db.execute("DELETE FROM incoming WHERE session = ? AND digest <> ?", (key, digest)).rowcount:
+        leave_traces(db)
     at = session.at
     db.execute(
         "INSERT OR IGNORE INTO incoming (session, at, instant, digest, state, length, turns) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
         (key, at.isoformat(), rows.instant(at), digest, PENDING, len(session.turns), turns),
     )
+
+
+def leave_traces(db: sqlite3.Connection) -> None:
+    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
+    after `forget` that need not be at the next opening."""
+    db.execute("UPDATE space SET unswept = -1 WHERE unswept = 0")
 
 
 def fail(db: sqlite3.Connection, session_id: str, reason: str) -> None:

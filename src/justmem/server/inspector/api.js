@@ -34,8 +34,10 @@ export async function post(path, body, signal) {
   return (await sent(new URL(path, BASE), { ...json(body), signal })).json();
 }
 
-export async function erase(path) {
-  return (await sent(new URL(path, BASE), { method: "DELETE" })).json();
+export async function erase(path, { verify = false } = {}) {
+  const url = new URL(path, BASE);
+  if (verify) url.searchParams.set("verify", "true");
+  return (await sent(url, { method: "DELETE" })).json();
 }
 
 const json = (body) => ({

@@ -50,7 +50,7 @@ export function conversation(turns, cited = [], { all = false } = {}) {
 function one(number, turn, cited) {
   return h("li", { class: `turn ${turn.role}`, "data-turn": number },
     h("p", { class: "speaker" }, h("b", {}, turn.speaker), h("span", {}, `turn ${number}`), turn.at ? time(turn.at) : ""),
-    h("p", { class: "text" }, marked(turn.text, cited)));
+    turn.forgotten ? h("p", { class: "text quiet" }, "forgotten") : h("p", { class: "text" }, marked(turn.text, cited)));
 }
 
 export const whole = (session) => session.turns.map((turn, index) => [index + 1, turn]);

@@ -6,14 +6,18 @@ import { rows } from "./lists.js";
 
 const CHOICES = {
   card: ["One card", "Card id"],
+  turn: ["One turn", "Turn, as in chat-17#3"],
   session: ["One session", "Session id"],
+  period: ["A period", "Days, as in 2024-05-01/2024-05-31"],
   subject: ["A subject", "Subject"],
   everything: ["The whole space", ""],
 };
 const KEEPS = {
-  card: "The conversation it comes from stays. To forget what was said, forget its session.",
+  card: "The conversation it comes from stays. To forget what was said, forget its turn.",
+  turn: "Its words go, and the cards that rest on it. The other turns keep their numbers.",
+  period: "The sessions of these days go, with their words and cards.",
   session: "Its words go, its cards, and everything made for finding them.",
-  subject: "The conversations they come from stay. To forget what was said, forget the sessions.",
+  subject: "The turns that its cards rest on go too. Turns that only mention it stay.",
   everything: "All words, cards and counts of this space go, and the space itself.",
 };
 
@@ -48,10 +52,17 @@ export function forgetView(context) {
   return [h("h1", {}, "Forget"), h("p", { class: "lead" }, "Forgetting is final, on disk too. First you see what would go."), form, result];
 }
 
+/** As the server takes it. */
+function asked(what) {
+  if (what.kind !== "period") return { [what.kind]: what.name };
+  const [since, until = since] = what.name.split("/").map((each) => each.trim());
+  return Object.fromEntries(Object.entries({ since, until }).filter(([, each]) => each));
+}
+
 async function preview(context, what, result) {
   const { space, signal } = context;
   const { forgotten, cards } = what.kind === "everything" ? await whole(space, signal)
-    : await post(inSpace(space, "forget"), { [what.kind]: what.name, preview: true }, signal);
+    : await post(inSpace(space, "forget"), { ...asked(what), preview: true }, signal);
   const parts = told(forgotten);
   const heading = h("h2", { tabindex: "-1" }, parts ? `This would forget ${parts}` : "There is nothing to forget");
   result.replaceChildren(heading);
@@ -59,6 +70,7 @@ async function preview(context, what, result) {
   announce(heading.textContent);
   if (!parts) return;
   const sure = h("input", { type: "text", autocomplete: "off", spellcheck: "false", required: true });
+  const verify = h("input", { type: "checkbox", id: "f-verify" });
   const button = h("button", { class: "main danger" }, `Forget ${parts}`);
   const submit = async (event) => {
     event.preventDefault();
@@ -69,7 +81,7 @@ async function preview(context, what, result) {
     }
     button.disabled = true;
     try {
-      await letGo(context, what, cards, result);
+      await letGo(context, { ...what, verify: verify.checked }, cards, result);
     } catch (error) {
       context.fail(error, wrong);
       button.disabled = false;
@@ -83,6 +95,7 @@ async function preview(context, what, result) {
     forgotten.cards > cards.length && cards.length ? h("p", { class: "quiet" }, `and ${count(forgotten.cards - cards.length, "more card")}`) : "",
     h("form", { class: "confirm", submit },
       what.kind === "everything" ? field(`To go on, type the name of the space: ${space}`, Object.assign(sure, { id: "f-sure" })) : "",
+      h("p", {}, h("label", { for: "f-verify" }, verify, " Look for it on the disk afterwards: gives a certificate")),
       wrong,
       h("div", { class: "actions" }, button, h("button", { type: "button", click: () => (result.replaceChildren(), document.querySelector("form.forget button").focus()) }, "Keep"))));
 }
@@ -98,18 +111,27 @@ const told = ({ cards, sessions, turns }) =>
 
 async function letGo(context, what, cards, result) {
   const { space } = context;
-  const done = what.kind === "everything" ? await erase(inSpace(space))
-    : (await post(inSpace(space, "forget"), { [what.kind]: what.name })).forgotten;
+  const done = what.kind === "everything" ? await erase(inSpace(space), { verify: what.verify })
+    : (await post(inSpace(space, "forget"), { ...asked(what), verify: what.verify })).forgotten;
   stale();
   const checks = await proofs(space, what, cards);
   const heading = h("h2", { tabindex: "-1" }, `Forgotten: ${told(done) || "nothing"}`);
   result.replaceChildren(heading, h("p", {}, "Looked for again just now:"),
     h("ul", { class: "proof" }, checks.map(([text, held]) => h("li", { class: held ? "held" : "broken" }, h("span", { "aria-hidden": "true" }, held ? "✓" : "✗"), ` ${text}`))),
+    done.certificate ? certificate(done.certificate) : "",
     what.kind === "everything" ? h("p", {}, h("a", { href: "#/" }, "To the spaces")) : "");
   heading.focus();
   const all = checks.every(([, held]) => held);
   announce(`${heading.textContent}. ${all ? "It is not found any more." : "Something of it is still found."}`);
   if (what.kind !== "everything") context.counted();
+}
+
+function certificate(proof) {
+  const held = Object.keys(proof.held).length;
+  return h("details", { class: "certificate", open: true }, h("summary", {}, "Certificate"),
+    h("p", {}, `${count(proof.digests.length, "text")} and ${count(proof.vectors, "vector")} deleted. Searched: ${count(proof.files.length, "file")}, ${count(proof.tables.length, "table")}, ${count(proof.bytes, "byte")}. Remains: ${proof.remains}.`,
+      held ? ` ${count(held, "text")} of them is still said elsewhere in memory.` : ""),
+    h("pre", {}, JSON.stringify(proof, null, 1)));
 }
 
 /** What a search for it finds now: [sentence, whether it holds]. */
@@ -126,6 +148,9 @@ async function proofs(space, what, cards) {
   if (what.kind === "session") {
     await ask("The session and its words are not found any more.", "The session is still found.", gone(inSpace(space, "sessions", what.name)));
     await ask("No card comes from it any more.", "Cards of it are still found.", none({ session: what.name }));
+  }
+  if (what.kind === "turn") {
+    await ask("The turn is not found any more.", "The turn is still found.", gone(inSpace(space, "cards", what.name)));
   }
   if (what.kind === "subject") await ask("No card is about it any more.", "Cards about it are still found.", none({ subject: what.name }));
   for (const card of cards.slice(0, 5)) {

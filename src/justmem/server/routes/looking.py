@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
-from justmem.errors import InputError, NotInMemory, SourceNotKept
+from justmem.errors import SourceNotKept
 from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
@@ -27,7 +27,7 @@ from justmem.server.shapes import (
 )
 
 router = APIRouter(prefix="/v1/spaces", tags=["memory"])
-_SHOWN = 100  # cards in a preview
+_SHOWN = 100  # cards, sessions and turns in a preview
 
 
 @router.get("", summary="List spaces")
@@ -44,10 +44,13 @@ async def stats(grant: Reader) -> Stats:
 
 
 @router.delete("/{space}", summary="Erase a space")
-async def erase(grant: Admin) -> Forgotten:
+async def erase(
+    grant: Admin,
+    verify: Annotated[bool, Query(description="Look for it everywhere afterwards.")] = False,
+) -> Forgotten:
     """Forgets everything in the space, on disk too, and the space itself."""
-    by = grant.key.actor
-    return await grant.server.within(grant.server.ingestion.erase(grant.space, by))
+    forgetting = grant.server.ingestion.erase(grant.space, grant.key.actor, verify=verify)
+    return await grant.server.within(forgetting)
 
 
 @router.get("/{space}/cards", summary="List cards")
@@ -111,38 +114,15 @@ async def check_audit(
 
 @router.post("/{space}/forget", summary="Forget")
 async def forget(what: Forget, grant: Writer) -> ForgottenOut:
-    """Forgets a card, a session or all about a subject, on disk too. A card that was forgotten on
-    its own does not come back with its session."""
-    named = what.model_dump(exclude={"preview"}, exclude_none=True)
-    if len(named) != 1:
-        raise InputError("Say what to forget: one of card, session and subject.")
+    """Forgets a card, a turn, a session, a subject or a period, on disk too. What was forgotten
+    on its own does not come back with its session."""
+    named = what.model_dump(exclude={"preview", "verify"})
     if what.preview:
         async with grant.memory() as memory:
-            return await _preview(memory, what)
-    return ForgottenOut(preview=False, forgotten=await _forgotten(grant, what))
-
-
-async def _forgotten(grant: Grant, what: Forget) -> Forgotten:
-    if what.session is not None:
-        return await grant.server.ingestion.forget_session(
-            grant.space, what.session, grant.key.actor
-        )
-    async with grant.memory() as memory:
-        return await memory.forget(card=what.card, subject=what.subject)
-
-
-async def _preview(memory: AsyncMemory, what: Forget) -> ForgottenOut:
-    if what.card is not None:
-        found = [await memory.card(what.card)]
-    else:
-        found = await memory.cards(subject=what.subject, session=what.session, limit=1_000_000)
-    gone = Forgotten(cards=len(found))
-    if what.session is not None:
-        record = next((r for r in await memory.sessions() if r.id == what.session), None)
-        if record is None:
-            raise NotInMemory(f"There is no session {what.session!r} in this space.")
-        gone = Forgotten(cards=len(found), sessions=1, turns=record.turns)
-    return ForgottenOut(preview=True, forgotten=gone, cards=found[:_SHOWN])
+            return ForgottenOut.of(await memory.preview_forget(**named), most=_SHOWN)
+    by = grant.key.actor
+    forgetting = grant.server.ingestion.forget(grant.space, by, verify=what.verify, **named)
+    return ForgottenOut(preview=False, forgotten=await grant.server.within(forgetting))
 
 
 @router.get(

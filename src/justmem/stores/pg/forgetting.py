@@ -1,4 +1,5 @@
-"""Forgetting: rows go at once, in one transaction; `sweep` has the server drop their bytes."""
+"""Forgetting: rows go at once, in one transaction; `remains.sweep` has the server drop their
+bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import Any
 
 from justmem.domain import Forgotten, SessionState
 from justmem.errors import NotInMemory
+from justmem.ports import Deed, Place
+from justmem.stores import tombstones
 from justmem.stores.notes import counted
 from justmem.stores.pg import rows, terms
 from justmem.stores.pg.audit import Log
@@ -15,6 +18,7 @@ from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain
 from justmem.stores.pg.schema import PROMOTED, TABLES, Names
+from justmem.stores.pg.turns import Turns
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import one_space
 from justmem.stores.sourceless import not_fresh
@@ -27,30 +31,49 @@ class Forgetting:
         self._derived = derived
         self._log = log
         self._space = names.space
+        self._turns = Turns(names)
 
     def _do(self, sql: str, *params: Any) -> Statement:
         return Statement(sql, [self._space, *params])
 
-    async def forget(self, cards: Sequence[str], sessions: Sequence[str]) -> Forgotten:
+    async def forget(
+        self,
+        cards: Sequence[str],
+        turns: Sequence[Place],
+        sessions: Sequence[str],
+        subject: str | None,
+    ) -> Forgotten:
         async def work(transaction: Transaction) -> Forgotten:
             (held,) = await transaction.run(self._derived.held())
             space = Space(*one_space(held.rows))
             # Cards first: a card named beside its session must be known, and stays forgotten.
-            gone = await self._cards(transaction, list(dict.fromkeys(cards)), space)
-            of_sessions = await self._sessions(transaction, list(dict.fromkeys(sessions)), space)
-            forgotten = of_sessions.model_copy(update={"cards": gone + of_sessions.cards})
-            deeds = self._log.did("forget", [*cards, *sessions], **counted(forgotten))
-            if not cards and not sessions:
-                deeds = []
+            gone = [await self._cards(transaction, list(dict.fromkeys(cards)), space)]
+            for session_id, numbers in tombstones.by_session(turns).items():
+                gone.append(await self._turns(transaction, session_id, numbers, space, self._cards))
+            gone.append(await self._sessions(transaction, list(dict.fromkeys(sessions)), space))
+            if subject is not None:
+                gone.append(await self._held(transaction, subject))
+            forgotten = Forgotten(
+                cards=sum(each.cards for each in gone),
+                sessions=sum(each.sessions for each in gone),
+                turns=sum(each.turns for each in gone),
+                quarantined=sum(each.quarantined for each in gone),
+            )
+            deeds: list[Deed] = []
+            if forgotten != Forgotten():
+                named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions]
+                deeds = self._log.did("forget", named, **counted(forgotten))
             _, *made = await transaction.run(self._sum_anew(), *self._log.statements(deeds))
             entry = self._log.entry(deeds[0], made[0]) if made else None
             return forgotten.model_copy(update={"entry": entry})
 
-        return await self._database.write_once(self._space, self._names.marks, work)
+        done = await self._database.write_once(self._space, self._names.marks, work)
+        self._derived.lexicon.forget()
+        return done
 
-    async def _cards(self, transaction: Transaction, ids: list[str], space: Space) -> int:
+    async def _cards(self, transaction: Transaction, ids: list[str], space: Space) -> Forgotten:
         if not ids:
-            return 0
+            return Forgotten()
         names = self._names
         (known,) = await transaction.run(
             self._do(
@@ -64,9 +87,15 @@ class Forgetting:
         keys = rows.numbers([row[1] for row in known.rows])
         sessions = rows.numbers([row[2] for row in known.rows])
         lengths = [len(terms.fold(f"{plain(row[3])} {plain(row[4])}")) for row in known.rows]
-        await transaction.run(
-            *self._unindex(keys, sessions),
-            *self._unpromote(keys, space),
+        (quarantined, *_) = await transaction.run(
+            self._do(
+                f"DELETE FROM {names.quarantine} q USING {names.cards} c WHERE q.space = $1 "
+                "AND c.space = $1 AND c.key = ANY($2) AND q.session = c.session "
+                "AND q.subject = c.subject AND q.fact = c.fact",
+                keys,
+            ),
+            *self._turns.unindex("card_words", keys, sessions),
+            *self._turns.unpromote("cards", keys, space),
             self._do(f"DELETE FROM {names.cards} WHERE space = $1 AND key = ANY($2)", keys),
             self._do(
                 f"UPDATE {names.sessions} s SET cards = s.cards - g.cards, "
@@ -83,31 +112,29 @@ class Forgetting:
                 "ON CONFLICT DO NOTHING",
                 ids,
             ),
+            self._turns.count_held(),
         )
-        return len(known.rows)
+        return Forgotten(cards=len(known.rows), quarantined=quarantined.written)
 
-    def _unindex(self, keys: rows.Numbers, sessions: rows.Numbers) -> list[Statement]:
-        """By the sessions' rows, not by their words: nothing depends on cutting text alike."""
-        return [
-            self._do(
-                f"UPDATE {self._names.card_words} SET found = ARRAY(SELECT e FROM unnest(found) e "
-                "WHERE NOT e >> 24 = ANY($3)) WHERE space = $1 AND session = ANY($2) "
-                "AND EXISTS (SELECT 1 FROM unnest(found) e WHERE e >> 24 = ANY($3))",
-                sessions,
-                keys,
-            ),
-            self._do(
-                f"DELETE FROM {self._names.card_words} "
-                "WHERE space = $1 AND session = ANY($2) AND found = '{}'",
-                sessions,
-            ),
-        ]
+    # ------------------------------------------------------------ quarantined cards, sessions
 
-    def _unpromote(self, keys: rows.Numbers, space: Space) -> list[Statement]:
-        if not space.promoted:
-            return []
-        table = self._names.promoted("cards")
-        return [self._do(f"DELETE FROM {table} WHERE space = $1 AND key = ANY($2)", keys)]
+    async def _held(self, transaction: Transaction, subject: str) -> Forgotten:
+        """Quarantined cards about a subject. Folded here, as everywhere."""
+        names = self._names
+        (known,) = await transaction.run(
+            self._do(f"SELECT DISTINCT subject FROM {names.quarantine} WHERE space = $1")
+        )
+        about = [s for (s,) in known.rows if plain(s).casefold() == subject.casefold()]
+        if not about:
+            return Forgotten()
+        gone, _ = await transaction.run(
+            self._do(
+                f"DELETE FROM {names.quarantine} WHERE space = $1 AND subject = ANY($2)",
+                [plain(s) for s in about],
+            ),
+            self._turns.count_held(),
+        )
+        return Forgotten(quarantined=gone.written)
 
     async def _sessions(self, transaction: Transaction, ids: list[str], space: Space) -> Forgotten:
         if not ids:
@@ -115,7 +142,7 @@ class Forgetting:
         names = self._names
         (known,) = await transaction.run(
             self._do(
-                f"SELECT id, key, cards, turns FROM {names.sessions} "
+                f"SELECT id, key, cards, turns, quarantined FROM {names.sessions} "
                 "WHERE space = $1 AND id = ANY($2)",
                 ids,
             )
@@ -137,6 +164,7 @@ class Forgetting:
             cards=sum(row[2] for row in known.rows),
             sessions=len(known.rows),
             turns=sum(row[3] for row in known.rows),
+            quarantined=sum(row[4] for row in known.rows),
         )
 
     async def drop_sources(self, *, fresh: bool) -> Forgotten:
@@ -213,13 +241,14 @@ class Forgetting:
                 self._derived.held(),
                 self._do(
                     "SELECT coalesce(sum(cards), 0)::bigint, count(*), "
-                    f"coalesce(sum(turns), 0)::bigint FROM {self._names.sessions} WHERE space = $1"
+                    "coalesce(sum(turns), 0)::bigint, coalesce(sum(quarantined), 0)::bigint "
+                    f"FROM {self._names.sessions} WHERE space = $1"
                 ),
             )
             if not held.rows:
                 return seen[-1] if seen else Forgotten()
-            cards, sessions, turns = sums.rows[0]
-            gone = Forgotten(cards=cards, sessions=sessions, turns=turns)
+            cards, sessions, turns, quarantined = sums.rows[0]
+            gone = Forgotten(cards=cards, sessions=sessions, turns=turns, quarantined=quarantined)
             deeds = self._log.did("erase", (), **counted(gone))
             made = await transaction.run(*self._log.statements(deeds)) if deeds else []
             entry = self._log.entry(deeds[0], made[0]) if made else None
@@ -232,12 +261,3 @@ class Forgetting:
             return seen[-1]
 
         return await self._database.write(self._space, work)
-
-    async def sweep(self, *, rewrite: bool) -> None:
-        """VACUUM for the partitions that hold this space. It makes deleted rows unreachable and
-        their room free; `rewrite` copies the tables without them instead, so that no byte stays,
-        and keeps the space's neighbours waiting meanwhile."""
-        tables = [self._names(table) for table in TABLES]
-        async with self._database.connection() as connection:
-            for table in tables:
-                await connection.execute(f"VACUUM {'(FULL)' if rewrite else ''} {table}")

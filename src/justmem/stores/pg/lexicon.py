@@ -38,6 +38,11 @@ class Lexicon:
         """Of a word that has been learnt; English needs no learning."""
         return porter.stem(word) if self.language == DEFAULT else self._stems[word]
 
+    def forget(self) -> None:
+        """What it has learnt are words that were said."""
+        self._stems = {}
+        porter.stem.cache_clear()
+
     async def learn(self, words: Iterable[str]) -> None:
         if self.language == DEFAULT:
             return

@@ -19,7 +19,7 @@ from justmem.domain import (
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Extent, Index
 from justmem.stores import rows as shared
-from justmem.stores import words
+from justmem.stores import tombstones, words
 from justmem.stores.pg import encode, rows, terms
 from justmem.stores.pg.database import Database
 from justmem.stores.pg.lexicon import Lexicon
@@ -110,6 +110,22 @@ class Reads:
             return Extent(None, 0, 0)
         cards, tokens, last = found[0]
         return Extent(datetime.fromisoformat(last) if last else None, cards, tokens)
+
+    def forget(self) -> None:
+        """What is remembered here between calls."""
+        self._subject = self._subject_at = None
+
+    def marks(self, session_id: str) -> Statement:
+        """Of turns of this session that were forgotten on their own."""
+        start = tombstones.prefix(session_id)
+        return Statement(
+            f"SELECT id FROM {self._names.forgotten} WHERE space = $1 AND id >= $2 AND id <= $3",
+            [self._space, start, start + "~"],
+        )
+
+    async def blanked(self, session: Session) -> Session:
+        (found,) = await self._database.read(self._space, self.marks(session.id))
+        return tombstones.blanked(session, [id for (id,) in found.rows])
 
     async def main_subject(self) -> str | None:
         """Counting every card takes time: once for each state of the space. The pair read here

@@ -13,6 +13,7 @@ from justmem.domain import SessionState
 from justmem.errors import StoreBusy
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
+from justmem.stores import tombstones
 from justmem.stores.notes import ids, sums
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.batch import Batch, Space, spoken
@@ -100,6 +101,8 @@ class PostgresCopy:
     # ------------------------------------------------------------ in
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+        forgotten = set(await self.forgotten())
+        wholes = [tombstones.spared(whole, forgotten) for whole in wholes]
         while True:
             (found,) = await self._database.read(self._space, self._known(wholes))
             for _, id in found.rows:  # brought by an earlier copy, and changed since

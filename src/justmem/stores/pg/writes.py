@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreError
 from justmem.stores import rows as shared
+from justmem.stores import tombstones
 from justmem.stores.pg import rows
 from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.reads import Reads
@@ -73,20 +74,22 @@ class Writes:
     # ------------------------------------------------------------ sessions
 
     async def keep(self, session: Session) -> SessionRecord:
-        digest, turns = session.digest, shared.turns_text(session)
-        names = self._names
+        names, given = self._names, session
 
         async def work(transaction: Transaction) -> SessionRecord:
-            space, known = await transaction.run(
+            space, known, marks = await transaction.run(
                 self._do(f"SELECT next_session FROM {names.spaces} WHERE space = $1 FOR UPDATE"),
                 self._do(
                     f"SELECT s.key, s.digest, s.state, i.digest FROM {names.sessions} s "
                     f"LEFT JOIN {names.incoming} i ON i.space = s.space AND i.session = s.key "
                     "WHERE s.space = $1 AND s.id = $2",
-                    session.id,
+                    given.id,
                 ),
+                self._reads.marks(given.id),
             )
             (fresh,) = one_space(space.rows)
+            session = tombstones.blanked(given, [id for (id,) in marks.rows])
+            digest, turns = session.digest, shared.turns_text(session)
             changed = True
             if not known.rows:
                 changes = self._add(fresh, session, digest, turns)

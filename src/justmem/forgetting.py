@@ -1,0 +1,202 @@
+"""A target -> what goes with it.
+
+Whatever is forgotten goes from the recordings of models first and from the store last: stopped in
+between, it is still there to be forgotten again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from justmem import words
+from justmem.domain import Card, Forgotten, Preview, SessionRecord
+from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.ports import CardFilter, KeepingModel, Place, Store
+from justmem.proving import Going, Parts, Prover, digest
+from justmem.quotes import quoted
+from justmem.sessions import as_time
+from justmem.traces import Traces
+
+_ALL = 10**9
+_ASKED = (
+    "Say what to forget: one of card=, turn=, session=, subject=, since= or until=, everything=."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be forgotten: exactly one thing. `turns`: the turns that cards rest on go too;
+    by default so for a subject, and not for a card."""
+
+    card: str | None = None
+    turn: str | None = None
+    session: str | None = None
+    subject: str | None = None
+    since: date | str | None = None
+    until: date | str | None = None
+    everything: bool = False
+    turns: bool | None = None
+
+    def __post_init__(self) -> None:
+        named = [self.card, self.turn, self.session, self.subject, self.since or self.until]
+        if sum(each is not None for each in named) + self.everything != 1:
+            raise InputError(_ASKED)
+        if self.turns is not None and self.card is None and self.subject is None:
+            raise InputError("turns= goes with card= or subject=: elsewhere it decides nothing.")
+        if self.subject is not None and not self.subject.strip():
+            raise InputError("The subject is empty: name whom or what to forget.")
+
+    def __str__(self) -> str:
+        """For a certificate: what a subject is called would be words that were to go."""
+        if self.subject is not None:
+            return f"subject {digest(self.subject)}"
+        if self.since or self.until:
+            return f"period {_day(self.since) or ''}/{_day(self.until) or ''}"
+        named = (("card", self.card), ("turn", self.turn), ("session", self.session))
+        return next((f"{kind} {name}" for kind, name in named if name is not None), "everything")
+
+
+class Forgetting:
+    def __init__(
+        self, store: Store, stages: Sequence[object], clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        models = [getattr(stage, "model", stage) for stage in stages]
+        kept = {id(model): model for model in models if isinstance(model, KeepingModel)}
+        self._models = list(kept.values())
+        self._clock = clock
+        self._prover = Prover(store, clock)
+
+    def by(self, store: Store) -> Forgetting:
+        """The same with the store in another's name."""
+        named = copy(self)
+        named._store, named._prover = store, Prover(store, self._clock)
+        return named
+
+    async def preview(self, target: Target) -> Preview:
+        going = await self._going(target)
+        gone = await self._prover.parts(going)
+        recorded = await self._recorded(going, gone)
+        return Preview(
+            forgotten=Forgotten(
+                cards=len(gone.cards),
+                sessions=len(going.sessions),
+                turns=gone.turns,
+                quarantined=gone.quarantined,
+                replies=sum([await model.holding(recorded) for model in self._models]),
+            ),
+            cards=tuple(gone.cards),
+            sessions=tuple(going.sessions.values()),
+            turns=tuple(f"{id}#{n}" for id, numbers in going.turns.items() for n in numbers),
+        )
+
+    async def forget(self, target: Target, *, verify: bool) -> Forgotten:
+        going, gone = await self._going(target), Parts()
+        if verify or self._models:
+            gone = await self._prover.parts(going)
+        recorded = await self._recorded(going, gone)
+        replies = sum([await model.forget(recorded) for model in self._models])
+        if target.everything:
+            done = await self._store.erase()
+        else:
+            done = await self._store.forget(
+                cards=list(going.cards),
+                turns=[(id, number) for id, numbers in going.turns.items() for number in numbers],
+                sessions=list(going.sessions),
+                subject=target.subject,
+            )
+        words.stem.cache_clear()
+        done = done.model_copy(update={"replies": replies})
+        if not verify:
+            return done
+        searched = [await model.remains(recorded) for model in self._models]
+        certificate = await self._prover.certificate(
+            str(target), gone, done, searched, erased=target.everything
+        )
+        return done.model_copy(update={"certificate": certificate})
+
+    async def _recorded(self, going: Going, gone: Parts) -> Traces:
+        """What to look for in recordings: replies that say the same, or hold a word that nothing
+        else in memory holds."""
+        if not self._models:
+            return Traces([])
+        traces = Traces.of(gone.texts)
+        return traces.without(traces.weak(await self._prover.held(traces, going)))
+
+    # ------------------------------------------------------------ what is meant
+
+    async def _going(self, target: Target) -> Going:
+        if target.everything or target.session or target.since or target.until:
+            return Going(sessions={record.id: record for record in await self._sessions(target)})
+        if (place := _place(target)) is not None:
+            await self._check(place)
+            return Going(turns={place[0]: [place[1]]})
+        cards = await self._cards(target)
+        going = Going(cards={card.id: card for card in cards}, subject=target.subject)
+        if target.turns or (target.turns is None and target.subject is not None):
+            going.turns = await self._spoken(cards)
+        return going
+
+    async def _sessions(self, target: Target) -> Sequence[SessionRecord]:
+        records = await self._store.sessions()
+        if target.everything:
+            return records
+        if target.session is not None:
+            found = [record for record in records if record.id == target.session]
+            if not found:
+                raise NotInMemory(f"There is no session {target.session!r} in this space.")
+            return found
+        since, until = _day(target.since), _day(target.until)
+        return [
+            record
+            for record in records
+            if (since is None or record.at.date() >= since)
+            and (until is None or record.at.date() <= until)
+        ]
+
+    async def _check(self, place: Place) -> None:
+        session_id, number = place
+        current = await self._store.session(session_id)
+        texts = [current, *(s for s in await self._store.waiting() if s.id == session_id)]
+        text = next((text for text in texts if 1 <= number <= len(text.turns)), None)
+        if text is None:
+            raise NotInMemory(f"Session {session_id!r} has {len(current.turns)} turns.")
+        if text.turn(number).forgotten:
+            raise NotInMemory(f"Turn {session_id}#{number} was forgotten before.")
+
+    async def _cards(self, target: Target) -> Sequence[Card]:
+        if target.card is not None:
+            return [await self._store.card(target.card)]
+        return await self._store.cards(CardFilter(subject=target.subject, limit=_ALL))
+
+    async def _spoken(self, cards: Sequence[Card]) -> dict[str, list[int]]:
+        """The turns that cards rest on, but for those that are gone already."""
+        numbers: dict[str, set[int]] = {}
+        for card in cards:
+            numbers.setdefault(card.session_id, set()).update(card.turns)
+        sessions = await self._store.sessions_at(list(numbers))
+        return {
+            id: [n for n in sorted(numbers[id]) if n <= len(session.turns) and session.turn(n).text]
+            for id, session in sessions.items()
+        }
+
+
+def _place(target: Target) -> Place | None:
+    """Of the one turn that is meant; None if it is a card or a subject."""
+    named = target.turn if target.turn is not None else target.card
+    place = quoted(named) if named is not None else None
+    if target.turn is not None and place is None:
+        raise InputError(f"{target.turn!r} does not name a turn: write s12#3, its number last.")
+    return place
+
+
+def _day(value: date | str | None) -> date | None:
+    if value is None:
+        return None
+    try:
+        return as_time(value).date()
+    except InvalidSession as error:
+        raise InputError(f"since= and until= are days, as in 2024-05-20. {error}") from None

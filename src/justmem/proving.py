@@ -1,0 +1,209 @@
+"""What goes, told from what stays; and afterwards the proof that it went."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePath
+
+from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
+from justmem.errors import NotForgotten
+from justmem.ports import Searched, Store, Vectors, Whole
+from justmem.traces import Search, Traces
+
+_BATCH = 50  # sessions read at a time
+_COUNTS = ("cards", "sessions", "turns", "quarantined", "replies")
+
+
+def digest(text: str) -> str:
+    """The SHA-256 of a text, as certificates give it."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass
+class Going:
+    """All that is named to go; what rests on it follows."""
+
+    cards: Mapping[str, Card] = field(default_factory=dict)  # by id
+    turns: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by session
+    sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
+    subject: str | None = None  # its quarantined cards go too
+
+    def numbers(self, text: Session, current: Session) -> set[int]:
+        """Of the turns of a text that go: in one that waits, they may have moved."""
+        if text.id in self.sessions:
+            return set(range(1, len(text.turns) + 1))
+        named = self.turns.get(text.id, ())
+        if text is current:
+            return {number for number in named if number <= len(text.turns)}
+        said = {current.turn(n).text for n in named if n <= len(current.turns)}
+        same = {n for n, turn in enumerate(text.turns, 1) if turn.text in said}
+        return same | {n for n in named if len(current.turns) < n <= len(text.turns)}
+
+    def takes(self, card: Card) -> bool:
+        on = self.turns.get(card.session_id, ())
+        return (
+            card.session_id in self.sessions
+            or card.id in self.cards
+            or not set(on).isdisjoint(card.turns)
+        )
+
+    def takes_held(self, session_id: str, held: Quarantined) -> bool:
+        """No one can tell on which turn a quarantined card rests: those of its session go with
+        any."""
+        if session_id in self.sessions or self.turns.get(session_id):
+            return True
+        if self.subject is not None and held.subject.casefold() == self.subject.casefold():
+            return True
+        return any(
+            (card.session_id, card.subject, card.fact) == (session_id, held.subject, held.fact)
+            for card in self.cards.values()
+        )
+
+
+@dataclass
+class Parts:
+    """The words and vectors of what goes, while they are still there."""
+
+    # Each once, in order; False for another way of writing one of the others.
+    texts: dict[str, bool] = field(default_factory=dict)
+    vectors: list[Vectors] = field(default_factory=list)
+    cards: list[Card] = field(default_factory=list)
+    turns: int = 0
+    quarantined: int = 0
+
+    def add(self, whole: Whole, going: Going) -> None:
+        current, made = whole.session, whole.digested
+        numbers = going.numbers(current, current)
+        self._say(current, numbers)
+        if whole.waiting is not None:
+            self._say(whole.waiting, going.numbers(whole.waiting, current))
+        self.turns += len(numbers.union(going.turns.get(current.id, ())))
+        cards = [place for place, card in enumerate(made.cards) if going.takes(card)]
+        self.cards += [made.cards[place] for place in cards]
+        held = [each for each in made.quarantined if going.takes_held(current.id, each)]
+        self.quarantined += len(held)
+        for card in (made.cards[place] for place in cards):
+            self._write(card.subject, card.fact)
+        for each in held:
+            self._write(each.subject, each.fact)
+        passages = [n for n, passage in enumerate(made.passages) if passage.turn in numbers]
+        for vectors, places in ((made.card_vectors, cards), (made.passage_vectors, passages)):
+            if len(vectors) and places:
+                self.vectors.append(vectors[places])
+
+    def _say(self, text: Session, numbers: Iterable[int]) -> None:
+        for number in sorted(numbers):
+            if text.turn(number).text.strip():
+                self.texts[text.turn(number).text] = True
+
+    def _write(self, subject: str, fact: str) -> None:
+        self.texts[f"{subject} {fact}"] = True
+        self.texts.setdefault(fact, False)
+        self.texts.setdefault(f"{subject} | {fact}", False)  # as extractors write it
+
+
+class Prover:
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def parts(self, going: Going) -> Parts:
+        """Of all that goes. Sessions that it does not touch are not read."""
+        touched = {*going.sessions, *going.turns, *(c.session_id for c in going.cards.values())}
+        if going.subject is not None:
+            touched |= {record.id for record in await self._store.sessions() if record.quarantined}
+        gone = Parts()
+        async for whole in self._wholes(touched):
+            gone.add(whole, going)
+        return gone
+
+    async def _wholes(self, wanted: Collection[str] | None = None) -> AsyncIterator[Whole]:
+        """In order of time; all of them, or those of these ids."""
+        records = await self._store.sessions()
+        ids = [record.id for record in records if wanted is None or record.id in wanted]
+        copying = self._store.copying()
+        for start in range(0, len(ids), _BATCH):
+            for whole in await copying.wholes(ids[start : start + _BATCH]):
+                yield whole
+
+    async def certificate(
+        self,
+        target: str,
+        gone: Parts,
+        done: Forgotten,
+        searched: Sequence[Searched],
+        *,
+        erased: bool,
+    ) -> Certificate:
+        """NotForgotten if anything is left. `searched`: where it was looked for already."""
+        traces = Traces.of(gone.texts, gone.vectors)
+        held = {} if erased else await self.held(traces, Going())
+        everywhere = await self._store.remains(traces.without(held))
+        for more in searched:
+            everywhere += more
+        if everywhere.remains:
+            raise NotForgotten(
+                "It is forgotten, but words or vectors of it are still found in "
+                f"{', '.join(everywhere.remains)}: remove what is left there."
+            )
+        return Certificate(
+            space=self._store.space,
+            target=target,
+            at=self._clock(),
+            **{name: getattr(done, name) for name in _COUNTS},
+            vectors=sum(map(len, gone.vectors)),
+            digests=tuple(sorted(digest(text) for text, own in gone.texts.items() if own)),
+            held=_still_said(gone, traces, held),
+            # Without their folders: a certificate may leave this machine.
+            files=tuple(PurePath(file).name for file in everywhere.files),
+            tables=everywhere.tables,
+            bytes=everywhere.bytes,
+        )
+
+    async def held(self, traces: Traces, going: Going) -> dict[int, str]:
+        """Traces that something which does not go leaves too, and what that is."""
+        search = Search(traces)
+        names = f"{self._store.space}\n{(await self._store.stats()).embedder}"
+        held = dict.fromkeys(search.look_in_text(names), "the name of the space or its embedder")
+        async for whole in self._wholes():
+            if whole.session.id not in going.sessions:
+                text, vectors = _staying(whole, going)
+                found = search.look_in_text(text) | search.look(vectors)
+                held |= dict.fromkeys(found, f"session {whole.session.id}")
+        return held
+
+
+def _staying(whole: Whole, going: Going) -> tuple[str, bytes]:
+    """All that is held of a session, but for what goes."""
+    current, made = whole.session, whole.digested
+    numbers = going.numbers(current, current)
+    cards = [place for place, card in enumerate(made.cards) if not going.takes(card)]
+    passages = [n for n, passage in enumerate(made.passages) if passage.turn not in numbers]
+    values: list[Value] = [current.without(numbers), *(made.cards[place] for place in cards)]
+    if whole.waiting is not None:
+        values.append(whole.waiting.without(going.numbers(whole.waiting, current)))
+    values += [each for each in made.quarantined if not going.takes_held(current.id, each)]
+    kept = ((made.card_vectors, cards), (made.passage_vectors, passages))
+    return (
+        "\n".join([*(value.model_dump_json() for value in values), made.reason, whole.failure]),
+        b"".join(
+            vectors[places].astype("<f4").tobytes() for vectors, places in kept if len(vectors)
+        ),
+    )
+
+
+def _still_said(gone: Parts, traces: Traces, held: Mapping[int, str]) -> dict[str, str]:
+    """The texts of which every piece is also said elsewhere."""
+    pieces: dict[int, list[int]] = {}
+    for number, trace in enumerate(traces.all):
+        if trace.text >= 0 and not trace.weak:
+            pieces.setdefault(trace.text, []).append(number)
+    texts = list(gone.texts.items())
+    return {
+        digest(texts[text][0]): held[numbers[0]]
+        for text, numbers in pieces.items()
+        if texts[text][1] and all(number in held for number in numbers)
+    }

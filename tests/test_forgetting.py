@@ -1,0 +1,377 @@
+"""Forgetting forgets: every kind of target, a look before, a proof after, and no coming back."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from justmem import AsyncMemory
+from justmem.domain import SessionState
+from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
+from justmem.models.recorded import RecordedModel
+from justmem.ports import Prompt
+from justmem.proving import digest
+from justmem.traces import Traces
+from stories import BIKE, HISTORY, KYOTO, RUN, Make, plan, scripted
+
+NOON = datetime(2025, 1, 2, 12, 0)
+
+
+@pytest.fixture
+async def memory(make: Make) -> AsyncMemory:
+    memory: AsyncMemory = await make(clock=lambda: NOON)
+    await memory.remember_many(HISTORY)
+    return memory
+
+
+async def said(memory: AsyncMemory, session_id: str) -> list[str]:
+    return [turn.text for turn in (await memory.session(session_id)).turns]
+
+
+async def facts(memory: AsyncMemory) -> set[str]:
+    return {card.fact for card in await memory.cards()}
+
+
+# ---------------------------------------------------------------- targets
+
+
+async def test_a_turn_goes_with_the_cards_that_rest_on_it_and_the_others_keep_their_numbers(
+    memory: AsyncMemory,
+) -> None:
+    gone = await memory.forget(turn="bike#1")
+    assert (gone.turns, gone.cards, gone.sessions) == (1, 1, 0)
+    assert await said(memory, "bike") == ["", *(turn["content"] for turn in BIKE["turns"][1:])]
+    cards = await memory.cards(session="bike")
+    assert cards
+    for card in cards:
+        assert {turn for turn, _ in (await memory.source(card.id)).turns} >= set(card.turns)
+    evidence = await memory.recall("What did the gravel bike cost?", at="2024-06-01")
+    assert "gravel" not in str(evidence.chosen) + str(evidence.sources)
+
+
+async def test_a_quote_is_a_turn(memory: AsyncMemory) -> None:
+    await memory.forget(card="bike#2")
+    assert (await said(memory, "bike"))[1] == ""
+    with pytest.raises(NotInMemory, match="was forgotten"):
+        await memory.card("bike#2")
+
+
+async def test_a_card_leaves_its_turns_unless_they_are_to_go_too(memory: AsyncMemory) -> None:
+    first, second, *_ = await memory.cards()
+    await memory.forget(card=first.id)
+    assert await said(memory, first.session_id) == [turn["content"] for turn in RUN["turns"]]
+    gone = await memory.forget(card=second.id, turns=True)
+    assert gone.turns == len(second.turns)
+    texts = await said(memory, second.session_id)
+    assert [texts[number - 1] for number in second.turns] == [""] * len(second.turns)
+
+
+async def test_a_subject_goes_with_the_turns_its_cards_rest_on(memory: AsyncMemory) -> None:
+    await memory.remember([{"speaker": "Mira", "text": "I own a kayak."}], at="2024-07-01", id="m")
+    preview = await memory.preview_forget(subject="mira")
+    gone = await memory.forget(subject="mira")
+    assert gone == preview.forgotten
+    assert (gone.cards, gone.turns) == (1, 1)
+    assert await said(memory, "m") == [""]
+    assert await memory.cards(subject="Mira") == []
+
+
+async def test_a_subject_can_go_and_leave_what_was_said(memory: AsyncMemory) -> None:
+    gone = await memory.forget(subject="User", turns=False)
+    assert (gone.cards, gone.turns) == (7, 0)
+    assert await facts(memory) == set()
+    assert await said(memory, "run") == [turn["content"] for turn in RUN["turns"]]
+
+
+@pytest.mark.parametrize(
+    ("days", "left"),
+    [
+        ({"since": "2024-04-02"}, ["run"]),
+        ({"until": "2024-04-02"}, ["bike"]),
+        ({"since": datetime(2024, 3, 12).date(), "until": "2024-04-02T00:00"}, ["run", "bike"]),
+        ({"since": "2025-01-01"}, ["run", "kyoto", "bike"]),
+    ],
+)
+async def test_a_period_is_the_sessions_of_its_days(
+    memory: AsyncMemory, days: dict[str, Any], left: list[str]
+) -> None:
+    preview = await memory.preview_forget(**days)
+    gone = await memory.forget(**days)
+    assert [record.id for record in await memory.sessions()] == left
+    assert gone == preview.forgotten
+    assert gone.sessions == len(preview.sessions) == 3 - len(left)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {},
+        {"card": "c1", "turn": "bike#1"},
+        {"since": "2024-01-01", "session": "bike"},
+        {"everything": True, "until": "2024-01-01"},
+        {"turn": "bike"},
+        {"subject": " "},
+        {"since": "soon"},
+        {"session": "bike", "turns": True},
+    ],
+)
+async def test_what_to_forget_is_one_thing_that_can_be_understood(
+    memory: AsyncMemory, what: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError):
+        await memory.preview_forget(**what)
+    with pytest.raises(InputError):
+        await memory.forget(**what)
+    assert len(await memory.sessions()) == 3
+
+
+@pytest.mark.parametrize(
+    "what", [{"turn": "bike#9"}, {"turn": "no#1"}, {"card": "cffff"}, {"session": "no"}]
+)
+async def test_what_is_not_there_cannot_be_forgotten(
+    memory: AsyncMemory, what: dict[str, Any]
+) -> None:
+    with pytest.raises(NotInMemory):
+        await memory.preview_forget(**what)
+    with pytest.raises(NotInMemory):
+        await memory.forget(**what)
+
+
+async def test_a_preview_lists_what_would_go_and_changes_nothing(memory: AsyncMemory) -> None:
+    before = [await memory.sessions(), await memory.cards(), await memory.stats()]
+    (whole, turn, about, all_of_it) = [
+        await memory.preview_forget(session="bike"),
+        await memory.preview_forget(turn="kyoto#1"),
+        await memory.preview_forget(subject="user"),
+        await memory.preview_forget(everything=True),
+    ]
+    assert [record.id for record in whole.sessions] == ["bike"]
+    assert (whole.turns, len(whole.cards), whole.forgotten.turns) == ((), 3, 3)
+    assert (turn.turns, [card.turns for card in turn.cards]) == (("kyoto#1",), [(1, 2)])
+    assert len(about.cards) == 7
+    assert "kyoto#2" in about.turns  # the reply that a card rests on
+    assert (all_of_it.forgotten.sessions, all_of_it.forgotten.turns) == (3, 9)
+    assert before == [await memory.sessions(), await memory.cards(), await memory.stats()]
+
+
+# ---------------------------------------------------------------- no coming back
+
+
+async def test_no_model_sees_a_forgotten_turn_again(make: Make) -> None:
+    shown: list[str] = []
+
+    def extract(prompt: Prompt) -> dict[str, Any]:
+        shown.append(prompt.user)
+        return {"cards": []}
+
+    memory = await make(scripted(extract=extract, plan=plan()))
+    await memory.remember(BIKE)
+    await memory.forget(turn="bike#1")
+    assert (await memory.remember(BIKE)).unchanged
+    added = {"role": "user", "content": "It has a bell."}
+    await memory.remember({**BIKE, "turns": [*BIKE["turns"], added]})
+    await memory.forget(session="bike")
+    await memory.remember(BIKE)
+    assert [("gravel" in each, "bell" in each) for each in shown] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+    assert (await said(memory, "bike"))[0] == ""
+    assert (await memory.session("bike")).turns[0].forgotten
+
+
+async def test_a_turn_forgotten_while_its_session_waits_stays_away_at_retry(make: Make) -> None:
+    memory = await make()
+    await memory.keep(BIKE)
+    await memory.forget(turn="bike#1")
+    (done,) = await memory.retry()
+    assert done.state is SessionState.STORED
+    assert "gravel" not in str(await facts(memory)) + str(await said(memory, "bike"))
+
+
+async def test_a_session_with_a_forgotten_turn_can_be_taken_along_as_json(
+    memory: AsyncMemory, make: Make
+) -> None:
+    await memory.forget(turn="bike#1")
+    other = await make(space="other")
+    await other.remember((await memory.session("bike")).model_dump(mode="json"))
+    assert await other.session("bike") == await memory.session("bike")
+
+
+# ---------------------------------------------------------------- the proof
+
+
+async def test_a_certificate_says_what_went_and_where_it_was_looked_for(
+    memory: AsyncMemory, tmp_path: Path
+) -> None:
+    texts = await said(memory, "bike")
+    gone = await memory.forget(session="bike", verify=True)
+    proof = gone.certificate
+    assert proof is not None
+    assert (proof.space, proof.target, proof.at) == ("test", "session bike", NOON)
+    assert (proof.cards, proof.sessions, proof.turns) == (gone.cards, 1, 3)
+    assert proof.vectors == gone.cards + 3
+    assert {digest(text) for text in texts} < set(proof.digests)
+    assert {"test.db", "test.db-wal"} <= set(proof.files)
+    assert {"texts", "cards", "passage_words_data"} <= set(proof.tables)
+    assert proof.remains == 0
+    assert "gravel" not in proof.model_dump_json()
+    files = b"".join(file.read_bytes() for file in (tmp_path / "memory").iterdir())
+    assert proof.bytes > len(files) > 0
+    assert b"gravel" not in files
+
+
+async def test_a_certificate_does_not_name_the_subject(memory: AsyncMemory) -> None:
+    await memory.remember([{"speaker": "Mira", "text": "I own a kayak."}], at="2024-07-01", id="m")
+    proof = (await memory.forget(subject="Mira", verify=True)).certificate
+    assert proof is not None
+    assert proof.target == f"subject {digest('Mira')}"
+
+
+async def test_words_that_something_else_still_says_are_admitted(memory: AsyncMemory) -> None:
+    again = {"role": "user", "content": RUN["turns"][2]["content"]}
+    await memory.remember([again], at="2024-06-01", id="again")
+    proof = (await memory.forget(turn="run#3", verify=True)).certificate
+    assert proof is not None
+    assert proof.held[digest(again["content"])] == "session again"
+    proof = (await memory.forget(turn="run#1", verify=True)).certificate
+    assert proof is not None
+    assert proof.held == {}
+
+
+async def test_words_in_a_copy_beside_the_store_are_found_out(
+    memory: AsyncMemory, tmp_path: Path
+) -> None:
+    copy = tmp_path / "memory" / "test.db.bak"
+    copy.write_bytes((tmp_path / "memory" / "test.db-wal").read_bytes())
+    with pytest.raises(NotForgotten, match=r"test\.db\.bak"):
+        await memory.forget(session="bike", verify=True)
+    with pytest.raises(NotInMemory):  # forgotten it is all the same
+        await memory.session("bike")
+    copy.unlink()
+    assert (await memory.forget(session="run", verify=True)).certificate is not None
+
+
+async def test_other_spaces_are_left_alone(memory: AsyncMemory, make: Make) -> None:
+    other = await make(space="other")
+    await other.remember(BIKE)
+    assert (await memory.forget(session="bike", verify=True)).certificate is not None
+    assert await other.session("bike")
+
+
+async def test_an_erased_space_has_its_certificate_too(memory: AsyncMemory, tmp_path: Path) -> None:
+    gone = await memory.forget(everything=True, verify=True)
+    assert gone.certificate is not None
+    assert (gone.certificate.target, gone.certificate.sessions) == ("everything", 3)
+    assert list((tmp_path / "memory").iterdir()) == []
+
+
+# ---------------------------------------------------------------- recorded replies
+
+
+def _replies() -> Any:
+    rows = {
+        "gravel": ["User | bought a gravel bike | 2024-05-20 | completed | event | 1"],
+        "Kyoto": ["User | booked Kyoto for October | 2024-04-02 | planned | event | 3"],
+    }
+
+    def extract(prompt: Prompt) -> dict[str, Any]:
+        return {"cards": next((row for key, row in rows.items() if key in prompt.user), [])}
+
+    def answer(prompt: Prompt) -> dict[str, Any]:
+        ids = [word for word in prompt.user.split() if word.startswith("c")]
+        return {"answer": "It was a Gravelmaster.", "used": ids[:1], "sufficient": True}
+
+    return scripted(extract=extract, plan=plan(), answer=answer)
+
+
+async def test_recorded_replies_that_hold_the_words_go_too(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    model = RecordedModel(path, _replies())
+    memory = await make(model)
+    bike = {**BIKE, "turns": [{"role": "user", "content": "I bought a gravel bike: Gravelmaster."}]}
+    await memory.remember_many([bike, KYOTO])
+    await memory.ask("Which bike did I buy?", at="2024-06-01")
+    assert b"gravel bike" in path.read_bytes()
+    assert b"Gravelmaster" in path.read_bytes()  # in an answer, in other words
+    preview = await memory.preview_forget(session="bike")
+    gone = await memory.forget(session="bike", verify=True)
+    assert gone.replies == preview.forgotten.replies == 2
+    assert b"ravel" not in path.read_bytes()
+    assert b"Kyoto" in path.read_bytes()
+    assert gone.certificate is not None
+    assert "replies.jsonl" in gone.certificate.files
+    again = RecordedModel(path, _replies())
+    assert await again.holding(Traces.of(["bought a gravel bike"])) == 0
+    assert not (tmp_path / "replies.jsonl.new").exists()
+
+
+async def test_a_recording_that_cannot_be_changed_stops_the_forgetting(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "replies.jsonl"
+    memory = await make(RecordedModel(path, _replies()))
+    await memory.remember(BIKE)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(InvalidFile, match="Nothing was forgotten"):
+        await memory.forget(session="bike")
+    assert await memory.session("bike")
+    assert b"gravel" in path.read_bytes()
+
+
+async def test_replies_are_looked_at_and_not_what_is_around_them(
+    make: Make, tmp_path: Path
+) -> None:
+    """A word that every line of a recording has as the name of a field is no trace."""
+    path = tmp_path / "replies.jsonl"
+    memory = await make(RecordedModel(path, _replies()))
+    words = [{"role": "user", "content": "It was truncated."}]
+    await memory.remember_many([{"id": "t", "at": "2024-05-01", "turns": words}, KYOTO])
+    lines = path.read_bytes().splitlines()
+    await memory.forget(session="t")
+    assert path.read_bytes().splitlines() == lines
+    damaged = b'{"key": "x", "text": "cut off while saying truncated'
+    path.write_bytes(b"\n".join([*lines, damaged]))
+    assert await RecordedModel(path, _replies()).forget(Traces.of(["It was truncated."])) == 1
+    assert [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+# ---------------------------------------------------------------- traces
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "short one",
+        "Ein längerer Satz, in dem Umlaute vorkommen: schöne Grüße aus Köln!",
+        'With "quotes", \\ backslashes\nand lines, which JSON writes in another way.',
+        "x" * 5000,
+        "Übermut",
+    ],
+)
+def test_a_text_is_found_however_it_was_written(text: str) -> None:
+    traces = Traces.of([text])
+    padding = "nothing to see here " * 50
+    for written in (text, json.dumps(text), json.dumps(text, ensure_ascii=False)):
+        for shift in range(9):
+            assert traces.found(("." * shift + padding + written + padding).encode())
+        assert not traces.found((padding + written[:5] + padding).encode())
+
+
+def test_a_text_is_found_across_the_pieces_that_a_file_is_read_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.traces._CHUNK", 64)
+    traces = Traces.of(["a sentence that lies anywhere"])
+    for before in range(200):
+        (tmp_path / "file").write_bytes(b"." * before + b"a sentence that lies anywhere")
+        assert traces.found_in_file(tmp_path / "file")[0]
