@@ -135,7 +135,9 @@ def _said(session: Session) -> dict[str, Any]:
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
-    said = {"speaker": turn.speaker, "role": turn.role, "text": turn.text}
+    said: dict[str, Any] = {"speaker": turn.speaker, "role": turn.role, "text": turn.text}
+    if turn.forgotten:
+        said["forgotten"] = True
     return {**said, "at": turn.at.isoformat()} if turn.at else said
 
 

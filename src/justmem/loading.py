@@ -23,6 +23,7 @@ from justmem.exports import Contents, Head, check, sessions
 from justmem.passages import opening
 from justmem.ports import Author, Embedder, Store, Whole
 from justmem.redaction import Redaction
+from justmem.stores.tombstones import spared
 
 BATCH = 20  # sessions
 _NONE = np.zeros((0, 0), np.float32)
@@ -55,7 +56,7 @@ class Loading:
             )
             left = sessions(file, contents.head.dim)
             while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
-                fresh = [_without(whole, gone) for whole in some if whole.session.id in missing]
+                fresh = [spared(whole, gone) for whole in some if whole.session.id in missing]
                 fresh = [whole.wordless() if drops else whole for whole in fresh]
                 done = await self._stored(fresh, contents.head, done)
                 if on_loaded:
@@ -124,17 +125,6 @@ def _opened(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _without(whole: Whole, gone: set[str]) -> Whole:
-    """A card that was forgotten here does not come back with a file."""
-    made = whole.digested
-    stay = [place for place, card in enumerate(made.cards) if card.id not in gone]
-    if len(stay) == len(made.cards):
-        return whole
-    vectors = made.card_vectors[stay] if len(made.card_vectors) else made.card_vectors
-    cards = [made.cards[place] for place in stay]
-    return replace(whole, digested=replace(made, cards=cards, card_vectors=vectors))
 
 
 def _said(whole: Whole) -> list[str]:

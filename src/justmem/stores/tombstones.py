@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from justmem import tokens
 from justmem.domain import Session
 from justmem.errors import NotInMemory
 from justmem.ports import Place, Vectors, Whole
@@ -94,9 +95,10 @@ def spared(whole: Whole, forgotten: Collection[str]) -> Whole:
     passages = [n for n, passage in enumerate(made.passages) if passage.turn not in gone]
     if not gone and len(cards) == len(made.cards) and whole.waiting is None:
         return whole
+    session = whole.session.without(gone)
     return replace(
         whole,
-        session=whole.session.without(gone),
+        session=session,
         waiting=whole.waiting and blanked(whole.waiting, own),
         digested=replace(
             made,
@@ -105,6 +107,7 @@ def spared(whole: Whole, forgotten: Collection[str]) -> Whole:
             passages=[made.passages[n] for n in passages],
             passage_vectors=_chosen(made.passage_vectors, passages),
             quarantined=() if gone else made.quarantined,
+            tokens=min(made.tokens, tokens.said(session)) if gone else made.tokens,
         ),
     )
 
