@@ -59,7 +59,7 @@ class AuditContract:
             ("ana", "fail", {}),
             ("ana", "settle", {"cards": 1, "quarantined": 1}),
             ("ana", "forget", {"cards": 1, "sessions": 0, "turns": 0}),
-            ("ben", "forget", {"cards": 0, "sessions": 1, "turns": 1}),
+            ("ben", "forget", {"cards": 0, "sessions": 1, "turns": 1, "quarantined": 1}),
             ("ana", "reembed", {"texts": 0}),
         ]
 
