@@ -487,6 +487,8 @@ class Expiring(Value):
             sessions=len(self.sessions),
             turns=sum(record.turns for record in self.sessions),
         )
+
+
 class Certificate(Value):
     """That something was forgotten: what, when, and where it was looked for and not found.
 
