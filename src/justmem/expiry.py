@@ -6,6 +6,7 @@ here, and nothing goes because of a date that a session claims to have.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from justmem.domain import Expiring, Forgotten, Retention
@@ -30,18 +31,20 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring
     return Expiring(sessions=tuple(old), cards=tuple(cards))
 
 
-async def expire(store: Store, retention: Retention, at: datetime) -> Forgotten:
-    """Forgets them, on disk too. Cards go on their own: they do not come back with their
+async def expire(
+    store: Store,
+    retention: Retention,
+    at: datetime,
+    forget: Callable[[Expiring], Awaitable[Forgotten]],
+) -> Forgotten:
+    """Has them forgotten, on disk too. Cards go on their own: they do not come back with their
     session."""
     for left in range(_ATTEMPTS - 1, -1, -1):
         found = await expiring(store, retention, at)
         if not found.sessions and not found.cards:
             break
         try:
-            return await store.forget(
-                cards=[card.id for card in found.cards],
-                sessions=[record.id for record in found.sessions],
-            )
+            return await forget(found)
         except NotInMemory:  # some of it was forgotten or replaced meanwhile
             if not left:
                 raise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from justmem import words
-from justmem.domain import Card, Forgotten, Preview, SessionRecord
+from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.ports import CardFilter, KeepingModel, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
@@ -117,6 +117,17 @@ class Forgetting:
             str(target), gone, done, searched, erased=target.everything
         )
         return done.model_copy(update={"certificate": certificate})
+
+    async def expire(self, found: Expiring) -> Forgotten:
+        """What is older than allowed."""
+        cards = {card.id: card for card in found.cards}
+        sessions = {record.id: record for record in found.sessions}
+        going = Going(cards=cards, sessions=sessions)
+        gone = await self._prover.parts(going) if self._models else Parts()
+        recorded = await self._recorded(going, gone)
+        replies = sum([await model.forget(recorded) for model in self._models])
+        done = await self._store.forget(cards=list(cards), sessions=list(sessions))
+        return done.model_copy(update={"replies": replies})
 
     async def _recorded(self, going: Going, gone: Parts) -> Traces:
         """What to look for in recordings: replies that say the same, or hold a word that nothing

@@ -418,7 +418,8 @@ class AsyncMemory:
     async def expire(self, *, at: datetime | str) -> Forgotten:
         """Forgets what is older than `retention` allows at that moment, on disk too. Questions
         leave it out before: this takes it away."""
-        return await expiry.expire(self._store, self.retention, as_time(at))
+        forget = self._forgetting.expire
+        return await expiry.expire(self._store, self.retention, as_time(at), forget)
 
     async def drop_sources(self) -> Forgotten:
         """Lets the words of all sessions go, on disk too, and of later ones as soon as their

@@ -30,19 +30,20 @@ def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
         counted = _check_kept(db, session.id, digest)
         dropping = sourceless.policy(db) == "drop"
         removed = remove_derived(db, counted.key)
+        if removed:
+            leave_traces(db)
         make_current(db, counted.key, session, digest, turns, digested.state, digested.reason)
-        waited = db.execute(
+        if db.execute(
             "DELETE FROM incoming WHERE session = ? AND digest = ?", (counted.key, digest)
-        ).rowcount
-        if removed or waited:
+        ).rowcount:
             leave_traces(db)
         if dropping:
             digested = digested.wordless()
             db.execute("DELETE FROM texts WHERE session = ?", (counted.key,))
-            db.execute("UPDATE space SET unswept = max(unswept, 0) + 1")
+            db.execute("UPDATE space SET unswept = unswept + 1")
         _add_derived(db, counted, session, digested, removed)
         (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
-    return max(0, int(unswept))
+    return int(unswept)
 
 
 def take_dropped(db: sqlite3.Connection, whole: Whole) -> None:

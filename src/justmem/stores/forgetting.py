@@ -11,7 +11,7 @@ from justmem import tokens
 from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory, StoreBusy
 from justmem.ports import Place
-from justmem.stores import rows, tombstones
+from justmem.stores import rows, sourceless, tombstones
 from justmem.stores.connections import writing
 from justmem.stores.derived import remove_derived
 from justmem.stores.tombstones import FORGOTTEN_SINCE
@@ -52,26 +52,21 @@ def _merge_words(db: sqlite3.Connection) -> None:
         db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
 
-def finish(db: sqlite3.Connection) -> None:
-    """What an interrupted `forget` left to do."""
-    (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
-    if unswept > 0:  # less is what was only replaced: it has time
-        sweep(db)
-
-
-def sweep(db: sqlite3.Connection) -> None:
-    """Rewrites the file without what was forgotten. `secure_delete` blanks deleted rows, but when
+def sweep(db: sqlite3.Connection, *, thorough: bool = False) -> None:
+    """Rewrites the file without what was forgotten, and without what is left of replaced words;
+    `thorough`: even if these are all there is. `secure_delete` blanks deleted rows, but when
     SQLite moves rows between pages it leaves copies in the gaps, which only VACUUM drops; the
     log holds earlier pages until it is copied back and cut."""
-    (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
-    if unswept:
-        with writing(db):
-            _merge_words(db)
+    unswept, replaced = db.execute("SELECT unswept, replaced FROM space").fetchone()
+    if unswept or (thorough and replaced):
+        if replaced:
+            with writing(db):
+                _merge_words(db)
         db.execute("VACUUM")
         (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise StoreBusy("Another process has been reading for long: try again in a moment.")
-        db.execute("UPDATE space SET unswept = 0")
+        db.execute("UPDATE space SET unswept = 0, replaced = 0")
 
 
 def _sum(one: Forgotten, other: Forgotten) -> Forgotten:
@@ -117,10 +112,13 @@ def _forget_turns(db: sqlite3.Connection, session_id: str, numbers: Collection[i
 def _texts_of(db: sqlite3.Connection, key: int, session_id: str) -> tuple[Session, Session | None]:
     """The current text of a session, and one that waits."""
     at, turns, new_at, new = db.execute(
-        "SELECT s.at, t.turns, i.at, i.turns FROM sessions s JOIN texts t ON t.session = s.key "
+        "SELECT s.at, t.turns, i.at, i.turns FROM sessions s "
+        "LEFT JOIN texts t ON t.session = s.key "
         "LEFT JOIN incoming i ON i.session = s.key WHERE s.key = ?",
         (key,),
     ).fetchone()
+    if turns is None:
+        raise sourceless.not_kept(session_id)
     current = rows.session_of(session_id, at, turns)
     return current, rows.session_of(session_id, new_at, new) if new is not None else None
 

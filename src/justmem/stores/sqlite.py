@@ -95,7 +95,7 @@ def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStor
 def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
     """What an interrupted `forget` left to do; not worth failing for, the next opening will."""
     with suppress(StoreBusy, StoreFull), translated(path):
-        forgetting.finish(db)
+        forgetting.sweep(db)
 
 
 def spaces(folder: Path) -> list[str]:
@@ -349,7 +349,7 @@ class SqliteStore:
     async def remains(self, traces: Traces) -> Searched:
         if self._db.closed:  # erased: what is left are files, if anything
             return await asyncio.to_thread(remains.in_files, self.path, traces)
-        await self._db.write(forgetting.sweep)
+        await self._db.write(partial(forgetting.sweep, thorough=True))
         searched, machinery = await self._db.write(partial(remains.in_tables, traces=traces))
         left = traces.without(machinery)
         return searched + await asyncio.to_thread(remains.in_files, self.path, left)

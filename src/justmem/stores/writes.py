@@ -127,7 +127,7 @@ def _let_wait(db: sqlite3.Connection, key: int, session: Session, digest: str, t
 def leave_traces(db: sqlite3.Connection) -> None:
     """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
     after `forget` that need not be at the next opening."""
-    db.execute("UPDATE space SET unswept = -1 WHERE unswept = 0")
+    db.execute("UPDATE space SET replaced = 1 WHERE replaced = 0")
 
 
 def fail(db: sqlite3.Connection, session_id: str, reason: str) -> None:

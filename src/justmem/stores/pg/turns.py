@@ -16,6 +16,7 @@ from justmem.stores.pg.encode import plain
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import FAILED, PENDING, one_session
+from justmem.stores.sourceless import not_kept
 from justmem.stores.tombstones import FORGOTTEN_SINCE
 
 ForgetCards = Callable[[Transaction, list[str], Space], Awaitable[Forgotten]]
@@ -83,13 +84,15 @@ class Turns:
         (known,) = await transaction.run(
             self._do(
                 f"SELECT s.key, s.at, t.turns, i.at, i.turns FROM {names.sessions} s "
-                f"JOIN {names.texts} t ON t.space = s.space AND t.session = s.key "
+                f"LEFT JOIN {names.texts} t ON t.space = s.space AND t.session = s.key "
                 f"LEFT JOIN {names.incoming} i ON i.space = s.space AND i.session = s.key "
                 "WHERE s.space = $1 AND s.id = $2",
                 session_id,
             )
         )
         key, at, turns, new_at, new = one_session(known.rows, session_id)
+        if turns is None:
+            raise not_kept(session_id)
         waiting = rows.session_of(session_id, new_at, new) if new is not None else None
         return key, rows.session_of(session_id, at, turns), waiting
 
