@@ -1064,6 +1064,16 @@ class CheckContract:
         assert (checked.space, checked.sessions, checked.cards) == ("ana", 3, 2)
         assert checked.passages == 3
 
+    async def test_a_space_without_sources_is_sound(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session("s1"), "likes tea")
+        await store.drop_sources()
+        await remember(store, session("s2", "I ran."), "ran")
+        await store.keep(session("s3"))
+        checked = await store.check()
+        assert checked.sound, checked.damage
+        assert (checked.sessions, checked.cards, checked.passages) == (3, 2, 0)
+
     async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1"), "likes tea")

@@ -83,6 +83,12 @@ async def test_other_words_are_refused_when_they_are_read(store: SqliteStore) ->
             await read
 
 
+async def test_lost_words_are_not_said_to_be_not_kept(store: SqliteStore) -> None:
+    execute(store, "DELETE FROM texts")
+    with pytest.raises(StoreDamaged, match="cannot be read any more"):
+        await store.session("s1")
+
+
 async def test_what_is_no_row_of_ours_is_damage(store: SqliteStore) -> None:
     execute(store, "UPDATE sessions SET at = x'ff', state = 'odd'")
     with pytest.raises(StoreDamaged, match="justmem rescue"):

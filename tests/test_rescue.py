@@ -120,6 +120,17 @@ async def test_words_without_their_row_are_dated_by_their_cards(file: Path, tmp_
     await target.store.close()
 
 
+async def test_a_space_without_sources_stays_one(file: Path, tmp_path: Path) -> None:
+    store = await open_store(file.parent, "ana")
+    await store.drop_sources()
+    await store.close()
+    done, target = await rescued(file, tmp_path / "new")
+    assert await target.store.sources() == "drop"
+    assert (done.sessions, done.cards, done.lost, done.anew) == (9, 12, (), ())
+    assert (await target.store.check()).sound
+    await target.store.close()
+
+
 async def test_the_ledger_comes_along(file: Path, tmp_path: Path) -> None:
     _, target = await rescued(file, tmp_path / "new")
     assert await target.store.spent(date(2023, 5, 7)) == 120

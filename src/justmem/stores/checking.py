@@ -13,6 +13,7 @@ from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
 from justmem.stores import rows
 from justmem.stores.damage import AGAIN, REEMBED, RESCUE, damaged, of_whole, shortened
+from justmem.stores.sourceless import policy
 from justmem.stores.whole import wholes_in
 
 # What belongs to a session, and where it is.
@@ -67,11 +68,10 @@ def _orphans(db: sqlite3.Connection) -> Iterator[Damage]:
     for what, table in _OF_SESSIONS.items():
         if count := _count(db, f"{table} WHERE session NOT IN (SELECT key FROM sessions)"):
             yield damaged(f"there are {what} that belong to no session ({count:,})", RESCUE)
-    lost = (
-        "sessions WHERE key NOT IN (SELECT session FROM texts) "
-        "AND ((SELECT sources FROM space) = 'keep' OR state NOT IN ('stored', 'empty'))"
-    )
-    if count := _count(db, lost):
+    wordless = "sessions WHERE key NOT IN (SELECT session FROM texts)"
+    if policy(db) == "drop":  # only what still waits for its cards has words
+        wordless += " AND state NOT IN ('stored', 'empty')"
+    if count := _count(db, wordless):
         yield damaged(f"{count:,} sessions have lost their turns", RESCUE)
     if count := _count(db, "cards WHERE id IN (SELECT id FROM forgotten)"):
         yield damaged(f"{count:,} cards are there that were forgotten", "forget them again")
@@ -106,8 +106,9 @@ def _sessions(db: sqlite3.Connection) -> Iterator[Damage]:
         try:
             for whole in wholes_in(db, [id]):
                 yield from of_whole(whole, digest, waiting, dim)
-                at, said = whole.session.at, len(whole.session.turns) or counted[0]
-                if counted != [said, rows.instant(at), rows.day(at)]:
+                at = whole.session.at
+                turns = whole.dropped[1] if whole.dropped else len(whole.session.turns)
+                if counted != [turns, rows.instant(at), rows.day(at)]:
                     what = f"session {id!r} does not have the turns or the time that it says"
                     yield damaged(what, AGAIN)
         except StoreDamaged as error:

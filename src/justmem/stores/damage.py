@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from justmem.domain import Card, Damage, Passage, Session, SessionState
+from justmem.domain import Damage, Passage, Session, SessionState
 from justmem.ports import Vectors, Whole
 
 RESCUE = "restore it from a copy; or `justmem rescue` brings what can be read into a new space"
@@ -24,8 +24,7 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
     """`digest`, `waiting_digest`: as the store recorded them when the words came in."""
     session, made = whole.session, whole.digested
     name = f"session {session.id!r}"
-    kept = bool(session.turns)  # a space may let words go once their cards are made
-    if kept and session.digest != digest:
+    if whole.dropped is None and session.digest != digest:
         yield damaged(f"the words of {name} are not those that were stored", AGAIN)
     if whole.waiting is not None and whole.waiting.digest != waiting_digest:
         yield damaged(f"the changed words of {name} are not those that were stored", AGAIN)
@@ -33,17 +32,14 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
         made.cards or made.passages or made.quarantined
     ):
         yield damaged(f"{name} is {made.state}, but has cards or passages", AGAIN)
+    turns = whole.dropped[1] if whole.dropped else len(session.turns)
     for card in made.cards:
-        if kept and not _rests(card, session):
+        if not card.turns or not all(1 <= turn <= turns for turn in card.turns):
             yield damaged(f"card {card.id} of {name} rests on turns that are not there", AGAIN)
     if any(not _within(passage, session) for passage in made.passages):
         yield damaged(f"passages of {name} lie outside its turns", AGAIN)
     yield from _of_vectors(f"cards of {name}", made.cards, made.card_vectors, dim)
     yield from _of_vectors(f"passages of {name}", made.passages, made.passage_vectors, dim)
-
-
-def _rests(card: Card, session: Session) -> bool:
-    return bool(card.turns) and all(1 <= turn <= len(session.turns) for turn in card.turns)
 
 
 def _within(passage: Passage, session: Session) -> bool:

@@ -38,14 +38,14 @@ def sessions(db: sqlite3.Connection) -> list[SessionRecord]:
 
 def session(db: sqlite3.Connection, session_id: str) -> Session:
     row = db.execute(
-        "SELECT s.id, s.at, t.turns, s.digest FROM sessions s LEFT JOIN texts t "
-        "ON t.session = s.key "
+        "SELECT s.id, s.at, t.turns, s.digest FROM sessions s "
+        "LEFT JOIN texts t ON t.session = s.key "
         "WHERE s.id = ?",
         (session_id,),
     ).fetchone()
     if row is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    if row[2] is None:
+    if row[2] is None and sourceless.policy(db) == "drop":
         raise sourceless.not_kept(session_id)
     return rows.session_of(*row)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, get_args
@@ -49,6 +49,11 @@ class Wreck:
     spending: dict[date, int] = field(default_factory=dict)
     named: dict[int, set[str]] = field(default_factory=dict)  # ids that an index knows of
     unreadable: int = 0
+
+    @property
+    def drops(self) -> bool:
+        """Whether the space keeps cards without their words."""
+        return self.space is not None and self.space[11:12] == ["drop"]
 
 
 def read(path: Path) -> Wreck:
@@ -142,6 +147,8 @@ async def rescue(wreck: Wreck, target: CopyableStore) -> Rescued:
     embedder, dim = (wreck.space[2], wreck.space[3]) if wreck.space else ("", 0)
     if embedder and dim:
         await target.store.bind(embedder, dim)
+    if wreck.drops:
+        await target.store.drop_sources(fresh=True)
     found = _sorted(wreck, dim)
     await target.take(found.wholes)
     await target.take_forgotten(sorted(wreck.forgotten))
@@ -164,6 +171,9 @@ async def rescue(wreck: Wreck, target: CopyableStore) -> Rescued:
 def _sorted(wreck: Wreck, dim: int) -> _Sorted:
     found = _Sorted()
     for key in sorted({*wreck.sessions, *wreck.texts, *wreck.cards}):
+        if wreck.drops and (dropped := _dropped(wreck, key, dim)):
+            found.wholes.append(dropped)
+            continue
         session = _session(wreck, key)
         record = wreck.sessions.get(key)
         if session is None:
@@ -209,6 +219,20 @@ def _when(wreck: Wreck, key: int) -> datetime | None:
     return None
 
 
+def _dropped(wreck: Wreck, key: int, dim: int) -> Whole | None:
+    """A session whose words were not kept; None if it is another, or not wholly sound."""
+    record = wreck.sessions.get(key)
+    if record is None or key in wreck.texts:
+        return None
+    try:
+        at = datetime.fromisoformat(record[2])
+    except ValueError:
+        return None
+    bare = Session(id=str(record[1]), at=at, turns=())
+    whole = _whole(wreck, key, bare, dim)
+    return whole if whole and whole.dropped else None
+
+
 def _whole(wreck: Wreck, key: int, session: Session, dim: int) -> Whole | None:
     """None if anything of what was made of its words is missing or unsound."""
     record = wreck.sessions[key]
@@ -232,6 +256,8 @@ def _whole(wreck: Wreck, key: int, session: Session, dim: int) -> Whole | None:
     except (StoreDamaged, ValueError, TypeError):
         return None
     whole = Whole(session, made, waiting, failure)
+    if not session.turns:
+        whole = replace(whole, dropped=(record[5], record[8]))
     counted = (len(made.cards), len(made.quarantined)) == (record[9], record[10])
     unsound = any(of_whole(whole, record[5], waiting.digest if waiting else None, dim))
     return whole if counted and not unsound else None

@@ -91,10 +91,10 @@ class Checking:
             names.space,
             *map(self._do, of_none),
             self._do(
-                f"SELECT count(*) FROM {names.sessions} s WHERE s.space = $1 AND NOT EXISTS "
+                f"SELECT count(*) FROM {names.sessions} s JOIN {names.spaces} p "
+                "ON p.space = s.space WHERE s.space = $1 AND NOT EXISTS "
                 f"(SELECT 1 FROM {names.texts} t WHERE t.space = s.space AND t.session = s.key) "
-                "AND (s.state NOT IN ('stored', 'empty') OR EXISTS "
-                f"(SELECT 1 FROM {names.spaces} p WHERE p.space = $1 AND p.sources = 'keep'))"
+                "AND (p.sources = 'keep' OR s.state NOT IN ('stored', 'empty'))"
             ),
             self._do(
                 f"SELECT count(*) FROM {names.cards} c JOIN {names.forgotten} f "
@@ -121,7 +121,8 @@ class Checking:
                 self._damage += of_whole(whole, record[2], record[7], dim)
                 made = whole.digested
                 held = len(made.cards), len(made.passages), len(made.quarantined)
-                if (len(whole.session.turns) or record[3], *held) != record[3:7]:
+                turns = whole.dropped[1] if whole.dropped else len(whole.session.turns)
+                if (turns, *held) != record[3:7]:
                     self._tell(f"session {id!r} does not have as much as it says", AGAIN)
         by_key = {
             record[0]: found[id] for id, record in zip(ids, records, strict=True) if id in found
@@ -160,12 +161,9 @@ class Checking:
             if of_cards:
                 said = [card.text for card in whole.digested.cards]
             else:
-                session = whole.session  # passages that lie outside its turns are told elsewhere
-                said = [
-                    session.turn(p.turn).text[p.start : p.end]
-                    for p in whole.digested.passages
-                    if p.turn <= len(session.turns)
-                ]
+                turns = [turn.text for turn in whole.session.turns]
+                places = whole.digested.passages
+                said = ["".join(turns[p.turn - 1 : p.turn])[p.start : p.end] for p in places]
             own = [number for of, number in given if of == key]
             texts.add(key, own[: len(said)], said[: len(own)])
         await self._store.lexicon.learn(word for text in texts for word in terms.fold(text))
