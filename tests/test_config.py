@@ -102,10 +102,20 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> 
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
+    keys = {
+        "JUSTMEM_KEY_FILE": "/key",
+        "JUSTMEM_KEY_FOLDER": "/keys",
+        "JUSTMEM_KEY_COMMAND": "pass show {space}",
+    }
+    for name, value in keys.items():  # one at a time: a space has one key
+        with monkeypatch.context() as alone:
+            alone.setenv(name, value)
+            assert str(getattr(load(), config.ENVIRONMENT[name])) == value
 
     settings = load()
 
-    seen = {n: str(getattr(settings, key)) for n, key in config.ENVIRONMENT.items()}
+    assert set(config.ENVIRONMENT) == {*values, *keys}
+    seen = {n: str(getattr(settings, config.ENVIRONMENT[n])) for n in values}
     assert {**seen, "JUSTMEM_STORE": config.address(settings)} == values
     assert "pw" not in repr(settings)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from justmem.cli.app import app
@@ -17,6 +18,7 @@ from justmem.copying import Copied, copy, fingerprint
 from justmem.domain import EventDate, Quarantined
 from justmem.errors import SourceNotKept, StoreError
 from justmem.ports import CardFilter, CopyableStore, Store, Whole
+from justmem.stores.keyring import Keyring
 from justmem.stores.storage import Storage, storage
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 
@@ -25,14 +27,22 @@ pytestmark = pytest.mark.xdist_group("postgres")
 DAY = date(2023, 5, 7)
 
 
-@pytest.fixture(params=["sqlite to postgres", "postgres to sqlite", "sqlite to sqlite"])
+KEYS = Keyring(SecretStr("5f" * 32))
+WAYS = (
+    *("sqlite to postgres", "postgres to sqlite", "sqlite to sqlite"),
+    *("locked to postgres", "postgres to locked"),
+)
+
+
+@pytest.fixture(params=WAYS)
 async def sides(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Where from and where to."""
     first, _, second = request.param.partition(" to ")
     server = request.getfixturevalue("database_url") if "postgres" in request.param else ""
-    places = {"postgres": server, "sqlite": str(tmp_path / "one")}
+    places = {"postgres": server, "sqlite": str(tmp_path / "one"), "locked": str(tmp_path / "one")}
     target = places[second] if first != second else str(tmp_path / "two")
-    one, other = storage(places[first]), storage(target)
+    keys = KEYS if "locked" in request.param else None
+    one, other = storage(places[first], keys), storage(target, keys)
     yield one, other
     for side in (one, other):
         for space in await side.spaces():

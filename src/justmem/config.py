@@ -10,10 +10,10 @@ import asyncio
 import difflib
 import os
 import tomllib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -25,6 +25,10 @@ from justmem.ports import Audit, Store
 from justmem.serving import Serving
 from justmem.sync import Memory
 
+if TYPE_CHECKING:
+    from justmem.stores.keyring import Keyring
+    from justmem.stores.storage import Storage
+
 FILE = "justmem.toml"
 ENVIRONMENT = {
     "JUSTMEM_HOME": "folder",
@@ -34,7 +38,12 @@ ENVIRONMENT = {
     "JUSTMEM_EMBEDDER": "embedder",
     "JUSTMEM_RERANKER": "reranker",
     "JUSTMEM_MODELS": "models_folder",
+    "JUSTMEM_KEY_FILE": "key_file",
+    "JUSTMEM_KEY_FOLDER": "key_folder",
+    "JUSTMEM_KEY_COMMAND": "key_command",
 }
+_PATHS = ("folder", "models_folder", "key_file", "key_folder")
+KEY_SOURCES = ("key", "key_file", "key_folder", "key_command")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
 _DATABASES = ("postgresql://", "postgres://")
 
@@ -81,9 +90,21 @@ class Settings(BaseModel):
     rerank_key_env: str = "JUSTMEM_RERANK_KEY"
     api_key: SecretStr | None = None
     rerank_key: SecretStr | None = None
+    key: SecretStr | None = None  # locks every space; or else one of the next three:
+    key_file: Path | None = None  # that key in a file
+    key_folder: Path | None = None  # a key for each space, made and destroyed with it
+    key_command: str | None = None  # prints the key of {space}
+    key_env: str = "JUSTMEM_KEY"
     server: Serving = Serving()
     upstream_key: SecretStr | None = None
     file: Path | None = None  # the justmem.toml these come from
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """A URL may hold a password, and a command anything."""
+        for name, value in super().__repr_args__():
+            hidden = name == "key_command" and value is not None
+            shown = specs.shown(value) if isinstance(value, str | Serving) else value
+            yield name, "..." if hidden else shown
 
     def stage(self, name: str) -> Any:
         """What `extractor`, `planner` or `answerer` names, or else `model`."""
@@ -99,17 +120,27 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
         _refuse_elsewhere(table)
     layers: list[tuple[str, dict[str, Any]]] = [
         (str(file), table),
-        ("the environment", _environment()),
+        ("the environment", _environment(overrides.get("key_env") or table.get("key_env"))),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
     given: dict[str, Any] = {}
     for where, layer in layers:
         _refuse_unknown(layer, Settings, where)
-        given |= layer
+        given = _with_key(given, layer, where) | layer
     profile = given.get("profile", "default")
     if isinstance(profile, str):
         given = {**PROFILES.get(profile, {}), **given}
     return _settings(given, file, layers)
+
+
+def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[str, Any]:
+    """A key that a layer names takes the place of any that those below name."""
+    named = [source for source in KEY_SOURCES if source in layer]
+    if len(named) > 1:
+        raise InvalidSetting(
+            f"Both {named[0]} and {named[1]} are set in {where}: a space has one key, keep one."
+        )
+    return {name: value for name, value in given.items() if not named or name not in KEY_SOURCES}
 
 
 def _settings(
@@ -234,13 +265,43 @@ def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
 
 
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:
+    keys = _ready_keys(settings)
     if settings.store is None:
         from justmem.stores.sqlite import open_store
 
-        return await open_store(settings.folder, settings.space, create=create)
+        return await open_store(settings.folder, settings.space, create=create, keys=keys)
     from justmem.stores.storage import open_postgres
 
     return await open_postgres(address(settings), settings.space, create=create)
+
+
+def keyring(settings: Settings) -> Keyring | None:
+    """Where the keys of locked spaces come from; None: the spaces are plain."""
+    from justmem.stores.keyring import keyring
+
+    return keyring(*(getattr(settings, source) for source in KEY_SOURCES))
+
+
+def _ready_keys(settings: Settings) -> Keyring | None:
+    """What stands in the way of a lock is said now, not when the first space is opened."""
+    keys = keyring(settings)
+    if keys is not None:
+        from justmem.stores import drivers
+
+        if settings.store is not None:
+            raise InvalidSetting(
+                "A key is set, but JustMem locks only the files of its SQLite store, not a "
+                "PostgreSQL database: take the key out, and see docs/encryption.md."
+            )
+        drivers.sqlcipher()
+    return keys
+
+
+def spaces_of(settings: Settings) -> Storage:
+    """The place that all spaces are kept in, with the keys to it."""
+    from justmem.stores.storage import storage
+
+    return storage(kept_in(settings), _ready_keys(settings))
 
 
 def address(settings: Settings) -> str:
@@ -256,10 +317,12 @@ def kept_in(settings: Settings) -> str | Path:
 
 def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
     """The same without the store: what the memories of many spaces can share."""
+    stages = _stages(settings)
+    _refuse_recording(settings, stages)
     return {
         "embedder": specs.build_embedder(settings.embedder, settings, report),
         "reranker": specs.build_reranker(settings.reranker, settings, report),
-        **_stages(settings),
+        **stages,
         "budget": settings.budget,
         "retention": settings.retention,
         "redact": specs.build_redaction(settings.redact),
@@ -269,6 +332,17 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "audit": settings.audit,
         "actor": settings.actor or "program",
     }
+
+
+def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:
+    """A recording holds what was said, in plain text: it would undo the lock."""
+    locked = any(getattr(settings, source) is not None for source in KEY_SOURCES)
+    for stage in stages.values() if locked else ():
+        if getattr(getattr(stage, "model", None), "records", False):
+            raise InvalidSetting(
+                "The spaces are locked, and recorded:FILE=SPEC would write replies beside them in "
+                "plain text: record from a space without a key, or name the model itself."
+            )
 
 
 def _stages(settings: Settings) -> dict[str, Any]:
@@ -320,7 +394,12 @@ def _refuse_elsewhere(table: Mapping[str, Any]) -> None:
     inner = [f"server.{key}" for key in _OUTWARD if isinstance(server, Mapping) and key in server]
     for key, value in [*table.items(), *((name, None) for name in inner)]:
         url = specs.url_in(value) if key in _SPECS and isinstance(value, str) else None
-        if key.endswith("_env") or key in ("store", *inner) or (url and not specs.is_local(url)):
+        if (
+            key.startswith("key")
+            or key.endswith("_env")
+            or key in ("store", *inner)
+            or (url and not specs.is_local(url))
+        ):
             raise InvalidSetting(
                 f"./{FILE} was found in the current folder, and its {key} decides where your "
                 f"words or keys are sent. If the file is yours, say so: --config {FILE} or "
@@ -335,7 +414,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{file} is not valid TOML: {error}.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
-    for key in ("api_key", "rerank_key", "upstream_key"):
+    for key in ("api_key", "rerank_key", "upstream_key", "key"):
         if key in table:
             raise InvalidSetting(
                 f"{file}: {key} does not belong in a file; put the key into an environment "
@@ -344,17 +423,17 @@ def _read(file: Path) -> dict[str, Any]:
     for key, part in _SPECS.items():
         if not isinstance(table.get(key, ""), str):
             raise InvalidSetting(f"{file}: {key} is not a name; write {specs.FORMS[part]}.")
-    for key in ("folder", "models_folder"):
+    for key in _PATHS:
         if isinstance(table.get(key), str):
             table[key] = file.parent / Path(table[key]).expanduser()
     return table
 
 
-def _environment() -> dict[str, Any]:
-    found = {key: os.environ[name] for name, key in ENVIRONMENT.items() if os.environ.get(name)}
+def _environment(key_env: Any) -> dict[str, Any]:
+    names = {str(key_env or Settings.model_fields["key_env"].default): "key", **ENVIRONMENT}
+    found = {key: os.environ[name] for name, key in names.items() if os.environ.get(name)}
     return {
-        key: Path(value).expanduser() if key in ("folder", "models_folder") else value
-        for key, value in found.items()
+        key: Path(value).expanduser() if key in _PATHS else value for key, value in found.items()
     }
 
 
@@ -377,8 +456,9 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     location = [str(part) for part in first["loc"]]
     where = _where(location[0], layers)
     what = first["msg"].removeprefix("Value error, ")
-    given = str(first["input"])[:60]
-    return f"The setting {'.'.join(location)} in {where} cannot be {given!r}: {what}."
+    secret = Settings.model_fields[location[0]].annotation == SecretStr | None
+    given = "this" if secret else repr(specs.shown(first["input"])[:60])
+    return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 
 
 def _where(key: str, layers: list[tuple[str, dict[str, Any]]]) -> str:

@@ -17,6 +17,9 @@
     ├── StoreError            the store's: nothing was half written
     │   ├── StoreBusy           another process holds it
     │   ├── StoreDamaged        the file is not a readable store
+    │   ├── StoreLocked         it is locked, and no key was given
+    │   │   └── WrongKey          a key was given, and it is another one
+    │   ├── StoreNotLocked      a key was given for a store that is not locked
     │   ├── StoreFull           no room left on the disk
     │   ├── StoreTooNew         written by a newer JustMem
     │   ├── NotForgotten        words of what was forgotten are still found on disk
@@ -114,6 +117,18 @@ class StoreBusy(StoreError):
 
 
 class StoreDamaged(StoreError):
+    pass
+
+
+class StoreLocked(StoreError):
+    pass
+
+
+class WrongKey(StoreLocked):
+    pass
+
+
+class StoreNotLocked(StoreError):
     pass
 
 

@@ -59,6 +59,7 @@ _WORDS: dict[Part, tuple[str, ...]] = {
 }
 _KNOWN = {"openai", "recorded", "onnx", "rerank", "rules", "none", "secrets"}
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_IN_URL = re.compile(r"(?<=://)[^/@\s]*@|\?\S*")  # user and password, or a query
 _AT_URL = re.compile(r"(?P<name>.+?)(?:@(?P<url>https?://\S+))?")
 
 _DIMENSIONS = {
@@ -87,7 +88,12 @@ def parse(text: str, part: Part) -> Spec:
         return _named(scheme, rest.strip(), text, part)
     if scheme not in _KNOWN and _PATH.fullmatch(text):
         return Spec("object", text)
-    raise InvalidSetting(f"{text!r} does not name a {part}: write {FORMS[part]}.")
+    raise InvalidSetting(f"{shown(text)!r} does not name a {part}: write {FORMS[part]}.")
+
+
+def shown(value: object) -> str:
+    """A name as it may be printed: without what its URL may hold of secrets."""
+    return _IN_URL.sub("", str(value))
 
 
 def url_in(text: str) -> str | None:
@@ -109,11 +115,13 @@ def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
     match = _AT_URL.fullmatch(rest)
     if match is None or "@" in match["name"][1:] or (scheme == "onnx" and match["url"]):
         raise InvalidSetting(
-            f"{text!r} does not name a {part}: write {FORMS[part]}, "
+            f"{shown(text)!r} does not name a {part}: write {FORMS[part]}, "
             "where URL begins with http:// or https://."
         )
     if scheme == "rerank" and not match["url"]:
-        raise InvalidSetting(f"{text!r} needs the address of its server: write rerank:NAME@URL.")
+        raise InvalidSetting(
+            f"{shown(text)!r} needs the address of its server: write rerank:NAME@URL."
+        )
     return Spec(scheme, match["name"], match["url"])
 
 

@@ -2,6 +2,7 @@
 
 Exit codes: 0 done; 1 not in memory; 2 wrong usage, file or setting; 3 a model failed;
 4 the store failed; 5 some sessions could not be remembered; 6 what was forgotten is still found;
+7 the key does not fit the space;
 130 interrupted.
 """
 
@@ -23,6 +24,7 @@ from justmem.cli.doctor import doctor
 from justmem.cli.expiring import drop_sources, expire
 from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
+from justmem.cli.locking import lock, rekey, unlock
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.rescuing import rescue
 from justmem.cli.run import Exit, Run, exit_code
@@ -126,6 +128,9 @@ for command in (
     retry,
     reembed,
     doctor,
+    lock,
+    unlock,
+    rekey,
     copy,
     rescue,
     promote,

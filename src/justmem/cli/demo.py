@@ -18,7 +18,7 @@ from justmem.cli import drawing
 from justmem.cli.asking import Json, answer_json
 from justmem.cli.run import Run, run_of
 from justmem.cli.terminal import fetching, out, print_json, say
-from justmem.config import Settings, parts
+from justmem.config import KEY_SOURCES, Settings, parts
 from justmem.domain import Answer, Remembered
 from justmem.memory import AsyncMemory
 
@@ -51,6 +51,8 @@ def _demo(run: Run, folder: Path, keep: bool, json: bool) -> None:
     own = dict.fromkeys(("model", "extractor", "planner", "answerer"), model)
     own |= {name: Settings.model_fields[name].default for name in ("embedder", "reranker")}
     settings = run.settings(folder=folder, space=SPACE, profile="default", **own)
+    if not keep:  # it leaves nothing behind, no key either
+        settings = settings.model_copy(update=dict.fromkeys(KEY_SOURCES))
     history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
     answers = asyncio.run(_asked(settings, history, None if json else out()))
     if json:

@@ -13,14 +13,14 @@ import typer
 from rich.text import Text
 
 from justmem import auditing, specs
+from justmem.cli import safety
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json
 from justmem.cli.weights import configured, present
-from justmem.config import Settings, kept_in
+from justmem.config import Settings, spaces_of
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.ports import Prompt, Store
-from justmem.stores.storage import storage
 
 State = Literal["ok", "note", "wrong"]
 _MARKS: dict[State, tuple[str, str]] = {
@@ -84,6 +84,8 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     yield Check("ok", f"{file}; profile {settings.profile}")
     yield _folder(settings)
     yield from _store(settings, deep)
+    for found in (*safety.locks(settings), *safety.modes(settings)):
+        yield Check(*found)
     for name in configured(settings):
         yield _weights(name, settings)
     yield from _keys(settings)
@@ -114,7 +116,7 @@ def _store(settings: Settings, deep: bool) -> Iterator[Check]:
 
 
 async def _look(settings: Settings, deep: bool) -> list[Check]:
-    place = storage(kept_in(settings))
+    place = spaces_of(settings)
     try:
         if settings.space not in await place.spaces():
             return [Check("ok", f"the space {settings.space!r} is still empty")]
@@ -160,13 +162,21 @@ def _keys(settings: Settings) -> Iterator[Check]:
         if not spec.startswith(("openai:", "rerank:")):
             continue
         field = "api_key" if spec.startswith("openai:") else "rerank_key"
-        variable = getattr(settings, f"{field}_env")
+        variable, name = getattr(settings, f"{field}_env"), specs.shown(spec)
         if getattr(settings, field) is not None:
-            yield Check("ok", f"a key for {spec} is set")
+            yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
-            yield Check("note", f"no key for {spec}", f"if its server wants one, set {variable}")
+            yield Check(
+                "note",
+                f"no key for {name}",
+                f"if its server wants one, set {variable}",
+            )
         else:
-            yield Check("wrong", f"no key for {spec}", f"set the environment variable {variable}")
+            yield Check(
+                "wrong",
+                f"no key for {name}",
+                f"set the environment variable {variable}",
+            )
 
 
 def _is_name(spec: Any) -> bool:
@@ -175,13 +185,18 @@ def _is_name(spec: Any) -> bool:
 
 def _models(settings: Settings, online: bool) -> Iterator[Check]:
     for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
+        named = f"the model {specs.shown(value)}"
         if value == "rules":
             fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
             yield Check("note", "no language model is set: rules extract, plan and answer", fix)
         elif not _is_name(value) or not value.startswith("openai:"):
-            yield Check("ok", f"the model {value} is set")
+            yield Check("ok", f"{named} is set")
         elif not online:
-            yield Check("note", f"the model {value} is set, not tried", "justmem doctor --online")
+            yield Check(
+                "note",
+                f"{named} is set, not tried",
+                "justmem doctor --online",
+            )
         else:
             yield _reached(value, settings)
 
@@ -195,8 +210,8 @@ def _reached(value: str, settings: Settings) -> Check:
     try:
         asyncio.run(ping())
     except JustMemError as error:
-        return Check("wrong", f"the model {value} does not answer", str(error))
-    return Check("ok", f"the model {value} answers")
+        return Check("wrong", f"the model {specs.shown(value)} does not answer", str(error))
+    return Check("ok", f"the model {specs.shown(value)} answers")
 
 
 def _extras() -> Iterator[Check]:

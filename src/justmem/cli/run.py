@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from justmem.cli.terminal import fetching
-from justmem.config import Settings, kept_in, load, parts
+from justmem.config import Settings, kept_in, load, parts, spaces_of
 from justmem.errors import (
     InvalidSession,
     JustMemError,
@@ -21,10 +21,11 @@ from justmem.errors import (
     NotForgotten,
     NotInMemory,
     StoreError,
+    StoreLocked,
+    StoreNotLocked,
 )
 from justmem.memory import AsyncMemory
 from justmem.sessions import as_time
-from justmem.stores.storage import storage
 
 T = TypeVar("T")
 ACTOR = "cli"  # in the audit
@@ -38,6 +39,7 @@ class Exit(IntEnum):
     STORE = 4
     PARTLY = 5  # some sessions could not be remembered
     REMAINS = 6  # what was forgotten is still found somewhere
+    KEY = 7  # a locked space, and no key or another one; a key, and no lock
     INTERRUPTED = 130
 
 
@@ -48,6 +50,8 @@ def exit_code(error: JustMemError) -> Exit:
         return Exit.MODEL
     if isinstance(error, NotForgotten):
         return Exit.REMAINS
+    if isinstance(error, StoreLocked | StoreNotLocked):
+        return Exit.KEY
     return Exit.STORE if isinstance(error, StoreError) else Exit.INPUT
 
 
@@ -84,7 +88,7 @@ class Run:
 
 async def _no_space(settings: Settings) -> str:
     where = "this database" if settings.store else settings.folder
-    place = storage(kept_in(settings))
+    place = spaces_of(settings)
     found = await place.spaces()
     await place.close()
     known = ", ".join(found[:20]) + (" and others" if len(found) > 20 else "")

@@ -13,11 +13,11 @@ from justmem import copying
 from justmem.cli.asking import Json
 from justmem.cli.run import ACTOR, Run, now, run_of
 from justmem.cli.terminal import fetching, out, print_json, say
-from justmem.config import Settings, address, shared_parts
+from justmem.config import Settings, address, keyring, shared_parts
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
 from justmem.ports import Author, EntryFilter
-from justmem.stores.storage import PostgresStorage, storage
+from justmem.stores.storage import PostgresStorage, Storage, storage
 
 if TYPE_CHECKING:
     from justmem.stores.pg.workers import Job
@@ -26,6 +26,7 @@ _AT_A_TIME = 4
 
 
 def copy(
+    context: typer.Context,
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="A folder, or postgresql://user@host/database.")
     ],
@@ -33,13 +34,19 @@ def copy(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="This space alone. May be given again.")
     ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Do not lock the copy, though a key is set.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Copy spaces between stores, and compare both sides afterwards.
 
-    Can be interrupted and run again: what has arrived is not copied twice.
+    Can be interrupted and run again: what has arrived is not copied twice. With a key set, locked
+    spaces are read with it, and a copy in a folder is locked with it.
     """
-    done = asyncio.run(_copy(source, target, only or []))
+    keys = keyring(run_of(context).settings())
+    places = storage(source, keys, either=True), storage(target, None if plain else keys)
+    done = asyncio.run(_copy(*places, only or []))
     if json:
         print_json([asdict(each) for each in done])
         return
@@ -53,8 +60,7 @@ def copy(
     say(f"{len(done)} spaces copied and compared.", "dim")
 
 
-async def _copy(source: str, target: str, only: list[str]) -> list[copying.Copied]:
-    one, other = storage(source), storage(target)
+async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.Copied]:
     try:
         there = await one.spaces()
         if missing := [space for space in only if space not in there]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -54,9 +55,14 @@ def checked_url(url: str) -> str:
         usable = False
     if not usable:
         raise InvalidSetting(
-            f"{url!r} is not a server's address. It has to look like http://localhost:8000/v1."
+            f"{_hidden(url)!r} is not a server's address. It has to look like http://localhost:8000/v1."
         )
     return url
+
+
+def _hidden(url: str) -> str:
+    """As `shown_url`, of what may be no URL at all."""
+    return re.sub(r"(?<=://)[^/@\s]*@|\?\S*", "", url)
 
 
 def shown_url(url: str) -> str:

@@ -13,6 +13,7 @@ import os
 import threading
 from pathlib import Path
 
+from justmem import private
 from justmem.domain import Call, dump
 from justmem.errors import InvalidFile, InvalidSetting, ModelUnavailable
 from justmem.ports import Completion, LanguageModel, Prompt, Searched
@@ -31,6 +32,11 @@ class RecordedModel:
         self._damaged = 0
         self._replies: dict[str, Completion] = {}
         self.name, self.context = self._read()
+
+    @property
+    def records(self) -> bool:
+        """Whether replies are written to the file, in plain text."""
+        return self._inner is not None
 
     def __repr__(self) -> str:
         return f"RecordedModel({str(self._path)!r}, {self.name!r})"
@@ -189,8 +195,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _append(path: Path, line: bytes) -> None:
     """One write of a whole line, so that processes may record side by side."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    private.folder(path.parent)
+    file = private.append(path)  # what was said is in the replies
     try:
         if os.lseek(file, 0, os.SEEK_END) and _last_byte(file) != b"\n":
             line = b"\n" + line  # the last recording was killed in the middle of its line

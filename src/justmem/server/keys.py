@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from justmem import private
 from justmem.errors import InputError, InvalidFile, NotInMemory
 
 FILE = "keys.json"
@@ -126,11 +127,11 @@ class Keys:
         self._change(lambda rows: [row for row in rows if row["id"] != id])
 
     def _change(self, change: Any) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private.folder(self.path.parent)
         beside = self.path.with_suffix(".new")
         try:
             # Made afresh or not at all: a second command at the same moment is told to wait.
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            file = private.create(beside)
         except FileExistsError:
             raise InputError(
                 f"Another command is changing the keys. If none is, remove {beside}."

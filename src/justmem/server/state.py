@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from justmem import tokens
-from justmem.config import Settings, kept_in, shared_parts
+from justmem.config import Settings, shared_parts, spaces_of
 from justmem.domain import Answer, Evidence, Plan, Receipt
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
 from justmem.memory import AsyncMemory
@@ -25,7 +25,6 @@ from justmem.server.spaces import Spaces, no_such_space
 from justmem.server.upkeep import Upkeep
 from justmem.sessions import as_time
 from justmem.specs import Report
-from justmem.stores.storage import storage
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer
@@ -64,7 +63,7 @@ class Server:
         own = settings.model_copy(update={"actor": settings.actor or "server"})
         self._parts = yielding(shared_parts(own, report=report))
         self.spaces = Spaces(
-            storage(kept_in(settings)),
+            spaces_of(settings),
             self._parts,
             most_open=self.serving.open_spaces,
             idle_seconds=self.serving.idle_seconds,

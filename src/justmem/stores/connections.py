@@ -20,6 +20,7 @@ from justmem.errors import (
     StoreError,
     StoreFull,
 )
+from justmem.stores import drivers
 
 T = TypeVar("T")
 READERS = 4
@@ -28,8 +29,8 @@ READERS = 4
 _UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
 
 
-def connect(path: Path, patience: float) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+def connect(path: Path, patience: float, lock: drivers.Lock | None = None) -> sqlite3.Connection:
+    db = drivers.connect(path, patience, lock)
     # FULL: with NORMAL a power failure may take back the last commits, and a session whose
     # `remember` returned must not be lost. It is one more fsync of the log per commit, beside
     # a model call of seconds.
@@ -74,7 +75,7 @@ def translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ours."""
     try:
         yield
-    except sqlite3.Error as error:
+    except drivers.errors() as error:
         raise _named(error, path) from error
     except UnicodeEncodeError:
         raise InvalidSession(
@@ -85,9 +86,8 @@ def translated(path: Path) -> Iterator[None]:
         raise _damaged(path, error) from error
 
 
-def _named(error: sqlite3.Error, path: Path) -> JustMemError:
-    code = getattr(error, "sqlite_errorcode", None)
-    match None if code is None else code & 0xFF:
+def _named(error: Exception, path: Path) -> JustMemError:
+    match drivers.code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"Another process is writing to {path}: try again in a moment.")
         case sqlite3.SQLITE_FULL:
@@ -118,8 +118,16 @@ def _damaged(path: Path, error: Exception) -> StoreDamaged:
 class Connections:
     """Runs functions of a connection in threads, so that the event loop never waits for a disk."""
 
-    def __init__(self, path: Path, patience: float, writer: sqlite3.Connection) -> None:
-        self._path = path
+    def __init__(
+        self,
+        claim: drivers.Claim,
+        patience: float,
+        writer: sqlite3.Connection,
+        lock: drivers.Lock | None,
+    ) -> None:
+        self._claim = claim
+        self._lock = lock
+        self._path = path = claim.path
         self._patience = patience
         self._writer = writer
         self._file = os.stat(path).st_ino
@@ -154,7 +162,7 @@ class Connections:
             try:
                 db = self._idle.get_nowait()
             except queue.Empty:
-                db = connect(self._path, self._patience)
+                db = connect(self._path, self._patience, self._lock)
                 db.execute("PRAGMA query_only = ON")
             try:
                 with reading(db):
@@ -194,3 +202,4 @@ class Connections:
         while not self._idle.empty():
             self._idle.get().close()
         self._writer.close()
+        self._claim.release()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
+from justmem import private
 from justmem.errors import InvalidSetting, StoreError
 
 SUFFIX = ".db"
@@ -34,10 +36,12 @@ def is_plain(space: str) -> bool:
 
 
 def create_private(path: Path) -> None:
-    """SQLite gives its side files the mode of the main one, so this is all it takes."""
+    """SQLite gives its side files the mode of the main one, so this is all it takes. A file that
+    is there is left alone: to open and close it would drop the locks of its connections."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        private.folder(path.parent)
+        with suppress(FileExistsError):
+            os.close(private.create(path))
     except OSError as error:
         raise StoreError(
             f"The store {path} cannot be opened ({error.strerror}): "
@@ -55,6 +59,20 @@ def unlink(path: Path) -> None:
                 f"{file} cannot be removed ({error.strerror}): correct the permissions of its "
                 "folder and erase the space again."
             ) from None
+
+
+def relocked(path: Path) -> Path:
+    """Where a space is written anew while its key is changed."""
+    return path.with_name(path.name + "-relock")
+
+
+def remove_relocked(path: Path) -> None:
+    """What a change of keys left that was killed before it was done."""
+    left = relocked(path)
+    with suppress(OSError):  # not worth failing for: the next opening tries again
+        for file in (left, left.with_name(left.name + "-journal")):
+            if file.exists():
+                private.remove(file)
 
 
 def side_files(path: Path) -> tuple[Path, Path]:

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from justmem.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew
+from justmem.stores import drivers
 from justmem.stores.connections import writing
 
 APPLICATION = 0x4A4D454D  # "JMEM", in the file's header: tells our files from other SQLite files
@@ -39,6 +40,10 @@ def prepare(db: sqlite3.Connection, path: Path, space: str) -> None:
             f"{path} was written by a newer JustMem (version {version} of its format, this one "
             f"knows {len(migrations())}): upgrade JustMem to open it."
         )
+    check_space(db, path, space)
+
+
+def check_space(db: sqlite3.Connection, path: Path, space: str) -> None:
     (name,) = db.execute("SELECT name FROM space").fetchone()
     if name != space:
         raise StoreError(f"{path} holds the space {name!r}, not {space!r}: rename one of them.")
@@ -64,8 +69,8 @@ def _use_log(db: sqlite3.Connection) -> None:
     for _ in range(200):
         try:
             db.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+        except drivers.errors() as error:
+            if drivers.code(error) != sqlite3.SQLITE_BUSY:
                 raise
             time.sleep(0.025)
         else:

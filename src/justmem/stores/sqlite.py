@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from copy import copy
 from datetime import date
 from functools import partial
@@ -29,7 +30,15 @@ from justmem.domain import (
     Sources,
     Stats,
 )
-from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreFull
+from justmem.errors import (
+    NotInMemory,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreNotLocked,
+)
 from justmem.ports import (
     Author,
     CardFilter,
@@ -49,8 +58,10 @@ from justmem.ports import (
 from justmem.stores import (
     audit,
     derived,
+    drivers,
     files,
     forgetting,
+    locks,
     reads,
     remains,
     schema,
@@ -59,6 +70,7 @@ from justmem.stores import (
 )
 from justmem.stores.connections import Connections, connect, translated, writing
 from justmem.stores.finding import Finder
+from justmem.stores.keyring import Keyring
 from justmem.stores.notes import Notes, counted
 from justmem.stores.vectors import Moment, moment
 from justmem.traces import Traces
@@ -66,30 +78,66 @@ from justmem.traces import Traces
 T = TypeVar("T")
 _MOST_UNSWEPT = 64  # sessions
 _SWEPT_AT_ONCE = 8 * 1024 * 1024  # bytes: rewriting a file this small takes no time
+_ATTEMPTS = 40  # at opening a file that others make or replace at the same moment
 
 
 async def open_store(
-    folder: Path, space: str, *, create: bool = True, patience: float = 5.0
+    folder: Path,
+    space: str,
+    *,
+    create: bool = True,
+    patience: float = 5.0,
+    keys: Keyring | None = None,
 ) -> SqliteStore:
-    """`patience`: seconds to wait for another process that writes, before StoreBusy."""
-    return await asyncio.to_thread(_open, Path(folder), space, create, patience)
+    """`patience`: seconds to wait for another process that writes, before StoreBusy. `keys`: the
+    space is locked, with the key that they hold for it."""
+    return await asyncio.to_thread(_open, Path(folder), space, create, patience, keys)
 
 
-def _open(folder: Path, space: str, create: bool, patience: float) -> SqliteStore:
+def _open(
+    folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
+) -> SqliteStore:
     path = folder / files.file_name(space)
-    if create:
-        files.create_private(path)
-    elif not path.exists():
-        raise NotInMemory(f"There is no space {space!r} in {folder}.")
-    with translated(path):
-        db = connect(path, patience)
-        try:
-            schema.prepare(db, path, space)
-            _finish_forgetting(db, path)
-            return SqliteStore(space, path, Connections(path, patience, db), audit.key(db))
-        except BaseException:
-            db.close()
-            raise
+    if keys is not None:
+        locks.finish_erasing(path, keys)
+    for _ in range(_ATTEMPTS):
+        if create:
+            files.create_private(path)
+        elif not path.exists():
+            raise NotInMemory(f"There is no space {space!r} in {folder}.")
+        with suppress(FileNotFoundError, drivers.Outrun):
+            claim = drivers.claim(path)
+            empty = claim.kind == "new"
+            try:
+                with translated(path):
+                    return _opened(claim, space, patience, keys)
+            except (StoreDamaged, StoreLocked, StoreNotLocked):
+                # A file that was made or replaced meanwhile is another one: look again.
+                drivers.check_current(claim)
+                if not (empty and path.stat().st_size):
+                    raise
+        time.sleep(0.05)
+    raise drivers.Outrun(path)
+
+
+def _opened(claim: drivers.Claim, space: str, patience: float, keys: Keyring | None) -> SqliteStore:
+    path = claim.path
+    with ExitStack() as undo:
+        undo.callback(claim.release)
+        lock, key = locks.unlocked(claim, keys, patience)
+        db = connect(path, patience, lock)
+        undo.callback(db.close)
+        if lock is not None:
+            drivers.check(db, claim)
+        schema.prepare(db, path, space)
+        # From here on nobody replaces the file: that takes having it alone.
+        drivers.check_current(claim)
+        claim.filled("plain" if lock is None else "locked")
+        locks.tidy(path, keys, key)
+        _finish_forgetting(db, path)
+        chain = audit.key(db)
+        undo.pop_all()
+        return SqliteStore(space, path, Connections(claim, patience, db, lock), chain, keys)
 
 
 def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
@@ -98,14 +146,30 @@ def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
         forgetting.sweep(db)
 
 
-def spaces(folder: Path) -> list[str]:
+def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
     """The names of the spaces in a folder, in order."""
-    named = (_space_in(path) for path in Path(folder).glob("*" + files.SUFFIX))
+    named = (_space_in(path, keys) for path in Path(folder).glob("*" + files.SUFFIX))
     return sorted(name for name in named if name is not None)
 
 
-def _space_in(path: Path) -> str | None:
-    """None for a file of another program. A damaged one is listed where its name says it all."""
+def _space_in(path: Path, keys: Keyring | None) -> str | None:
+    """None for a file of another program, and for a locked one whose name only its key would
+    tell. A damaged or locked one is listed where the file's name says it all."""
+    try:
+        claim = drivers.claim(path)
+    except (StoreError, FileNotFoundError):
+        return path.stem if files.is_plain(path.stem) and path.exists() else None
+    try:
+        if claim.locked:
+            if files.is_plain(path.stem):
+                return path.stem
+            return None if keys is None else locks.name_in(claim, keys)
+        return _plain_name(path)
+    finally:
+        claim.release()
+
+
+def _plain_name(path: Path) -> str | None:
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         if schema.is_ours(db):
@@ -138,9 +202,17 @@ class _Caches:
 class SqliteStore:
     """See `justmem.ports.Store` for what each method promises."""
 
-    def __init__(self, space: str, path: Path, connections: Connections, key: bytes) -> None:
+    def __init__(
+        self,
+        space: str,
+        path: Path,
+        connections: Connections,
+        key: bytes,
+        keys: Keyring | None = None,
+    ) -> None:
         self.space = space
         self.path = path
+        self._keys = keys
         self._db = connections
         self._caches = _Caches()
         self._key = key
@@ -336,7 +408,7 @@ class SqliteStore:
         gone = await self._db.write(self._last_count)
         self._caches.unswept = 0
         await self.close()
-        await asyncio.to_thread(files.unlink, self.path)
+        await asyncio.to_thread(locks.erase, self.path, self._keys)
         return gone
 
     def _last_count(self, db: sqlite3.Connection) -> Forgotten:

@@ -10,6 +10,7 @@ from justmem.errors import InvalidSetting
 from justmem.ports import CopyableStore, Store
 
 if TYPE_CHECKING:
+    from justmem.stores.keyring import Keyring
     from justmem.stores.pg.database import Database
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -33,8 +34,9 @@ def is_address(where: str | Path) -> bool:
     return str(where).startswith(SCHEMES)
 
 
-def storage(where: str | Path) -> Storage:
-    """A folder's path, or an address such as postgresql://user@host/database."""
+def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = False) -> Storage:
+    """A folder's path, or an address such as postgresql://user@host/database. `keys` are for the
+    spaces of a folder; with `either`, those that are not locked open too."""
     if is_address(where):
         return PostgresStorage(str(where))
     if "://" in str(where):
@@ -42,28 +44,34 @@ def storage(where: str | Path) -> Storage:
             f"{str(where).partition('://')[0]}:// is no kind of store: write a folder, or "
             "postgresql://user@host/database."
         )
-    return Folder(Path(where).expanduser())
+    return Folder(Path(where).expanduser(), keys, either=either)
 
 
 class Folder:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keys: Keyring | None = None, *, either: bool = False) -> None:
         self.path = path
+        self.keys = keys
+        self._either = either
 
     async def open(self, space: str, *, create: bool = True) -> Store:
         from justmem.stores.sqlite import open_store
 
-        return await open_store(self.path, space, create=create)
+        return await open_store(self.path, space, create=create, keys=self.keys)
 
     async def open_copy(self, space: str, *, create: bool = True) -> CopyableStore:
+        from justmem.stores.locks import is_locked
         from justmem.stores.sqlite import open_store
         from justmem.stores.whole import SqliteCopy
 
-        return SqliteCopy(await open_store(self.path, space, create=create))
+        keys = self.keys
+        if self._either and not await asyncio.to_thread(is_locked, self.path, space):
+            keys = None
+        return SqliteCopy(await open_store(self.path, space, create=create, keys=keys))
 
     async def spaces(self) -> list[str]:
         from justmem.stores.sqlite import spaces
 
-        return await asyncio.to_thread(spaces, self.path)
+        return await asyncio.to_thread(spaces, self.path, self.keys)
 
     async def close(self) -> None:
         pass

@@ -1,0 +1,393 @@
+"""Locked spaces as people use them: by command, in Python, behind a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import justmem
+from justmem import config
+from justmem.cli import app
+from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked, WrongKey
+from justmem.testing import ScriptedModel
+from servers import command, environment, serve
+
+MARKER = "Quetzalmarker"
+KEY, OTHER = "0f" * 32, "f0" * 32
+LIGHT = {"embedder": "justmem.testing:HashEmbedder", "reranker": "none"}
+TALK = {
+    "id": "ana-1",
+    "at": "2024-05-20T14:30",
+    "turns": [
+        {"speaker": "Ana", "role": "user", "text": f"My parrot is called {MARKER}."},
+        {"speaker": "Assistant", "role": "assistant", "text": f"What a name, {MARKER}!"},
+    ],
+}
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name in [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", "JUSTMEM_KEY"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", LIGHT["embedder"])
+    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talk.json").write_text(json.dumps(TALK))
+
+    def run(*args: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, list(args))
+        assert done.exit_code == code, done.output
+        return str(done.output)
+
+    return run
+
+
+def holding(folder: Path, words: str = MARKER) -> list[str]:
+    """The files that hold the words, but for the talk that was given."""
+    return sorted(
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file()
+        and path.name != "talk.json"
+        and words.lower().encode() in path.read_bytes().lower()
+    )
+
+
+# ---------------------------------------------------------------- commands
+
+
+def test_a_space_is_locked_used_and_unlocked_by_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", "talk.json")
+    assert holding(tmp_path) == ["default.db"]
+    said = run("lock", code=2)
+    assert "No key is set" in said
+
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    assert "is not locked" in run("stats", code=6)
+    assert "default is locked." in run("lock")
+    assert "default is locked already." in run("lock")
+    assert holding(tmp_path) == []
+    assert MARKER in run("recall", "What is the parrot called?")
+    assert json.loads(run("stats", "--json"))["cards"] >= 1
+
+    monkeypatch.setenv("JUSTMEM_KEY", OTHER)
+    assert "locked with another key" in run("stats", code=6)
+    monkeypatch.delenv("JUSTMEM_KEY")
+    assert "is locked: set its key" in run("stats", code=6)
+
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    assert "default is not locked." in run("unlock")
+    monkeypatch.delenv("JUSTMEM_KEY")
+    assert MARKER in run("cards")
+
+
+def test_keys_of_ones_own_are_rotated_and_erased_by_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUSTMEM_KEY_FOLDER", str(tmp_path / "keys"))
+    for space in ("ana", "ben"):
+        run("remember", "talk.json", "--space", space)
+    keys = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
+    assert set(keys) == {"ana.key", "ben.key"}
+    rows = json.loads(run("rekey", "--all", "--json"))
+    assert rows == [{"space": "ana", "changed": True}, {"space": "ben", "changed": True}]
+    rotated = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
+    assert set(rotated) == set(keys)
+    assert not set(rotated.values()) & set(keys.values())
+    assert MARKER in run("cards", "--space", "ana")
+
+    run("forget", "--everything", "--yes", "--space", "ana")
+    assert {path.name for path in (tmp_path / "keys").iterdir()} == {"ben.key"}
+    assert {path.name for path in (tmp_path / "home").glob("*.db*")} == {"ben.db"}
+
+    said = run("rekey", "--space", "ben", "--new-command", f"echo {KEY}")
+    assert "change the settings" in said
+    assert list((tmp_path / "keys").iterdir()) == []
+    monkeypatch.delenv("JUSTMEM_KEY_FOLDER")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    assert MARKER in run("cards", "--space", "ben")
+    assert "Say where the new key is" in run("rekey", "--space", "ben", code=2)
+
+
+def test_no_command_takes_a_key_as_an_argument(run: Run) -> None:
+    for name in ("lock", "unlock", "rekey"):
+        assert "--key" not in run(name, "--help")
+    run("--key", KEY, "stats", code=2)
+
+
+def test_the_doctor_says_what_is_locked_and_who_may_look(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", "talk.json", "--space", "plain")
+    assert "not locked: plain" in run("doctor", "--space", "plain")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    run("remember", "talk.json", "--space", "ana")
+    said = run("doctor", "--space", "ana", code=2)
+    assert "locked: ana" in said
+    assert "a key is set, yet not locked: plain" in said
+    run("lock", "--space", "plain")
+    said = run("doctor", "--space", "ana")
+    assert "locked: ana, plain" in said
+    assert "others on this machine" not in said
+
+    monkeypatch.delenv("JUSTMEM_KEY")
+    (tmp_path / "home" / "ana.db").chmod(0o644)
+    (tmp_path / "home").chmod(0o755)
+    said = run("doctor", "--space", "ana", code=2)
+    assert "no key is set" in said
+    assert f"chmod 600 '{tmp_path / 'home' / 'ana.db'}'" in said
+    assert f"chmod u=rwX,go= '{tmp_path / 'home'}'" in said
+
+    monkeypatch.setattr("justmem.cli.safety.find_spec", lambda name: None)
+    assert "pip install 'justmem[encryption]'" in run("doctor", "--space", "ana", code=2)
+
+
+def test_copies_go_between_locked_and_plain_folders(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", "talk.json", "--space", "ana")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    run("copy", "home", "locked")
+    assert holding(tmp_path / "locked") == []
+    run("copy", "locked", "again")
+    assert holding(tmp_path / "again") == []
+    run("copy", "again", "plain", "--plain")
+    assert holding(tmp_path / "plain") == ["ana.db"]
+    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "again"))
+    assert MARKER in run("cards", "--space", "ana")
+    monkeypatch.delenv("JUSTMEM_KEY")
+    assert "is locked" in run("copy", "locked", "nowhere", code=6)
+
+
+def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUSTMEM_STORE", "postgresql://localhost/none")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    for each in ("lock", "stats"):
+        assert "docs/encryption.md" in run(each, code=2)
+
+
+def test_the_demo_leaves_no_key_behind(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.cli.demo._asked", _no_questions)
+    monkeypatch.setenv("JUSTMEM_KEY_FOLDER", str(tmp_path / "keys"))
+    run("demo")
+    assert not (tmp_path / "keys").exists()
+    run("demo", "--keep")
+    assert [path.name for path in (tmp_path / "keys").iterdir()] == ["demo.key"]
+
+
+async def _no_questions(settings: config.Settings, *_: object) -> list[Any]:
+    await (await config.opened_store(settings)).close()
+    return []
+
+
+# ---------------------------------------------------------------- Python
+
+
+def test_a_key_is_given_when_a_memory_is_opened(run: Run, tmp_path: Path) -> None:
+    with justmem.open("ana", key=KEY) as memory:
+        memory.remember(TALK)
+        assert memory.cards()
+    assert holding(tmp_path) == []
+    with justmem.open("ana", key=KEY) as memory:
+        assert MARKER in memory.recall("What is the parrot called?").cards[0].fact
+    with pytest.raises(WrongKey):
+        justmem.open("ana", key="a passphrase")
+    with pytest.raises(StoreLocked):
+        justmem.open("ana")
+    justmem.open("ben").close()
+    with pytest.raises(StoreNotLocked):
+        justmem.open("ben", key=KEY)
+
+
+def test_the_nearest_key_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('key_file = "k"\nkey_env = "MY_KEY"\n')
+    load = config.load
+    assert load(file).key_file == tmp_path / "k"
+    monkeypatch.setenv("MY_KEY", KEY)
+    settings = load(file)
+    assert settings.key is not None
+    assert settings.key_file is None
+    assert load(file, key_folder=Path("keys")).key is None
+    monkeypatch.setenv("JUSTMEM_KEY_COMMAND", "true")
+    with pytest.raises(InvalidSetting, match="Both key and key_command are set in the environment"):
+        load(file)
+
+
+@pytest.mark.parametrize("name", ["key_file", "key_folder", "key_command", "key_env"])
+def test_a_file_that_merely_lies_here_does_not_choose_the_key(run: Run, name: str) -> None:
+    Path("justmem.toml").write_text(f'{name} = "x"\n')
+    with pytest.raises(InvalidSetting, match=f"its {name} decides"):
+        config.load()
+
+
+def test_nothing_is_recorded_beside_a_locked_space(run: Run, tmp_path: Path) -> None:
+    recording = "recorded:replies.jsonl=openai:m@http://127.0.0.1:1/v1"
+    for stage in ("model", "extractor", "planner", "answerer"):
+        with pytest.raises(InvalidSetting, match="in plain text"):
+            justmem.open("ana", key=KEY, **{stage: recording})
+    from justmem.models.recorded import RecordedModel
+
+    recorder = RecordedModel("replies.jsonl", ScriptedModel(["{}"]))
+    with pytest.raises(InvalidSetting, match="in plain text"):
+        justmem.open("ana", key_folder="keys", model=recorder)
+    assert not list(tmp_path.glob("home/*"))
+    justmem.open("ana", model=recorder).close()
+
+
+# ---------------------------------------------------------------- modes
+
+EVERYTHING = """
+import asyncio, json, os, sys
+os.umask(int(sys.argv[1], 8))
+import justmem
+from pathlib import Path
+from justmem.models.recorded import RecordedModel
+from justmem.ports import Prompt
+from justmem.server.keys import Keys
+from justmem.sessions import as_time
+from justmem.testing import ScriptedModel
+here, talk = Path(sys.argv[2]), json.loads(sys.argv[3])
+light = {"embedder": "justmem.testing:HashEmbedder", "reranker": "none"}
+for name, more in (("plain", {}), ("locked", {"key_folder": here / "new" / "keys"})):
+    memory = justmem.open(name, folder=here / "deep" / "home", **light, **more)
+    memory.remember(talk)
+    memory.forget(session="ana-1")
+    memory.remember(talk)
+    shown = sorted(os.listdir(here / "deep" / "home"))
+    assert f"{name}.db-wal" in shown and f"{name}.db-shm" in shown
+    print(json.dumps({str(p): p.stat().st_mode & 0o777 for p in sorted(here.rglob("*"))}))
+    memory.close()
+Keys(here / "served" / "home").add("ana", "read", ("ana",), as_time("2024-06-01"))
+model = RecordedModel(here / "recordings" / "r.jsonl", ScriptedModel(["{}"]))
+asyncio.run(model.complete(Prompt(stage="plan", system="", user="x", schema={}, max_tokens=9)))
+from justmem.stores.keyring import KeyFolder
+from justmem.stores.relocking import relock
+ring = KeyFolder(here / "new" / "keys")
+relock(here / "deep" / "home", "locked", ring, ring)
+relock(here / "deep" / "home", "plain", None, ring)
+print(json.dumps({str(p): p.stat().st_mode & 0o777 for p in sorted(here.rglob("*"))}))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+@pytest.mark.parametrize("umask", ["000", "177"])
+def test_all_that_is_made_is_private_whatever_the_umask(tmp_path: Path, umask: str) -> None:
+    here = tmp_path / "all"
+    here.mkdir(0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", EVERYTHING, umask, str(here), json.dumps(TALK)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    seen = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(seen) == 3
+    for modes in seen:
+        wrong = {
+            path: oct(mode)
+            for path, mode in modes.items()
+            if mode != (0o700 if Path(path).is_dir() else 0o600)
+        }
+        assert wrong == {}
+    assert len(seen[-1]) >= 10
+
+
+# ---------------------------------------------------------------- behind a server
+
+
+def test_a_server_keeps_each_space_under_a_key_of_its_own(tmp_path: Path) -> None:
+    keys, home = tmp_path / "keys", tmp_path / "s" / "home"
+    justmem.open("eve", folder=home, key=KEY, **LIGHT).close()
+    keys.mkdir(0o700)
+    (keys / "eve.key").write_text(OTHER)
+    with serve(tmp_path / "s", f'key_folder = "{keys}"') as server, server.owner() as owner:
+        for space in ("ana", "Zoë & co."):
+            kept = owner.post(f"/v1/spaces/{space}/sessions?wait=true", json=TALK)
+            assert kept.status_code == 200, kept.text
+        assert owner.get("/v1/spaces").json()["spaces"] == ["Zoë & co.", "ana", "eve"]
+        asked = {"question": "What is the parrot called?"}
+        assert MARKER in owner.post("/v1/spaces/ana/recall", json=asked).text
+        assert len(list(keys.iterdir())) == 3
+        assert holding(tmp_path / "s") == []  # the log too
+        assert owner.delete("/v1/spaces/ana").status_code == 200
+        assert len(list(keys.iterdir())) == 2
+        assert {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()} == {0o600}
+
+        refused = owner.get("/v1/spaces/eve/sessions")
+        assert refused.status_code == 500
+        assert refused.json()["type"] == "urn:justmem:problem:wrong-key"
+        assert str(home) not in refused.text
+        assert "locked with another key" in server.log
+        assert OTHER not in server.log
+
+
+def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
+    """Over standard input and output, with a key that a command prints."""
+    lines = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"},
+            },
+        },
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {
+                "name": "remember",
+                "arguments": {
+                    "at": "2024-05-20T14:30",
+                    "turns": [{"speaker": "Ana", "text": f"My parrot is called {MARKER}."}],
+                },
+            },
+        },
+    ]
+    process = subprocess.Popen(
+        command("--home", str(tmp_path / "home"), "mcp"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(
+            JUSTMEM_EMBEDDER=LIGHT["embedder"],
+            JUSTMEM_RERANKER="none",
+            JUSTMEM_KEY_COMMAND=shlex.join(["echo", KEY]),
+        ),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for line in lines:
+        process.stdin.write(json.dumps(line) + "\n")
+        process.stdin.flush()
+    while (reply := json.loads(process.stdout.readline())).get("id") != 2:
+        pass
+    process.communicate()
+    assert not reply["result"].get("isError"), reply
+    assert holding(tmp_path) == []
+    with justmem.open(folder=tmp_path / "home", key=KEY, **LIGHT) as memory:
+        assert memory.cards()

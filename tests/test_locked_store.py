@@ -1,0 +1,728 @@
+"""A locked space: the contract of all stores, and what a lock promises besides."""
+# ruff: noqa: ASYNC240 -- looking at small files from a test's own event loop
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from justmem.errors import (
+    InvalidSetting,
+    NotInMemory,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+    StoreNotLocked,
+    WrongKey,
+)
+from justmem.stores import drivers, files
+from justmem.stores.keyring import KeyCommand, KeyFile, KeyFolder, Keyring
+from justmem.stores.relocking import relock
+from justmem.stores.sqlite import SqliteStore, open_store, spaces
+from store_contract import OpenSpace, StoreContract, all_facts, remember, session
+
+RAW = Keyring(SecretStr("5f" * 32))
+OTHER = Keyring(SecretStr("a1" * 32))
+WORDS = Keyring(SecretStr("correct horse battery staple"))
+MARKER = "Pestomarker"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "spaces"
+
+
+@pytest.fixture
+async def open_space(folder: Path) -> AsyncIterator[OpenSpace]:
+    opened: list[SqliteStore] = []
+
+    async def open_space(space: str = "ana", keys: Keyring | None = RAW, **more: Any) -> Any:
+        store = await open_store(folder, space, keys=keys, **more)
+        opened.append(store)
+        return store
+
+    yield open_space
+    for store in opened:
+        await store.close()
+
+
+class TestContract(StoreContract):
+    pass
+
+
+async def fill(folder: Path, keys: Keyring | None, space: str = "ana", sessions: int = 3) -> None:
+    store = await open_store(folder, space, keys=keys)
+    for number in range(sessions):
+        said = session(f"s{number}", f"I adopted {MARKER} number {number}.")
+        await remember(store, said, f"adopted {MARKER} number {number}")
+    await store.close()
+
+
+async def facts(folder: Path, keys: Keyring | None, space: str = "ana") -> list[str]:
+    store = await open_store(folder, space, keys=keys, create=False)
+    try:
+        return sorted(await all_facts(store))
+    finally:
+        await store.close()
+
+
+def plain_words(folder: Path) -> list[str]:
+    """The files below a folder that hold the marker, in any case."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and MARKER.lower().encode() in path.read_bytes().lower()
+    ]
+
+
+FACTS = [f"adopted {MARKER} number {number}" for number in range(3)]
+
+
+# ---------------------------------------------------------------- nothing in plain text
+
+
+async def test_no_file_of_a_locked_space_holds_a_word_while_it_is_open_or_after(
+    folder: Path,
+) -> None:
+    store = await open_store(folder, "ana", keys=RAW)
+    for number in range(3):
+        said = session(f"s{number}", f"I adopted {MARKER} number {number}.")
+        await remember(store, said, f"adopted {MARKER} number {number}")
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"ana.db", "ana.db-wal", "ana.db-shm"}
+    assert plain_words_by_another_process(folder) == ""
+    await store.close()
+    assert plain_words(folder) == []
+
+    await fill(folder, None, "ben")  # the search does find what is plain
+    assert plain_words(folder) == [str(folder / "ben.db")]
+
+
+def plain_words_by_another_process(folder: Path) -> str:
+    """As above, for files that are open here: to read them here would drop their locks."""
+    code = (
+        "import pathlib, sys\n"
+        "for p in pathlib.Path(sys.argv[1]).rglob('*'):\n"
+        "    if p.is_file() and sys.argv[2].lower().encode() in p.read_bytes().lower(): print(p)"
+    )
+    args = [sys.executable, "-c", code, str(folder), MARKER]
+    return subprocess.run(args, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_rewriting_a_locked_file_writes_no_temporary_one(folder: Path) -> None:
+    await fill(folder, RAW, sessions=60)
+    claim = drivers.claim(folder / "ana.db")
+    (key,) = RAW.find("ana")
+    db = drivers.connect(claim.path, 1.0, drivers.Lock(key, claim.salt))
+    seen: set[str] = set()
+
+    def look() -> int:
+        for link in Path("/proc/self/fd").iterdir():
+            with_name = os.readlink(link) if link.is_symlink() else ""
+            if with_name.startswith("/") and not with_name.startswith("/dev"):
+                seen.add(with_name)
+        return 0
+
+    before = look() or set(seen)
+    db.set_progress_handler(look, 50)
+    db.execute("VACUUM")
+    db.execute("SELECT * FROM cards ORDER BY fact DESC, id").fetchall()
+    db.close()
+    claim.release()
+    own = {str(folder / name) for name in ("ana.db", "ana.db-wal", "ana.db-shm")}
+    assert seen - before <= own
+    assert seen & own
+
+
+# ---------------------------------------------------------------- keys that do not fit
+
+
+async def test_another_key_is_named_as_such_and_the_right_one_still_opens(folder: Path) -> None:
+    await fill(folder, RAW)
+    with pytest.raises(WrongKey, match="locked with another key"):
+        await open_store(folder, "ana", keys=OTHER)
+    with pytest.raises(WrongKey):
+        await open_store(folder, "ana", keys=WORDS)
+    assert await facts(folder, RAW) == FACTS
+
+
+async def test_a_locked_space_without_a_key_says_so(folder: Path) -> None:
+    await fill(folder, RAW)
+    with pytest.raises(StoreLocked, match="is locked: set its key") as caught:
+        await open_store(folder, "ana")
+    assert not isinstance(caught.value, WrongKey)
+
+
+async def test_a_plain_space_with_a_key_is_not_taken_for_a_locked_one(folder: Path) -> None:
+    await fill(folder, None)
+    with pytest.raises(StoreNotLocked, match="justmem lock"):
+        await open_store(folder, "ana", keys=RAW)
+    assert await facts(folder, None) == FACTS
+
+
+async def test_the_right_key_to_a_damaged_file_is_not_called_wrong(folder: Path) -> None:
+    await fill(folder, RAW)
+    path = folder / "ana.db"
+    whole = path.read_bytes()
+    for damage in (
+        whole[:200] + bytes(300) + whole[500:],  # inside the first page
+        bytes(4096) + whole[4096:],  # all of it, the salt too
+        whole[:4000],  # cut short
+        b"not a store\n" * 1000,
+    ):
+        path.write_bytes(damage)
+        with pytest.raises(StoreDamaged):
+            await open_store(folder, "ana", keys=RAW)
+    path.write_bytes(whole)
+    assert await facts(folder, RAW) == FACTS
+
+
+async def test_a_damaged_plain_file_is_not_called_locked(folder: Path) -> None:
+    await fill(folder, None)
+    path = folder / "ana.db"
+    whole = path.read_bytes()
+    for damage in (bytes(4096) + whole[4096:], b"x" * 64 + whole[64:], b"words\n" * 999):
+        path.write_bytes(damage)
+        with pytest.raises(StoreDamaged):
+            await open_store(folder, "ana")
+
+
+@pytest.mark.parametrize("poor", ["", "short", "nul\0nul\0nul"])
+def test_a_key_that_protects_nothing_is_refused(poor: str) -> None:
+    with pytest.raises(InvalidSetting, match="at least 8 characters"):
+        Keyring(SecretStr(poor))
+
+
+async def test_without_sqlcipher_a_key_is_refused_with_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlcipher3.dbapi2", None)
+    with pytest.raises(InvalidSetting, match=r"pip install 'justmem\[encryption\]'"):
+        drivers.sqlcipher()
+
+
+async def test_a_passphrase_is_derived_as_sqlcipher_does_itself(folder: Path) -> None:
+    await fill(folder, WORDS)
+    cipher = drivers.sqlcipher()
+    db = cipher.connect(str(folder / "ana.db"))
+    db.execute("PRAGMA key = 'correct horse battery staple'")
+    assert db.execute("SELECT count(*) FROM cards").fetchone() == (3,)
+    db.close()
+
+
+def test_a_lock_shows_nothing_and_is_not_written_anywhere() -> None:
+    import pickle
+
+    lock = drivers.Lock(SecretStr("5f" * 32), bytes(16))
+    assert "5f5f" not in f"{lock} {lock!r}"
+    assert not hasattr(lock, "__dict__")
+    with pytest.raises(TypeError):
+        pickle.dumps(lock)
+
+
+# ---------------------------------------------------------------- names, processes, threads
+
+
+async def test_locked_spaces_are_listed_by_their_names(folder: Path) -> None:
+    for space in ("ana", "Zoë & co."):
+        await fill(folder, RAW, space)
+    await fill(folder, None, "ben")
+    assert spaces(folder, RAW) == ["Zoë & co.", "ana", "ben"]
+    assert b"Zo\xc3\xab" not in b"".join(path.read_bytes() for path in folder.glob("*.db"))
+
+
+async def test_a_name_that_only_the_key_tells_is_not_listed_without_it(folder: Path) -> None:
+    await fill(folder, RAW, "Bo, the other")
+    assert spaces(folder) == []
+    assert spaces(folder, OTHER) == []
+    assert spaces(folder, RAW) == ["Bo, the other"]
+
+
+MAKE = """
+import asyncio, sys
+from pathlib import Path
+from pydantic import SecretStr
+from justmem.stores.keyring import Keyring
+from justmem.stores.sqlite import open_store
+async def main():
+    store = await open_store(Path(sys.argv[1]), "ana", keys=Keyring(SecretStr(sys.argv[2])))
+    await store.spend(__import__("datetime").date(2024, 5, 1), 1)
+    await store.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> None:
+    day = date(2024, 5, 1)
+    drivers.sqlcipher()
+
+    async def spend(folder: Path) -> None:
+        store = await open_store(folder, "ana", keys=RAW)
+        await store.spend(day, 1)
+        await store.close()
+
+    async def spent(folder: Path) -> int:
+        store = await open_store(folder, "ana", keys=RAW)
+        found = await store.spent(day)
+        await store.close()
+        return found
+
+    def child(folder: Path, start: float) -> int:
+        pid = os.fork()
+        if not pid:
+            try:
+                time.sleep(max(0.0, start - time.monotonic()))
+                asyncio.run(spend(folder))
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return pid
+
+    for number in range(5):
+        folder, start = tmp_path / str(number), time.monotonic() + 0.03
+        children = [child(folder, start) for _ in range(4)]
+        assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
+        assert asyncio.run(spent(folder)) == 4
+
+
+async def test_looking_at_a_folder_leaves_the_locks_of_open_spaces_alone(folder: Path) -> None:
+    """On POSIX, closing any descriptor of a file drops the process's locks on it."""
+    for space, keys in (("ana", RAW), ("ben", None)):
+        store = await open_store(folder, space, keys=keys)
+        before = posix_locks(store.path)
+        spaces(folder, RAW)
+        again = await open_store(folder, space, keys=keys)
+        await again.close()
+        with pytest.raises(StoreError):
+            await open_store(folder, space, keys=None if keys else RAW)
+        assert posix_locks(store.path) == before
+        assert before or not Path("/proc/locks").exists()
+        await store.close()
+    assert not len(drivers._files)
+
+
+def posix_locks(path: Path) -> list[str]:
+    """The locks on a file, as the kernel lists them."""
+    table = Path("/proc/locks")
+    inode = f":{path.stat().st_ino} "
+    if not table.exists():
+        return []
+    return sorted(" ".join(x.split()[1:]) for x in table.read_text().splitlines() if inode in x)
+
+
+async def test_a_store_that_was_dropped_unclosed_is_not_taken_for_another_file(
+    folder: Path, tmp_path: Path
+) -> None:
+    """The next file may get its inode, and another path or another lock."""
+    store = await open_store(folder, "ana", keys=RAW)
+    dropped = store.path
+    del store
+    for _ in range(100):  # the thread that opened it lets go of it in a moment
+        gc.collect()
+        if not len(drivers._files):
+            break
+        await asyncio.sleep(0.02)
+    assert not len(drivers._files)
+    for side in (*files.side_files(dropped), dropped):
+        side.unlink(missing_ok=True)
+    await fill(tmp_path / "other", None)
+    assert await facts(tmp_path / "other", None) == FACTS
+
+
+async def test_one_file_by_two_paths_opens_by_each(folder: Path, tmp_path: Path) -> None:
+    one = await open_store(folder, "ana", keys=RAW)
+    (tmp_path / "link").symlink_to(folder)
+    other = await open_store(tmp_path / "link", "ana", keys=RAW)
+    assert (one.path, other.path) == (folder / "ana.db", tmp_path / "link" / "ana.db")
+    await remember(other, session("s1"), "likes rain")
+    await other.close()
+    assert await all_facts(one) == ["likes rain"]
+    await one.close()
+
+
+# ---------------------------------------------------------------- changing the lock
+
+
+async def test_lock_rekey_and_unlock_keep_everything(folder: Path) -> None:
+    await fill(folder, None)
+    assert relock(folder, "ana", None, RAW)
+    assert plain_words(folder) == []
+    assert await facts(folder, RAW) == FACTS
+
+    assert relock(folder, "ana", RAW, OTHER)
+    with pytest.raises(WrongKey):
+        await facts(folder, RAW)
+    assert await facts(folder, OTHER) == FACTS
+
+    assert relock(folder, "ana", OTHER, None)
+    assert await facts(folder, None) == FACTS
+    with closing(sqlite3.connect(folder / "ana.db")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert [path.name for path in folder.iterdir()] == ["ana.db"]
+
+
+async def test_a_relocked_space_is_searched_and_filled_as_before(folder: Path) -> None:
+    from store_contract import found
+
+    await fill(folder, None)
+    relock(folder, "ana", None, RAW)
+    store = await open_store(folder, "ana", keys=RAW)
+    dense, lexical = await found(store, f"adopted {MARKER} number 2")
+    assert dense
+    assert lexical
+    await remember(store, session("s9"), "likes rain")
+    await store.forget(sessions=["s9"])
+    assert sorted(await all_facts(store)) == FACTS
+    await store.close()
+
+
+async def test_the_old_bytes_are_blanked_not_just_unlinked(folder: Path) -> None:
+    await fill(folder, None)
+    os.link(folder / "ana.db", folder.parent / "witness")
+    relock(folder, "ana", None, RAW)
+    # A second name keeps the old file: it is somebody's copy then, and left alone.
+    assert MARKER.encode() in (folder.parent / "witness").read_bytes()
+
+    relock(folder, "ana", RAW, None)
+    with (folder / "ana.db").open("rb") as old:
+        relock(folder, "ana", None, RAW)
+        old.seek(0)
+        assert not old.read().strip(b"\0")
+
+
+async def test_changing_the_lock_again_is_no_error_and_does_nothing(folder: Path) -> None:
+    await fill(folder, None)
+    assert relock(folder, "ana", None, RAW)
+    locked = (folder / "ana.db").read_bytes()
+    assert not relock(folder, "ana", None, RAW)
+    assert not relock(folder, "ana", OTHER, RAW)  # as after a kill, when the work was done
+    assert (folder / "ana.db").read_bytes() == locked
+    relock(folder, "ana", RAW, None)
+    assert not relock(folder, "ana", RAW, None)
+    with pytest.raises(NotInMemory):
+        relock(folder, "bob", None, RAW)
+
+
+async def test_a_wrong_key_changes_nothing(folder: Path) -> None:
+    await fill(folder, RAW)
+    before = (folder / "ana.db").read_bytes()
+    for old, new in ((OTHER, WORDS), (OTHER, None), (None, OTHER)):
+        with pytest.raises(WrongKey):
+            relock(folder, "ana", old, new)
+    assert (folder / "ana.db").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["ana.db"]
+
+
+async def test_a_space_that_is_open_keeps_its_lock(folder: Path) -> None:
+    await fill(folder, RAW)
+    store = await open_store(folder, "ana", keys=RAW)
+    with pytest.raises(StoreBusy, match="in this process"):
+        relock(folder, "ana", RAW, OTHER)
+    await store.close()
+
+    alone = drivers.claim(folder / "ana.db", alone=True)  # as while its key is changed here
+    assert spaces(folder) == ["ana"]
+    with pytest.raises(StoreBusy, match="being changed"):
+        await open_store(folder, "ana", keys=RAW)
+    alone.release()
+
+    with other_process_has_open(folder), pytest.raises(StoreBusy, match="Another process"):
+        relock(folder, "ana", RAW, OTHER, patience=0.2)
+    assert relock(folder, "ana", RAW, OTHER)
+
+
+class other_process_has_open:
+    CODE = MAKE.replace("    await store.close()", "    print('open', flush=True); input()")
+
+    def __init__(self, folder: Path) -> None:
+        args = [sys.executable, "-c", self.CODE, str(folder), "5f" * 32]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(args, stdin=pipe, stdout=pipe, text=True)
+
+    def __enter__(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "open\n"
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate("\n")
+
+
+async def test_who_opens_while_the_key_is_changed_gets_the_new_file(folder: Path) -> None:
+    """Openers come all the while: each opens the space or is told what is the matter, and what
+    they write is there in the end."""
+    await fill(folder, RAW)
+    both = BothKeys()
+    done = threading.Event()
+    code = MAKE.replace("Keyring(SecretStr(sys.argv[2]))", "Both()").replace(
+        "async def main", BOTH + "async def main"
+    )
+    args = [sys.executable, "-c", code, str(folder)]
+
+    def open_again() -> None:
+        while not done.is_set():
+            counted.append(subprocess.run(args, capture_output=True, text=True))
+
+    counted: list[subprocess.CompletedProcess[str]] = []
+    thread = threading.Thread(target=open_again)
+    thread.start()
+    try:
+        for old, new in ((RAW, OTHER), (OTHER, RAW)) * 2:
+            while True:
+                try:
+                    relock(folder, "ana", old, new)
+                    break
+                except StoreBusy:
+                    continue
+    finally:
+        done.set()
+        thread.join()
+    assert {each.returncode for each in counted} == {0}, [each.stderr for each in counted][-1]
+    store = await open_store(folder, "ana", keys=both)
+    assert await store.spent(date(2024, 5, 1)) == len(counted)
+    await store.close()
+
+
+BOTH = """
+class Both(Keyring):
+    def __init__(self): pass
+    def find(self, stem): return [SecretStr("5f" * 32), SecretStr("a1" * 32)]
+"""
+
+
+class BothKeys(Keyring):
+    def __init__(self) -> None:
+        pass
+
+    def find(self, stem: str) -> list[SecretStr]:
+        return [*RAW.find(stem), *OTHER.find(stem)]
+
+
+def test_an_unfinished_copy_goes_with_the_next_opening(folder: Path) -> None:
+    asyncio.run(fill(folder, RAW))
+    beside = files.relocked(folder / "ana.db")
+    beside.write_bytes(MARKER.encode())
+    assert asyncio.run(facts(folder, RAW)) == FACTS
+    assert not beside.exists()
+
+
+# ---------------------------------------------------------------- where keys come from
+
+
+async def test_a_key_folder_holds_a_key_for_each_space(folder: Path, tmp_path: Path) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    for space in ("ana", "ben", "Zoë & co."):
+        await fill(folder, keys, space)
+    made = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
+    assert len(made) == len(set(made.values())) == 3
+    assert {"ana.key", "ben.key"} < set(made)
+    assert spaces(folder, keys) == ["Zoë & co.", "ana", "ben"]
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()} == {0o600}
+    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
+
+    (tmp_path / "keys/ana.key").rename(tmp_path / "kept")
+    with pytest.raises(StoreLocked, match="its key is not in"):
+        await open_store(folder, "ana", keys=keys)
+    (tmp_path / "kept").rename(tmp_path / "keys/ana.key")
+    assert await facts(folder, keys) == FACTS
+
+
+def test_a_key_is_made_where_files_have_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("justmem.private.os.link", refused)
+    monkeypatch.setattr("justmem.private.os.fchmod", refused)
+    keys = KeyFolder(tmp_path / "stick")
+    made = keys.make("ana")
+    assert keys.make("ana") == made
+    assert [path.name for path in (tmp_path / "stick").iterdir()] == ["ana.key"]
+
+
+async def test_rotating_in_a_key_folder_makes_a_fresh_key(folder: Path, tmp_path: Path) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    await fill(folder, keys)
+    (old,) = keys.find("ana")
+    assert relock(folder, "ana", keys, keys)
+    (new,) = keys.find("ana")
+    assert new != old
+    assert await facts(folder, keys) == FACTS
+    with pytest.raises(WrongKey):
+        await facts(folder, Keyring(old))
+    assert relock(folder, "ana", keys, None)
+    assert list((tmp_path / "keys").iterdir()) == []
+
+
+async def test_a_new_key_folder_that_is_the_old_one_keeps_its_key(
+    folder: Path, tmp_path: Path
+) -> None:
+    await fill(folder, KeyFolder(tmp_path / "keys"))
+    (tmp_path / "same").symlink_to(tmp_path / "keys")
+    assert relock(folder, "ana", KeyFolder(tmp_path / "keys"), KeyFolder(tmp_path / "same"))
+    assert await facts(folder, KeyFolder(tmp_path / "keys")) == FACTS
+
+    assert relock(folder, "ana", KeyFolder(tmp_path / "keys"), KeyFolder(tmp_path / "other"))
+    assert await facts(folder, KeyFolder(tmp_path / "other")) == FACTS
+    assert list((tmp_path / "keys").iterdir()) == []
+
+
+async def test_a_full_disk_changes_nothing_and_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(folder, RAW)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as at:
+        at.setattr("justmem.stores.relocking.os.fsync", full)
+        with pytest.raises(StoreError, match="nothing was changed"):
+            relock(folder, "ana", RAW, None)
+    assert [path.name for path in folder.iterdir()] == ["ana.db"]
+    assert await facts(folder, RAW) == FACTS
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", ["replace", "settle"])
+async def test_a_rotation_killed_between_its_steps_opens_with_the_key_folder(
+    folder: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    await fill(folder, keys)
+    (before,) = keys.find("ana")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as at:
+        if step == "replace":
+            at.setattr("justmem.stores.relocking.private.replace", killed)
+        else:
+            at.setattr(keys, "settle", killed, raising=True)
+            at.setattr("justmem.stores.locks.tidy", lambda *_: None)
+        with pytest.raises(Killed):
+            relock(folder, "ana", keys, keys)
+    assert len(keys.find("ana")) == 2
+    assert await facts(folder, keys) == FACTS
+    (after,) = keys.find("ana")
+    assert (after == before) == (step == "replace")
+    assert sorted(path.name for path in folder.iterdir()) == ["ana.db"]
+
+
+async def test_a_move_to_another_key_folder_that_was_killed_is_finished_by_the_next_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = KeyFolder(tmp_path / "old"), KeyFolder(tmp_path / "new")
+    await fill(folder, old)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as at:
+        at.setattr(new, "settle", killed)
+        with pytest.raises(Killed):
+            relock(folder, "ana", old, new)
+    assert not relock(folder, "ana", old, new)
+    assert list((tmp_path / "old").iterdir()) == []
+    assert await facts(folder, new) == FACTS
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["ana.key"]
+
+
+async def test_erasing_a_space_destroys_its_own_key(folder: Path, tmp_path: Path) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    await fill(folder, keys)
+    copy = (folder / "ana.db").read_bytes()
+    with (tmp_path / "keys/ana.key").open("rb") as old:
+        store = await open_store(folder, "ana", keys=keys)
+        gone = await store.erase()
+        assert not old.read().strip(b"\0")
+    assert gone.sessions == 3
+    assert list(folder.iterdir()) == list((tmp_path / "keys").iterdir()) == []
+
+    (folder / "ana.db").write_bytes(copy)  # from a backup: nobody can read it any more
+    with pytest.raises(StoreLocked):
+        await open_store(folder, "ana", keys=keys)
+
+
+async def test_an_erasure_killed_after_the_key_is_finished_at_the_next_opening(
+    folder: Path, tmp_path: Path
+) -> None:
+    keys = KeyFolder(tmp_path / "keys")
+    await fill(folder, keys)
+    keys.begin_erasing("ana")
+    with pytest.raises(NotInMemory):
+        await open_store(folder, "ana", keys=keys, create=False)
+    assert list(folder.iterdir()) == list((tmp_path / "keys").iterdir()) == []
+
+
+async def test_a_key_file_is_one_line(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("correct horse battery staple\r\n")
+    await fill(folder, KeyFile(file))
+    assert await facts(folder, WORDS) == FACTS
+    for wrong in (b"", b"\n", b"two\nlines", b"\xff" * 64, b"x" * 5000):
+        file.write_bytes(wrong)
+        with pytest.raises(StoreLocked, match="A key is one line"):
+            await open_store(folder, "ana", keys=KeyFile(file))
+    file.unlink()
+    with pytest.raises(StoreLocked, match="cannot be read"):
+        await open_store(folder, "ana", keys=KeyFile(file))
+
+
+async def test_a_key_command_is_told_the_space_and_no_shell_reads_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    command = f"{sys.executable} -c \"import sys; print('the key of', sys.argv[1])\" {{space}}"
+    await fill(folder, KeyCommand(command))
+    assert await facts(folder, Keyring(SecretStr("the key of ana"))) == FACTS
+    space = "$(touch bad); `touch bad`"
+    await fill(folder, KeyCommand(command), space)
+    stem = files.file_name(space).removesuffix(files.SUFFIX)
+    assert await facts(folder, Keyring(SecretStr(f"the key of {stem}")), space) == FACTS
+    assert spaces(folder, KeyCommand(command)) == [space, "ana"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("", "is empty"),
+        ("'", "not a command line"),
+        ("/no/such/program", "cannot be run"),
+        (f"{sys.executable} -c 'print(12345678); raise SystemExit(3)'", "ended with 3"),
+        (f"{sys.executable} -c pass", "A key is one line"),
+    ],
+)
+async def test_a_key_command_that_gives_no_key_says_why(
+    folder: Path, command: str, said: str
+) -> None:
+    with pytest.raises((InvalidSetting, StoreLocked), match=said) as caught:
+        await open_store(folder, "ana", keys=KeyCommand(command))
+    assert "12345678" not in repr(caught.value)
+    assert not folder.exists() or not (folder / "ana.db").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_claimed() -> Iterator[None]:
+    yield
+    assert not len(drivers._files)
