@@ -2,6 +2,7 @@
 
     recall.py   a whole recall and a whole remember, against their floors
     store.py    the embedded store's own work, against a bare numpy scan and a bare file read
+    locked.py   a locked space beside the same one in plain
     models.py   local models: batching, threads, what determinism costs
 
 bench/server.py and bench/postgres.py start servers of their own and are run by themselves.
@@ -25,6 +26,7 @@ def main() -> None:
     for name, *arguments in (
         ("recall.py", "--cards", *sizes),
         ("store.py", "--cards", *sizes),
+        ("locked.py", "--cards", *SIZES),
         ("models.py",),
     ):
         print(f"\n== {name}", flush=True)

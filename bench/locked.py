@@ -1,0 +1,143 @@
+"""What locking a space costs, in CPU time, beside the same space in plain.
+
+    python bench/locked.py --cards 1000 10000 100000
+
+recall     a whole recall without reranking (rules plan, real query embedding, search, ten cards)
+search     the store's share of it: dense 40 + lexical 20 for a new question
+remember   keep + settle of a session, commits included
+opening    opening the space and its first search, which reads every vector; by a raw key
+key        deriving a key from a passphrase, once for each opening
+lock       writing the whole space anew, as `justmem lock` and `justmem rekey` do
+
+Both spaces hold the same, and take turns in one process. Medians; one BLAS thread, one ONNX
+thread; the disk cache is warm.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy loads: CPU time must be work, not waiting
+
+import argparse
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+from pydantic import SecretStr
+from recall import QUESTION, local_embedder
+from store import CARDS_A_SESSION, Writer, build
+
+from justmem import AsyncMemory
+from justmem.answering.rules import RulesAnswerer
+from justmem.extraction.rules import RulesExtractor
+from justmem.planning.rules import RulesPlanner
+from justmem.stores.drivers import Lock
+from justmem.stores.keyring import Keyring
+from justmem.stores.relocking import relock
+from justmem.stores.sqlite import SqliteStore, open_store
+
+KEYS = Keyring(SecretStr("5f" * 32))
+
+
+async def took(work: Awaitable[object]) -> float:
+    began = process_time()
+    await work
+    return process_time() - began
+
+
+def row(what: str, plain: list[float], locked: list[float]) -> None:
+    one, other = 1e3 * median(plain), 1e3 * median(locked)
+    print(f"  {what:<10} {one:>10.2f} {other:>10.2f} {other / one:>8.2f}", flush=True)
+
+
+async def compared(cards: int, embedder: Any, rounds: int) -> None:
+    writer = Writer(embedder.dim, turns=4)
+    with tempfile.TemporaryDirectory() as place:
+        folders = [Path(place) / name for name in ("plain", "locked")]
+        await build(folders[0], cards, writer)
+        shutil.copytree(folders[0], folders[1])
+        began = process_time()
+        relock(folders[1], "bench", None, KEYS)
+        locking = process_time() - began
+        await opening(folders, writer)
+        stores = [
+            await open_store(folder, "bench", keys=keys)
+            for folder, keys in zip(folders, (None, KEYS), strict=True)
+        ]
+        memories = [memory_of(store, embedder) for store in stores]
+        await asking(memories, stores, writer, rounds)
+        await remembering(stores, cards, writer, rounds)
+        for memory in memories:
+            await memory.close()
+    print(f"  lock       {1e3 * locking:>21.2f}")
+
+
+def memory_of(store: SqliteStore, embedder: Any) -> AsyncMemory:
+    stages = {"extractor": RulesExtractor(), "planner": RulesPlanner(), "answerer": RulesAnswerer()}
+    return AsyncMemory(store, embedder, **stages)  # type: ignore[arg-type]
+
+
+async def opening(folders: list[Path], writer: Writer) -> None:
+    times: list[list[float]] = [[], []]
+    for _ in range(7):
+        view = writer.question()
+        for spent, folder, keys in zip(times, folders, (None, KEYS), strict=True):
+            began = process_time()
+            store = await open_store(folder, "bench", keys=keys)
+            await store.search([view], "cards", dense=40, lexical=20, until=None)
+            spent.append(process_time() - began)
+            await store.close()
+    row("opening", *times)
+
+
+async def asking(
+    memories: list[AsyncMemory], stores: list[SqliteStore], writer: Writer, rounds: int
+) -> None:
+    recalls: list[list[float]] = [[], []]
+    searches: list[list[float]] = [[], []]
+    for number in range(rounds + 3):
+        question, view = QUESTION.format(*writer.words(4)), writer.question()
+        for side in (0, 1):
+            recall = await took(memories[side].recall(question))
+            near = stores[side].search([view], "cards", dense=40, lexical=20, until=None)
+            search = await took(near)
+            if number >= 3:  # the first ones warm up
+                recalls[side].append(recall)
+                searches[side].append(search)
+    row("recall", *recalls)
+    row("search", *searches)
+
+
+async def remembering(stores: list[SqliteStore], cards: int, writer: Writer, rounds: int) -> None:
+    times: list[list[float]] = [[], []]
+    fresh = writer.sessions(cards + CARDS_A_SESSION * (rounds + 1))
+    for session, digested in islice(fresh, cards // CARDS_A_SESSION + 1, None):
+        for spent, store in zip(times, stores, strict=True):
+            keeping = await took(store.keep(session))
+            spent.append(keeping + await took(store.settle(session, digested)))
+    row("remember", *times)
+
+
+async def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--cards", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    options.add_argument("--rounds", type=int, default=40)
+    given = options.parse_args()
+    embedder = local_embedder()
+    for cards in given.cards:
+        print(f"{cards:,} cards, CPU ms   plain     locked    ratio")
+        await compared(cards, embedder, given.rounds)
+    began = process_time()
+    Lock(SecretStr("a passphrase"), bytes(16))
+    print(f"key, from a passphrase: {1e3 * (process_time() - began):.0f} ms")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
