@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from justmem.cli.terminal import fetching
-from justmem.config import Settings, kept_in, load, parts, spaces_of
+from justmem.config import Settings, load, parts, spaces_of
 from justmem.errors import (
     InvalidSession,
     JustMemError,
