@@ -78,7 +78,7 @@ def test_a_space_is_locked_used_and_unlocked_by_command(
     assert "No key is set" in said
 
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    assert "is not locked" in run("stats", code=6)
+    assert "is not locked" in run("stats", code=7)
     assert "default is locked." in run("lock")
     assert "default is locked already." in run("lock")
     assert holding(tmp_path) == []
@@ -86,9 +86,9 @@ def test_a_space_is_locked_used_and_unlocked_by_command(
     assert json.loads(run("stats", "--json"))["cards"] >= 1
 
     monkeypatch.setenv("JUSTMEM_KEY", OTHER)
-    assert "locked with another key" in run("stats", code=6)
+    assert "locked with another key" in run("stats", code=7)
     monkeypatch.delenv("JUSTMEM_KEY")
-    assert "is locked: set its key" in run("stats", code=6)
+    assert "is locked: set its key" in run("stats", code=7)
 
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
     assert "default is not locked." in run("unlock")
@@ -171,7 +171,21 @@ def test_copies_go_between_locked_and_plain_folders(
     monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "again"))
     assert MARKER in run("cards", "--space", "ana")
     monkeypatch.delenv("JUSTMEM_KEY")
-    assert "is locked" in run("copy", "locked", "nowhere", code=6)
+    assert "is locked" in run("copy", "locked", "nowhere", code=7)
+
+
+def test_a_locked_space_is_checked_and_what_is_rescued_is_locked(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("remember", "talk.json")
+    run("copy", "home", "old")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    run("rescue", "old/default.db", "--to", "rescued")
+    assert [path.name for path in (tmp_path / "rescued").iterdir()] == ["default.db"]
+    assert holding(tmp_path / "rescued") == []
+    run("lock")
+    assert "every word is as it was stored" in run("doctor", "--deep", "--offline")
+    assert "of a locked file no page" in run("rescue", "home/default.db", "--to", "no", code=7)
 
 
 def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,19 @@ from typing import Annotated
 import typer
 
 from justmem.cli.asking import Json
-from justmem.cli.run import Exit
+from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json, say
+from justmem.config import keyring
 from justmem.domain import Rescued, dump
 from justmem.errors import InvalidSetting
 from justmem.stores import rescuing
-from justmem.stores.storage import storage
+from justmem.stores.storage import Storage, storage
 
 _SHOWN = 20
 
 
 def rescue(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The damaged file of a space.")],
     to: Annotated[
         str,
@@ -37,7 +39,8 @@ def rescue(
 
     The file is only read. Exits with 5 when words are lost.
     """
-    done = asyncio.run(_rescue(file.expanduser(), to, space))
+    place = storage(to, keyring(run_of(context).settings()))
+    done = asyncio.run(_rescue(file.expanduser(), place, to, space))
     if json:
         print_json(dump(done))
     else:
@@ -46,9 +49,8 @@ def rescue(
         raise typer.Exit(Exit.PARTLY)
 
 
-async def _rescue(file: Path, to: str, space: str | None) -> Rescued:
+async def _rescue(file: Path, place: Storage, to: str, space: str | None) -> Rescued:
     wreck = await asyncio.to_thread(rescuing.read, file)
-    place = storage(to)
     try:
         target = await place.open_copy(space or rescuing.name_of(wreck, file))
         try:

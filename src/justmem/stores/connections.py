@@ -162,7 +162,7 @@ class Connections:
             try:
                 db = self._idle.get_nowait()
             except queue.Empty:
-                db = connect(self._path, self._patience, self._lock)
+                db = self._connect()
                 db.execute("PRAGMA query_only = ON")
             try:
                 with reading(db):
@@ -176,10 +176,13 @@ class Connections:
 
     def _aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._check_still_there()
-        with translated(self._path), closing(connect(self._path, self._patience)) as db:
+        with translated(self._path), closing(self._connect()) as db:
             db.execute("PRAGMA temp_store = MEMORY")  # no words in files that nobody knows of
             with reading(db):
                 return work(db)
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self._path, self._patience, self._lock)
 
     def _check_still_there(self) -> None:
         """A write to a file that another process unlinked would vanish without an error, and a

@@ -214,6 +214,15 @@ def _looked_into(path: Path, alone: bool) -> _File:
     return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
 
 
+def is_locked(path: Path) -> bool:
+    """By its looks: whether its key fits, only the key tells."""
+    held = claim(path)
+    try:
+        return held.kind == "locked"
+    finally:
+        held.release()
+
+
 def check_current(held: Claim) -> None:
     """Whether the path still leads to the file that was claimed."""
     try:

@@ -84,13 +84,9 @@ def name_in(claim: Claim, keys: Keyring) -> str | None:
 
 def is_locked(folder: Path, space: str) -> bool:
     try:
-        claim = drivers.claim(folder / files.file_name(space))
+        return drivers.is_locked(folder / files.file_name(space))
     except FileNotFoundError:
         return False
-    try:
-        return claim.locked
-    finally:
-        claim.release()
 
 
 def finish_erasing(path: Path, keys: Keyring) -> None:

@@ -16,9 +16,9 @@ from typing import Any, get_args
 import numpy as np
 
 from justmem.domain import Card, Kind, Passage, Rescued, Session, SessionState, Status
-from justmem.errors import InvalidFile, StoreDamaged
+from justmem.errors import InvalidFile, StoreDamaged, StoreLocked
 from justmem.ports import CopyableStore, Digested, Vectors, Whole
-from justmem.stores import rows
+from justmem.stores import drivers, rows
 from justmem.stores.damage import of_whole
 from justmem.stores.pages import Pages, Row
 
@@ -58,6 +58,11 @@ class Wreck:
 
 def read(path: Path) -> Wreck:
     try:
+        if drivers.is_locked(path):
+            raise StoreLocked(
+                f"{path} is locked, and of a locked file no page can be read by itself: restore "
+                "it from a copy. Without damage, `justmem export` reads it with its key."
+            )
         pages = Pages(path)
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read ({error.strerror}).") from None
