@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from justmem import AsyncMemory
-from justmem.domain import Forgotten, SessionState
-from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
+from justmem.domain import Forgotten, Retention, SessionState
+from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory, SourceNotKept
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
 from justmem.proving import digest
@@ -240,6 +240,21 @@ async def test_a_session_with_a_forgotten_turn_can_be_taken_along_as_json(
     assert await other.session("bike") == await memory.session("bike")
 
 
+async def test_a_space_without_sources_has_no_turns_to_forget(memory: AsyncMemory) -> None:
+    await memory.drop_sources()
+    with pytest.raises(SourceNotKept):
+        await memory.forget(turn="bike#1")
+    gone = await memory.forget(subject="User", verify=True)
+    assert (gone.cards, gone.turns) == (7, 0)
+    assert gone.certificate is not None
+
+
+async def test_a_memory_is_sound_after_forgetting(memory: AsyncMemory) -> None:
+    await memory.forget(turn="bike#1")
+    await memory.forget(subject="User")
+    assert (await memory.check()).sound
+
+
 # ---------------------------------------------------------------- the proof
 
 
@@ -346,6 +361,15 @@ async def test_recorded_replies_that_hold_the_words_go_too(make: Make, tmp_path:
     again = RecordedModel(path, _replies())
     assert await again.holding(Traces.of(["bought a gravel bike"])) == 0
     assert not (tmp_path / "replies.jsonl.new").exists()
+
+
+async def test_replies_about_what_expires_go_too(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    memory = await make(RecordedModel(path, _replies()), retention=Retention(days=30))
+    await memory.remember_many([BIKE, KYOTO])
+    assert (await memory.expire(at="2024-05-30")).replies == 1
+    assert b"Kyoto" not in path.read_bytes()
+    assert b"gravel" in path.read_bytes()
 
 
 async def test_a_recording_that_cannot_be_changed_stops_the_forgetting(

@@ -138,7 +138,8 @@ def test_the_command_shows_before_it_forgets(folder: Path) -> None:
     shown = run(app, ["expire", "--at", "2024-06-01", "--preview", "--json"])
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
-    assert found["forgotten"] == {"cards": 3, "sessions": 1, "turns": 3, "entry": None}
+    counts = {name: found["forgotten"][name] for name in ("cards", "sessions", "turns")}
+    assert counts == {"cards": 3, "sessions": 1, "turns": 3}
     assert [each["id"] for each in found["sessions"]] == ["run"]
     assert [each["session_id"] for each in found["cards"]] == ["kyoto"]
     assert run(app, ["expire", "--at", "2024-06-01"]).exit_code == 2  # nobody to ask

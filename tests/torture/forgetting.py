@@ -4,12 +4,9 @@ byte. What looks for them here shares nothing with what `verify` does."""
 from __future__ import annotations
 
 import asyncio
-import atexit
-import functools
 import os
 import random
 import re
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,7 +27,7 @@ from justmem.planning.rules import RulesPlanner
 from justmem.ports import Prompt, Store
 from justmem.stores import sqlite
 from justmem.testing import HashEmbedder, ScriptedModel
-from postgres import Server, binaries, create_database, short_folder
+from torture import _places
 
 PROMISE = (
     "What is forgotten is gone from every table and file: turns, cards, vectors, quarantined "
@@ -51,7 +48,7 @@ def run(count: int, *, seed: int = 7) -> str:
 async def _run(count: int, seed: int) -> str:
     told = []
     for name, opened in _PLACES.items():
-        if name == "PostgreSQL" and binaries() is None:
+        if name == "PostgreSQL" and not _places.has_postgres():
             continue
         chance = random.Random(f"{seed} {name}")
         async with opened() as place:
@@ -91,8 +88,8 @@ async def _in_files() -> AsyncIterator[Place]:
 async def _in_postgres() -> AsyncIterator[Place]:
     from justmem.stores.postgres import open_store
 
-    server = _server()
-    url = create_database(server.url(), f"forgetting_{os.getpid()}")
+    server = _places.server()
+    url = _places.database(f"forgetting_{os.getpid()}")
     with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
         recording = Path(made) / "replies.jsonl"
 
@@ -108,15 +105,6 @@ async def _in_postgres() -> AsyncIterator[Place]:
             return b"\n".join(path.read_bytes() for path in files)
 
         yield Place(lambda space: open_store(url, space), data, recording)
-
-
-@functools.cache
-def _server() -> Server:
-    server = Server(short_folder())
-    server.start()
-    atexit.register(shutil.rmtree, server.folder, ignore_errors=True)
-    atexit.register(server.stop)
-    return server
 
 
 _PLACES: dict[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
