@@ -9,6 +9,7 @@ from datetime import datetime
 
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
+from justmem.inputs import as_text
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
@@ -23,6 +24,7 @@ _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NO_WORDS = "The words themselves are not kept, and the cards do not say."
 
 _LONGEST_QUESTION = 100_000  # characters
+_LONGEST_NAME = 200
 _LEAST_ANSWER = 450  # tokens an answer call needs at the very least: planning leaves them
 _NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
 
@@ -109,11 +111,11 @@ class Asking:
         self, asked: Asked, tally: Tally, limit: int | None, *, leave: int = 0
     ) -> _Understood:
         """`leave`: tokens of the limit that planning may not touch."""
-        said = checked(asked.question)
+        said, speaker = checked(asked.question), _speaker(asked.speaker)
         question = await self._redaction.question(said)
         if question != said:
             tally.notes.append("the question was redacted")
-        speaker = asked.speaker and await self._redaction.name(asked.speaker)
+        speaker = speaker and await self._redaction.name(speaker)
         extent = await self._store.extent()
         at = as_time(asked.at) if asked.at is not None else extent.last_at or _NO_TIME
         if not extent.cards and not extent.tokens:
@@ -175,6 +177,14 @@ class Asking:
                     yield piece
         else:
             yield await self._answerer.answer(evidence, sessions, limit=limit)
+
+
+def _speaker(value: str | None) -> str | None:
+    """One line, as in a session."""
+    name = " ".join(as_text(value, "The speaker").split()) if value is not None else ""
+    if len(name) > _LONGEST_NAME:
+        raise InvalidQuestion(f"The speaker's name is longer than {_LONGEST_NAME} characters.")
+    return name or None
 
 
 def checked(question: str) -> str:

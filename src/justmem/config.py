@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from justmem import specs
 from justmem.domain import PAPER, Budget, Profile, Retention, Sources
 from justmem.errors import InvalidSetting
+from justmem.inputs import as_path, shown
 from justmem.memory import AsyncMemory
 from justmem.ports import Audit, Store
 from justmem.serving import Serving
@@ -103,7 +104,7 @@ class Settings(BaseModel):
         """A URL may hold a password, and a command anything."""
         for name, value in super().__repr_args__():
             hidden = name == "key_command" and value is not None
-            shown = specs.shown(value) if isinstance(value, str | Serving) else value
+            shown = specs.without_secrets(value) if isinstance(value, str | Serving) else value
             yield name, "..." if hidden else shown
 
     def stage(self, name: str) -> Any:
@@ -173,9 +174,10 @@ def _settings(
             ("rerank_key", settings.rerank_key_env),
             ("upstream_key", settings.server.upstream_key_env),
         )
-        if getattr(settings, name) is None and os.environ.get(variable)
+        if getattr(settings, name) is None and variable in _variables()
     }
-    return settings.model_copy(update=keys)
+    paths = {name: as_path(getattr(settings, name)) for name in ("folder", "models_folder")}
+    return settings.model_copy(update=keys | paths)
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -376,7 +378,7 @@ def _file(path: str | Path | None) -> Path | None:
 
     named = path or os.environ.get(CONFIG_VARIABLE)
     if named:
-        file = Path(named).expanduser()
+        file = as_path(named)
         if not file.is_file():
             source = "--config" if path else CONFIG_VARIABLE
             raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
@@ -411,7 +413,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidSetting(f"{file} is not valid TOML: {error}.") from None
+        raise InvalidSetting(f"{file} is not valid TOML: {str(error)[:200]}.") from None
+    except RecursionError:
+        raise InvalidSetting(f"{file} is nested too deeply to be settings.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
     for key in ("api_key", "rerank_key", "upstream_key", "key"):
@@ -425,15 +429,21 @@ def _read(file: Path) -> dict[str, Any]:
             raise InvalidSetting(f"{file}: {key} is not a name; write {specs.FORMS[part]}.")
     for key in _PATHS:
         if isinstance(table.get(key), str):
-            table[key] = file.parent / Path(table[key]).expanduser()
+            table[key] = file.parent / as_path(table[key])
     return table
+
+
+def _variables() -> set[str]:
+    """The names that are set to something. A name that no variable can have is merely not there."""
+    return {name for name, value in os.environ.items() if value}
 
 
 def _environment(key_env: Any) -> dict[str, Any]:
     names = {str(key_env or Settings.model_fields["key_env"].default): "key", **ENVIRONMENT}
-    found = {key: os.environ[name] for name, key in names.items() if os.environ.get(name)}
+    there = _variables()
+    found = {key: os.environ[name] for name, key in names.items() if name in there}
     return {
-        key: Path(value).expanduser() if key in _PATHS else value for key, value in found.items()
+        key: as_path(value) if key in _PATHS else value for key, value in found.items()
     }
 
 
@@ -446,7 +456,7 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-            raise InvalidSetting(f"Unknown setting {key!r} in {where}: {hint}")
+            raise InvalidSetting(f"Unknown setting {shown(key)} in {where}: {hint}")
         if key in _TABLES and isinstance(value, Mapping):
             _refuse_unknown(value, _TABLES[key], f"the {key} of {where}")
 
@@ -457,7 +467,10 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     where = _where(location[0], layers)
     what = first["msg"].removeprefix("Value error, ")
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
-    given = "this" if secret else repr(specs.shown(first["input"])[:60])
+    given = first["input"]
+    if isinstance(given, str | Serving):
+        given = specs.without_secrets(given)
+    given = "this" if secret else shown(given)
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 
 

@@ -14,6 +14,7 @@ from datetime import date, datetime
 from justmem import words
 from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord
 from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.inputs import as_id, as_text, shown
 from justmem.ports import CardFilter, KeepingModel, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
 from justmem.quotes import quoted
@@ -41,6 +42,14 @@ class Target:
     turns: bool | None = None
 
     def __post_init__(self) -> None:
+        for kind, id in (("card", self.card), ("turn", self.turn), ("session", self.session)):
+            if id is not None:
+                as_id(id, kind)
+        for name in ("everything", "turns"):  # "no" would count as yes
+            if not isinstance(getattr(self, name), bool | None):
+                raise InputError(f"{name} is True or False, not {shown(getattr(self, name))}.")
+        if self.subject is not None:
+            as_text(self.subject, "subject")
         named = [self.card, self.turn, self.session, self.subject, self.since or self.until]
         if sum(each is not None for each in named) + self.everything != 1:
             raise InputError(_ASKED)

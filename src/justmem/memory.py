@@ -52,6 +52,7 @@ from justmem.domain import (
 )
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.forgetting import Forgetting, Target
+from justmem.inputs import as_count, as_id, as_text, shown
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -169,6 +170,8 @@ class AsyncMemory:
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
     ) -> list[Remembered]:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
+        if not isinstance(sessions, Iterable):
+            raise InvalidSession(f"remember_many takes several sessions, not {shown(sessions)}.")
         known = [await self._redacted(as_session(session)) for session in sessions]
         texts = {(each.session.id, each.session.digest) for each in known}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
@@ -188,6 +191,9 @@ class AsyncMemory:
         return await self._each(waiting, on_done)
 
     async def _each(self, sessions: Iterable[Redacted], on_done: OnDone | None) -> list[Remembered]:
+        if on_done is not None and not callable(on_done):
+            raise InputError(f"on_done is called with each result; {shown(on_done)} cannot be.")
+
         async def one(session: Redacted) -> Remembered:
             result = await self._remember(session)
             if on_done:
@@ -296,7 +302,13 @@ class AsyncMemory:
         offset: int = 0,
     ) -> list[Card]:
         """The cards that match, in order of time."""
-        where = CardFilter(subject, kind, status, session, text, limit, offset)
+        named = {"subject": subject, "kind": kind, "status": status, "text": text}
+        where = CardFilter(
+            **{name: as_text(value, name) for name, value in named.items() if value is not None},
+            session_id=None if session is None else as_id(session, "session"),
+            limit=as_count(limit, "limit"),
+            offset=as_count(offset, "offset"),
+        )
         found = list(await self._store.cards(where))
         self._read("cards", [card.id for card in found], cards=len(found))
         return found
@@ -304,10 +316,11 @@ class AsyncMemory:
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its own, which is as in `s12#3`."""
         found = await self._card(card_id)
-        self._read("card", [card_id])
+        self._read("card", [found.id])
         return found
 
     async def _card(self, card_id: str) -> Card:
+        card_id = as_id(card_id, "card")
         if (place := quoted(card_id)) is None:
             return await self._store.card(card_id)
         session = await self._store.session(place[0])
@@ -334,8 +347,8 @@ class AsyncMemory:
         )
 
     async def session(self, session_id: str) -> Session:
-        found = await self._store.session(session_id)
-        self._read("session", [session_id], turns=len(found.turns))
+        found = await self._store.session(as_id(session_id, "session"))
+        self._read("session", [found.id], turns=len(found.turns))
         return found
 
     async def sessions(self) -> list[SessionRecord]:
@@ -349,6 +362,7 @@ class AsyncMemory:
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""
+        session_id = as_id(session_id, "session")
         found = list(await self._store.quarantined(session_id))
         self._read("quarantined", [session_id], cards=len(found))
         return found

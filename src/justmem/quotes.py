@@ -28,4 +28,5 @@ def quote(session: Session, number: int) -> Card:
 def quoted(card_id: str) -> Place | None:
     """The turn that a quote's id names; None for the id of a card."""
     session_id, hash, number = card_id.rpartition("#")
-    return (session_id, int(number)) if hash and number.isascii() and number.isdigit() else None
+    counts = number.isascii() and number.isdigit() and len(number) < 10  # of longer ones, none
+    return (session_id, int(number)) if hash and counts else None

@@ -14,6 +14,7 @@ from typing import Any
 
 from justmem.domain import ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
+from justmem.inputs import shown
 from justmem.words import clean
 
 SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -95,9 +96,11 @@ def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:
 def _id(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidSession(f"A session's id is a short string, not a {type(value).__name__}.")
-    name = clean(str(value)).strip()
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = shown(value)  # some imports count their sessions
+    if not isinstance(value, str):
+        raise InvalidSession(f"A session's id is a short string, not {shown(value)}.")
+    name = clean(value).strip()
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidSession(
             f"A session's id is at most {_LONGEST_NAME} printable characters; "
@@ -164,7 +167,7 @@ def _role(message: Mapping[str, Any]) -> Role:
         speaker = message.get("speaker")
         if speaker is None:
             raise InvalidSession(f"it has neither a role nor a speaker. {SHAPE}")
-        named = str(speaker).strip().casefold()
+        named = speaker.strip().casefold() if isinstance(speaker, str) else ""
         return next((role for role in ROLES if role == named), "user")
     role = given.strip().casefold() if isinstance(given, str) else given
     if isinstance(role, str) and role in _ALIASES:
@@ -173,7 +176,7 @@ def _role(message: Mapping[str, Any]) -> Role:
         if role == known:
             return known
     raise InvalidSession(
-        f"the role {given!r} is unknown: use one of {', '.join(ROLES)}, "
+        f"the role {shown(given)} is unknown: use one of {', '.join(ROLES)}, "
         "or leave the role out and name the speaker."
     )
 
@@ -193,7 +196,8 @@ def _speaker(value: object, role: Role) -> str:
 def _text(message: Mapping[str, Any]) -> str:
     content = message["content"] if message.get("content") is not None else message.get("text")
     said = [] if content is None else [_content(content)]
-    for call in message.get("tool_calls") or ():
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, Sequence) else ():
         function = call.get("function") if isinstance(call, Mapping) else None
         name = function.get("name") if isinstance(function, Mapping) else None
         said.append(f"[tool call: {name}]" if isinstance(name, str) else "[tool call]")
@@ -245,10 +249,10 @@ def as_time(value: object) -> datetime:
     except (ValueError, OverflowError, OSError):
         when = None
     if when is None:
-        raise InvalidSession(f"{str(value)[:60]!r} is not a time. {TIMES}")
+        raise InvalidSession(f"{shown(value)} is not a time. {TIMES}")
     if when.year not in _YEARS:
         raise InvalidSession(
-            f"{str(value)[:60]!r} is in the year {when.year}, which cannot be right "
+            f"{shown(value)} is in the year {when.year}, which cannot be right "
             f"(expected {_YEARS.start} to {_YEARS.stop - 1}). {TIMES}"
         )
     return when.replace(tzinfo=None, fold=0)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from justmem.errors import InvalidSetting
+from justmem.inputs import shown
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
 
 if TYPE_CHECKING:
@@ -88,12 +89,16 @@ def parse(text: str, part: Part) -> Spec:
         return _named(scheme, rest.strip(), text, part)
     if scheme not in _KNOWN and _PATH.fullmatch(text):
         return Spec("object", text)
-    raise InvalidSetting(f"{shown(text)!r} does not name a {part}: write {FORMS[part]}.")
+    raise InvalidSetting(f"{_named_as(text)} does not name a {part}: write {FORMS[part]}.")
 
 
-def shown(value: object) -> str:
+def without_secrets(value: object) -> str:
     """A name as it may be printed: without what its URL may hold of secrets."""
     return _IN_URL.sub("", str(value))
+
+
+def _named_as(text: str) -> str:
+    return shown(without_secrets(text))
 
 
 def url_in(text: str) -> str | None:
@@ -115,12 +120,12 @@ def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
     match = _AT_URL.fullmatch(rest)
     if match is None or "@" in match["name"][1:] or (scheme == "onnx" and match["url"]):
         raise InvalidSetting(
-            f"{shown(text)!r} does not name a {part}: write {FORMS[part]}, "
+            f"{_named_as(text)} does not name a {part}: write {FORMS[part]}, "
             "where URL begins with http:// or https://."
         )
     if scheme == "rerank" and not match["url"]:
         raise InvalidSetting(
-            f"{shown(text)!r} needs the address of its server: write rerank:NAME@URL."
+            f"{_named_as(text)} needs the address of its server: write rerank:NAME@URL."
         )
     return Spec(scheme, match["name"], match["url"])
 
@@ -131,7 +136,7 @@ def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
 def build_model(value: Any, settings: Settings) -> LanguageModel | None:
     """None for `rules`."""
     if not isinstance(value, str):
-        return cast(LanguageModel, _checked(value, "model", repr(value)))
+        return cast(LanguageModel, _checked(value, "model", shown(value)))
     spec = parse(value, "model")
     if spec.scheme == "rules":
         return None
@@ -171,7 +176,7 @@ def _key(spec: Spec, settings: Settings) -> str:
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
     if not isinstance(value, str):
-        return cast(Embedder, _checked(value, "embedder", repr(value)))
+        return cast(Embedder, _checked(value, "embedder", shown(value)))
     spec = parse(value, "embedder")
     if spec.scheme == "openai":
         from justmem.models.openai import OpenAIEmbedder
@@ -192,7 +197,7 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
     if value is None:
         return None
     if not isinstance(value, str):
-        return cast(Reranker, _checked(value, "reranker", repr(value)))
+        return cast(Reranker, _checked(value, "reranker", shown(value)))
     spec = parse(value, "reranker")
     if spec.scheme == "none":
         return None
@@ -229,7 +234,7 @@ def build_stage(
     """A stage of one's own, a model for ours, or None for the rules. Stages that name the same
     model share it: `built` holds those made so far."""
     if not isinstance(value, str):
-        return value if hasattr(value, method) else _checked(value, "model", repr(value))
+        return value if hasattr(value, method) else _checked(value, "model", shown(value))
     if value not in built:
         spec = parse(value, "model")
         made = _imported(spec.name, "model", method) if spec.scheme == "object" else None
@@ -262,10 +267,10 @@ def _attribute(path: str, part: Part) -> Any:
     return found
 
 
-def _checked(value: Any, part: Part, shown: str) -> Any:
+def _checked(value: Any, part: Part, name: str) -> Any:
     if isinstance(value, type) or not hasattr(value, _METHOD[part]):
         raise InvalidSetting(
-            f"{shown[:80]} is not a {part}: it needs a {_METHOD[part]} method (see justmem.ports)."
+            f"{name[:80]} is not a {part}: it needs a {_METHOD[part]} method (see justmem.ports)."
         )
     return value
 

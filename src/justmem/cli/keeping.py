@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from justmem.cli.asking import Json
 from justmem.cli.run import Exit, moment, run_of
 from justmem.cli.terminal import err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
+from justmem.inputs import as_path
 from justmem.memory import AsyncMemory
 
 
@@ -59,7 +59,7 @@ def remember(
 def _read(name: str, at: datetime | None) -> transcripts.Reading:
     if name == "-":
         return transcripts.read_bytes(sys.stdin.buffer.read(), name="standard input", at=at)
-    return transcripts.read(Path(name).expanduser(), at=at)
+    return transcripts.read(as_path(name), at=at)
 
 
 def _report(

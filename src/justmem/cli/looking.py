@@ -75,8 +75,7 @@ def show(
                 raise NotInMemory(
                     f"There is no card and no session {card!r}: `justmem cards` lists them."
                 ) from None
-        found = await memory.cards(session=source.session_id, limit=100_000)
-        return next(each for each in found if each.id == card), source
+        return await memory.card(card), source
 
     found = run_of(context).memory(work)
     console = out()

@@ -39,6 +39,7 @@ def serve(
     Make a key first: justmem keys add NAME --opens SPACE.
     """
     _need("fastapi", "uvicorn", extra="server")
+    from justmem.models.connection import checked_url
     from justmem.server.edge import is_loopback
     from justmem.server.keys import Keys
     from justmem.server.run import run
@@ -51,6 +52,8 @@ def serve(
             f"--no-keys lets everyone in, so it listens on a loopback address only, not on "
             f"{serving.host}: leave --host out, or make keys with `justmem keys add`."
         )
+    if serving.upstream is not None:
+        checked_url(serving.upstream)
     keys = None if no_keys else Keys(settings.folder)
     if keys is not None and not keys.all():
         say("There is no key yet, so nobody is let in: `justmem keys add` makes one.", "yellow")
@@ -61,7 +64,7 @@ def serve(
     except OSError as error:
         raise InvalidSetting(
             f"The server cannot listen on {serving.host}:{serving.port} ({error.strerror}): "
-            "choose another --port."
+            "choose another --host or --port."
         ) from None
 
 

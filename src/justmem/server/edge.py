@@ -7,8 +7,10 @@ import asyncio
 import ipaddress
 import logging
 import time
+from contextlib import suppress
 from urllib.parse import urlsplit
 
+from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -76,7 +78,7 @@ class Edge:
         origin = headers.get("origin")
         if origin is None or origin in self._serving.origins:
             return
-        if urlsplit(origin).netloc.lower() != host.lower():
+        if _place(origin) != host.lower():
             raise Refused("Pages of other origins are not let in: see `origins` in [server].")
 
     def _identify(self, headers: Headers) -> Key:
@@ -145,7 +147,8 @@ class _Passage:
         self._bytes += len(message.get("body", b""))
         # A client that stops reading would hold on to its answer for ever.
         async with asyncio.timeout(self._server.serving.write_seconds):
-            await self._send(message)
+            with suppress(LocalProtocolError):  # what it sent was no HTTP: nobody to answer
+                await self._send(message)
 
     def note(self) -> None:
         seconds = time.perf_counter() - self._started
@@ -168,6 +171,14 @@ class _Passage:
     def _kind(self) -> str:
         """Paths that are no route are not named: anybody can make up any number of them."""
         return "/mcp" if self._scope["path"] == "/mcp" else "other"
+
+
+def _place(origin: str) -> str | None:
+    """Host and port; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def host_of(host: str) -> str:

@@ -32,6 +32,7 @@ router = APIRouter(tags=["chat"])
 log = logging.getLogger("justmem.server")
 
 RECEIPT, ERROR = "x-justmem-receipt", "x-justmem-error"
+_UNREADABLE = (ValueError, RecursionError)  # the latter: nesting made to do harm
 _RECALL_SECONDS = 10.0  # a chat does not wait longer for memory
 _FORWARDED = ("accept", "openai-organization", "openai-project", "openai-beta", "user-agent")
 _KEPT_BACK = {
@@ -144,17 +145,20 @@ async def chat(
     await _recall(passing)
     body = await request.json()
     body["messages"] = _with_note(wish.messages, passing.note)
-    sent = upstream.build_request("POST", "chat/completions", json=body, headers=_passed(request))
+    # Written here, in ASCII: what was sent as \ud83d or NaN goes on as it came.
+    content = json.dumps(body).encode("ascii")
+    passed = _passed(request) | {"content-type": "application/json"}
+    sent = upstream.build_request("POST", "chat/completions", content=content, headers=passed)
     answer = await _sent(upstream, sent)
     headers = _answered(answer) | passing.headers
     if "event-stream" in answer.headers.get("content-type", ""):
         stream = _streamed(request, passing, answer)
         return StreamingResponse(stream, answer.status_code, headers)
-    content = await _read(answer)
+    replied = await _read(answer)
     if answer.is_success:
-        await _remember(request, passing, _reply_in(content))
+        await _remember(request, passing, _reply_in(replied))
     server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
-    return Response(content, answer.status_code, headers | passing.headers)
+    return Response(replied, answer.status_code, headers | passing.headers)
 
 
 @router.get("/v1/models", summary="Models of the upstream", response_class=Response)
@@ -250,6 +254,8 @@ async def _read(answer: httpx.Response) -> bytes:
         return await answer.aread()
     except httpx.TransportError:
         raise ModelUnavailable("The chat server broke off in the middle of its answer.") from None
+    except httpx.DecodingError:
+        raise ModelUnavailable("The chat server's answer cannot be unpacked.") from None
     finally:
         await answer.aclose()
 
@@ -258,7 +264,7 @@ def _reply_in(content: bytes) -> str:
     gathered = Gathered()
     try:
         return gathered.add(json.loads(content)).strip()
-    except ValueError:
+    except _UNREADABLE:
         return ""
 
 
@@ -297,7 +303,7 @@ class _Heard:
             if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
                 try:
                     self._gathered.add(json.loads(data))
-                except ValueError:
+                except _UNREADABLE:
                     continue
 
     @property

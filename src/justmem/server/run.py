@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 
@@ -42,11 +43,15 @@ def run(server: Server, *, root_path: str = "") -> None:
 def listening(host: str, port: int) -> socket.socket:
     """Bound here, so that an address in use is an OSError for the caller and no exit."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol by name: asyncio sends small answers at once only where it stands.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
     except OSError:
         bound.close()
         raise
+    except TypeError:  # what Python says of a name that cannot be encoded
+        bound.close()
+        raise OSError(errno.EADDRNOTAVAIL, "not the name of a host") from None
     return bound

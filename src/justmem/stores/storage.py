@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from justmem.errors import InvalidSetting
+from justmem.inputs import as_path
 from justmem.ports import CopyableStore, Store
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = Fa
             f"{str(where).partition('://')[0]}:// is no kind of store: write a folder, or "
             "postgresql://user@host/database."
         )
-    return Folder(Path(where).expanduser(), keys, either=either)
+    return Folder(as_path(where), keys, either=either)
 
 
 class Folder:

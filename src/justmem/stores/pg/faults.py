@@ -69,7 +69,13 @@ def shown(url: str) -> str:
 
 def checked(url: str) -> tuple[str, str]:
     """The address as libpq takes it, and the language that ours may name beside it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InvalidSetting(
+            f"The address of the store is none ({error}): write "
+            "postgresql://user@host:5432/database."
+        ) from None
     options = parse_qsl(parts.query, keep_blank_values=True)
     language = dict(options).get("language", "porter")
     theirs = urlencode([pair for pair in options if pair[0] != "language"], quote_via=quote)

@@ -1,0 +1,66 @@
+"""What callers hand in, checked before anything is done with it.
+
+Type checkers see most of it earlier; programs without one, and whatever was typed or sent by
+somebody else, are told here in a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+
+from justmem.errors import InputError, InvalidSetting, NotInMemory
+from justmem.words import clean
+
+_LONGEST_ID = 1000  # characters: ours are shorter, so there is nothing by a longer one
+_SHOWN = 60
+_MOST = 2**63 - 1  # what both stores can count to
+
+
+def shown(value: object) -> str:
+    """A value inside a message: its beginning, or its type where it has none that can be shown.
+    Not every value can be written out: numbers are too long for that, and lists too deep."""
+    if isinstance(value, str):
+        return repr(value[:_SHOWN] + "…" if len(value) > _SHOWN else value)
+    if isinstance(value, float | date | None) or (isinstance(value, int) and abs(value) <= _MOST):
+        return str(value)
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def as_text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{what} is a text, not {shown(value)}.")
+    return clean(value)
+
+
+def as_id(value: object, what: str) -> str:
+    """The id of a card or a session. Nothing is there by an impossible one."""
+    id = as_text(value, f"The id of a {what}")
+    if len(id) > _LONGEST_ID:
+        raise NotInMemory(f"There is no {what} {shown(id)} in this space.")
+    return id
+
+
+def as_count(value: object, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{what} is a whole number from 0 on, not {shown(value)}.")
+    return min(value, _MOST)
+
+
+def as_path(value: str | Path) -> Path:
+    """With a ~ in front read as a home."""
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file.") from None
+    if "\0" in str(value):
+        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file.")
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise InvalidSetting(
+            f"{shown(str(value))} begins with ~ and names nobody on this machine: write the "
+            "folder out."
+        ) from None
