@@ -49,14 +49,20 @@ def as_count(value: object, what: str) -> int:
     return min(value, _MOST)
 
 
+def _is_name(text: str) -> bool:
+    """Whether a file system will look at it at all."""
+    try:
+        raw = os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    longest = max(map(len, raw.replace(b"\\", b"/").split(b"/")), default=0)
+    return b"\0" not in raw and longest <= 255 and len(raw) < 4096
+
+
 def as_path(value: str | Path) -> Path:
     """With a ~ in front read as a home."""
-    try:
-        os.fsencode(value)
-    except UnicodeEncodeError:
-        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file.") from None
-    if "\0" in str(value):
-        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file.")
+    if not _is_name(str(value)):
+        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file or folder.")
     try:
         return Path(value).expanduser()
     except RuntimeError:

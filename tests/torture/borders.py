@@ -36,7 +36,7 @@ def run(count: int, seed: int = 7) -> str:
                 with patience(what):
                     done[attempt(Random(f"{seed}:{number}"))] += 1
             except Exception as error:
-                raise AssertionError(f"{what}: {error!r}") from error
+                raise AssertionError(f"{what}: {error!r:.3000}") from error
     let_in = sum(n for what, n in done.items() if what.endswith(": ok"))
     return f"{count:,} inputs, {let_in:,} taken, {count - let_in:,} refused, none unhandled"
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from justmem.testing import Request, Respond, chat_body, chat_stream, serve_openai
-from servers import serve
+from servers import serve, until
 from stories import HISTORY
 from torture import odd
 
@@ -128,9 +128,14 @@ class Requests:
         assert "unforeseen" not in fresh, f"{shown}: {fresh[-3000:]}"
 
     def _held(self) -> str:
-        # Accepted sessions are made into cards a moment later: only what was said is compared.
-        answer = self._client.get("/v1/spaces/ana/sessions", params={"limit": 1000})
-        found = answer.json().get("sessions", [])
+        """What was said, once the cards of all that was accepted are made."""
+
+        def settled() -> list[Any]:
+            answer = self._client.get("/v1/spaces/ana/sessions", params={"limit": 1000})
+            found = answer.json().get("sessions", [])
+            return [found] if all(each["state"] != "pending" for each in found) else []
+
+        (found,) = until(settled)
         return json.dumps([[each["id"], each["digest"], each["at"]] for each in found])
 
     def _tidy(self) -> None:

@@ -36,6 +36,9 @@ _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
 _BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instruction of their own
+_WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+_NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
+_LONGEST_NAME = 40
 _LARGE = 10**18  # a number that nobody would answer with; spelling out an endless one takes long
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
@@ -120,13 +123,21 @@ def answering_prompt(evidence: Evidence) -> Prompt:
     task = load(f"operations/{plan.mode if by_mode else plan.operation}")
     if not evidence.sources_kept:
         task += f"\n{_NO_WORDS}"
-    by = f", asked by {one_line(evidence.speaker)}" if evidence.speaker else ""
-    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{by}\n"
+    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker)}\n"
     asked += fence("question", evidence.question)
     # A quotation can be as long as the source it comes from.
     reply = 300 + sum(source.tokens for source in evidence.sources)
     system = f"{load('answer')}\n\n{task}"
     return Prompt("answer", system, f"{evidence_text(evidence)}\n{asked}", SCHEMA, reply)
+
+
+def _asker(speaker: str | None) -> str:
+    """Who asks may be a name that memory holds: where it could be a sentence, it is fenced."""
+    if not speaker:
+        return ""
+    name = one_line(speaker)
+    plain = len(name) <= _LONGEST_NAME and _NAME.fullmatch(name)
+    return f", asked by {name}" if plain else f"\n{fence('asker', name)}"
 
 
 def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
@@ -159,7 +170,7 @@ def _read(text: str) -> tuple[str, list[str], bool]:
     answer = _plain(value.get("answer")) if isinstance(value, Mapping) else None
     if not isinstance(value, Mapping) or answer is None:
         # A server without JSON output answers in prose: its words are the answer.
-        return text.strip(), [], True
+        return clean(text).strip(), [], True
     used = value.get("used")
     named = [_plain(item) for item in used] if isinstance(used, list) else []
     names = [name for name in named if name is not None]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from justmem.domain import Candidate, Card, Evidence, Source
 from justmem.prompts import fence, one_line
 
+# The start of a line that would pass for a turn of its own.
+_FORGED = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[^\w\n]*s\d+\.\d+\b)", re.I)
 _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 
 
@@ -35,7 +38,8 @@ def card_line(number: int, card: Card) -> str:
 def source_lines(number: int, source: Source) -> Iterator[str]:
     for turn_number, turn in source.turns:
         # Line breaks are kept: in a list or a piece of code they are part of what was said.
-        yield f"s{number}.{turn_number} {one_line(turn.speaker)}: {turn.text.strip()}"
+        said = _FORGED.sub("> ", turn.text.strip())
+        yield f"s{number}.{turn_number} {one_line(turn.speaker)}: {said}"
 
 
 def evidence_text(evidence: Evidence) -> str:

@@ -162,7 +162,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
         if not spec.startswith(("openai:", "rerank:")):
             continue
         field = "api_key" if spec.startswith("openai:") else "rerank_key"
-        variable, name = getattr(settings, f"{field}_env"), specs.shown(spec)
+        variable, name = getattr(settings, f"{field}_env"), specs.without_secrets(spec)
         if getattr(settings, field) is not None:
             yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
@@ -185,7 +185,7 @@ def _is_name(spec: Any) -> bool:
 
 def _models(settings: Settings, online: bool) -> Iterator[Check]:
     for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
-        named = f"the model {specs.shown(value)}"
+        named = f"the model {specs.without_secrets(value)}"
         if value == "rules":
             fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
             yield Check("note", "no language model is set: rules extract, plan and answer", fix)
@@ -210,8 +210,8 @@ def _reached(value: str, settings: Settings) -> Check:
     try:
         asyncio.run(ping())
     except JustMemError as error:
-        return Check("wrong", f"the model {specs.shown(value)} does not answer", str(error))
-    return Check("ok", f"the model {specs.shown(value)} answers")
+        return Check("wrong", f"the model {specs.without_secrets(value)} does not answer", str(error))
+    return Check("ok", f"the model {specs.without_secrets(value)} answers")
 
 
 def _extras() -> Iterator[Check]:

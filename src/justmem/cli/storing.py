@@ -12,7 +12,7 @@ import typer
 from justmem import copying
 from justmem.cli.asking import Json
 from justmem.cli.run import ACTOR, Run, now, run_of
-from justmem.cli.terminal import fetching, out, print_json, say
+from justmem.cli.terminal import fetching, out, plain, print_json, say
 from justmem.config import Settings, address, keyring, shared_parts
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
@@ -51,8 +51,9 @@ def copy(
         print_json([asdict(each) for each in done])
         return
     for each in done:
+        name = plain(each.space, one_line=True)
         out().print(
-            f"{each.space}: {each.sessions:,} sessions ({each.brought:,} copied now), "
+            f"{name}: {each.sessions:,} sessions ({each.brought:,} copied now), "
             f"{each.cards:,} cards, {each.passages:,} passages, {each.forgotten:,} forgotten; "
             f"the same on both sides, {each.digest}",
             soft_wrap=True,
@@ -119,7 +120,8 @@ def promote(
             await store.close()
 
     asyncio.run(work())
-    out().print(f"{space} is searched {'exactly again' if undo else 'by its own indexes'}.")
+    how = "exactly again" if undo else "by its own indexes"
+    out().print(f"{plain(space, one_line=True)} is searched {how}.")
 
 
 def sweep(

@@ -16,7 +16,9 @@ _SEQUENCES = re.compile(
     r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours, cursor movement
 )
 # C0 but newline, C1, and the marks that make text run the other way
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
+
+_UNSHOWN = re.compile(rf"{_CONTROL.pattern}|[\ud800-\udfff]")  # the latter: no text at all
 
 
 def plain(text: object, *, one_line: bool = False) -> str:
@@ -63,5 +65,5 @@ def fetching() -> Callable[[str, int, int], None]:
 def print_json(value: Any) -> None:
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
     text = json.dumps(value, indent=2, ensure_ascii=not encoding.startswith("utf"))
-    text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(text + "\n")

@@ -41,6 +41,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 REWRITES = 2
+_ENTITIES = 20
 _LONGEST_QUESTION = 2000  # characters: what a question needs is plain from its two ends
 
 
@@ -84,7 +85,7 @@ def read_plan(value: Any, at: datetime) -> Plan | None:
     return Plan(
         operation=operation if operation in OPERATIONS else "lookup",
         mode=mode if mode in MODES else "short",
-        entities=_strings(value.get("entities")),
+        entities=_strings(value.get("entities"))[:_ENTITIES],
         period=_period(value.get("period"), at),
         routes=tuple(kind for kind in KINDS if kind in _strings(value.get("routes"))),
         spans_sessions=spans,

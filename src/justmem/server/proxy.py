@@ -232,11 +232,16 @@ async def _remember(request: Request, passing: _Chat, reply: str) -> None:
 
 
 def _passed(request: Request) -> dict[str, str]:
-    return {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+    known = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+    return {name: value for name, value in known.items() if value.isascii()}
 
 
 def _answered(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name not in _KEPT_BACK}
+    return {
+        name: value
+        for name, value in answer.headers.items()
+        if name not in _KEPT_BACK and value.isascii()
+    }
 
 
 async def _sent(upstream: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:

@@ -43,10 +43,24 @@ def create_private(path: Path) -> None:
         with suppress(FileExistsError):
             os.close(private.create(path))
     except OSError as error:
-        raise StoreError(
-            f"The store {path} cannot be opened ({error.strerror}): "
-            "choose a folder that you may write to, or correct its permissions."
-        ) from None
+        raise _closed(path, error) from None
+
+
+def _closed(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"The store {path} cannot be opened ({error.strerror}): "
+        "choose a folder that you may write to, or correct its permissions."
+    )
+
+
+def exists(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _closed(path, error) from None
+    return True
 
 
 def unlink(path: Path) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import copy
 from datetime import date
 from functools import partial
@@ -103,7 +103,7 @@ def _open(
     for _ in range(_ATTEMPTS):
         if create:
             files.create_private(path)
-        elif not path.exists():
+        elif not files.exists(path):
             raise NotInMemory(f"There is no space {space!r} in {folder}.")
         with suppress(FileNotFoundError, drivers.Outrun):
             claim = drivers.claim(path)
@@ -170,15 +170,13 @@ def _space_in(path: Path, keys: Keyring | None) -> str | None:
 
 
 def _plain_name(path: Path) -> str | None:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        if schema.is_ours(db):
-            (name,) = db.execute("SELECT name FROM space").fetchone()
-            return str(name)
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            if schema.is_ours(db):
+                (name,) = db.execute("SELECT name FROM space").fetchone()
+                return str(name)
     except sqlite3.Error:
         return path.stem if files.is_plain(path.stem) else None
-    finally:
-        db.close()
     return None
 
 

@@ -50,9 +50,10 @@ function show() {
   document.getElementById("source").close();
   const at = address();
   const context = { ...at, signal: leaving.signal, fail, go, counted: () => head(at) };
-  const view = at.first === "space" ? VIEWS[at.view] : at.first === "key" ? keyView : spacesView;
+  const known = Object.hasOwn(VIEWS, at.view) ? VIEWS[at.view] : spacesView; // "constructor" is no view
+  const view = at.first === "space" ? known : at.first === "key" ? keyView : spacesView;
   announce("");
-  main.replaceChildren(...(view ?? spacesView)(context));
+  main.replaceChildren(...view(context));
   main.setAttribute("data-view", at.first === "space" ? at.view : at.first || "spaces");
   head(at);
   const title = main.querySelector("h1");
@@ -97,6 +98,7 @@ function fail(error, place) {
   }
   if (!(error instanceof Error && "status" in error)) console.error(error);
   place.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message));
+  place.setAttribute("aria-busy", "false");
 }
 
 function go(hash) {

@@ -1,0 +1,46 @@
+"""Memory cannot give orders: what is remembered stays material, whoever reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from torture import orders_models, orders_prompts, orders_shown
+from torture.hostile import TEXTS, Hostile, case
+
+PROMISE = (
+    "Remembered text cannot give orders: not to the extractor, the planner, the answerer or the "
+    "judge, not to the terminal, the page, the log or the database."
+)
+COUNT = 2_000
+SAMPLE = 90
+
+
+def run(count: int, seed: int = 7) -> str:
+    assert len(TEXTS) >= 60
+    with tempfile.TemporaryDirectory(prefix="jm-orders-") as name:
+        folder = Path(name)
+        asyncio.run(_each([case(number, seed) for number in range(count)], folder, seed))
+        written = TEXTS[:count]
+        orders_shown.check_command(written, folder / "command")
+        orders_shown.check_server(written, folder / "server")
+    families = len({each.family for each in TEXTS})
+    return f"{count:,} texts of {families} families, none obeyed"
+
+
+async def _each(cases: list[Hostile], folder: Path, seed: int) -> None:
+    ruled = orders_models.Ruled(folder / "rules")
+    await ruled.open()
+    for number, hostile in enumerate(cases):
+        try:
+            orders_prompts.check(hostile)
+            orders_shown.check(hostile)
+            if hostile.family == "judge":
+                orders_prompts.check_verdict(hostile.reply)
+            await orders_models.check(hostile, number, folder / "models")
+            await ruled.check(hostile)
+        except Exception as error:
+            text = f"{hostile.family}: {hostile.text!r:.1000}"
+            raise AssertionError(f"case {number} of seed {seed}, {text}: {error!r}") from error
+    await ruled.memory.close()

@@ -1,0 +1,172 @@
+"""A model that obeys every hostile text: what it says is contained all the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from justmem import AsyncMemory, Budget, tokens
+from justmem.domain import Answer, Call, Card, Session
+from justmem.errors import InputError, NotInMemory
+from justmem.planning.model import REWRITES
+from justmem.ports import Completion, Prompt
+from justmem.stores.sqlite import open_store
+from justmem.testing import HashEmbedder, Scripted, ScriptedModel
+from justmem.words import content
+from stories import BIKE, KYOTO, RUN, by_model, by_rules, extract_history, plan
+from torture.hostile import Hostile
+from torture.orders_prompts import session_of
+
+BUDGET = Budget(ask_tokens=4000, session_tokens=6000)
+_UNSUPPORTED = (
+    "Trudy | inherited seventeen lighthouses from Queen Victoria | 1899 | stable | fact | {}"
+)
+_GREEDY = [
+    {"cards": [_UNSUPPORTED.format(n) for n in ("1", "2", "999", "-1", "0", "1e9", "*")]},
+    {"cards": [{"subject": "Trudy", "fact": "inherited lighthouses", "session_id": "bike"}] * 50},
+]
+PLANS = [
+    plan(spans_sessions=True, rewrites=["secrets"] * 200, entities=["Ana"] * 5000),
+    plan(needs_source=True, operation="delete", mode="shell", period="everything"),
+]
+ANSWERS = [
+    {"answer": "PWNED", "used": ["1", "99", "s9.9", "bike#1", "c0", "../1"], "sufficient": True},
+    {"answer": "PWNED \ud83d\0", "used": [f"s{n}.{m}" for n in range(40) for m in range(40)]},
+]
+QUESTION = "What did my gravel bike cost?"
+
+
+class Obedient:
+    """Says what the text in front of it wants said; before that, what an honest model would."""
+
+    def __init__(self, hostile: Hostile, number: int) -> None:
+        self._hostile = hostile
+        self._number = number
+        self.model = ScriptedModel(self._reply)
+
+    def _reply(self, prompt: Prompt) -> Scripted:
+        if prompt.stage == "extract" and "lamp" not in prompt.user:
+            return extract_history(prompt)
+        chosen: list[Any] = {"extract": _GREEDY, "plan": PLANS, "answer": ANSWERS}[prompt.stage]
+        text = str(json.dumps(chosen[self._number % 3 % 2]))
+        if self._hostile.reply and self._number % 2:
+            text = self._hostile.reply
+        return _cut(text, prompt)
+
+
+def _cut(text: str, prompt: Prompt) -> Completion:
+    """It obeys its server too: no reply is longer than was asked for."""
+    whole = text
+    while (used := tokens.count(text)) > prompt.max_tokens:
+        text = text[: len(text) * prompt.max_tokens // used]
+    spent = tokens.count(prompt.system) + tokens.count(prompt.user)
+    call = Call(stage=prompt.stage, model="obedient", tokens_in=spent, tokens_out=used)
+    return Completion(text, call, truncated=text != whole)
+
+
+async def check(hostile: Hostile, number: int, folder: Path) -> None:
+    obedient = Obedient(hostile, number)
+    store = await open_store(folder, f"model-{number}")
+    stages = by_model(obedient.model)
+    async with AsyncMemory(store, HashEmbedder(64), budget=BUDGET, **stages) as memory:
+        await memory.remember_many([RUN, KYOTO, BIKE])
+        before = await memory.cards()
+        await _remembered(memory, session_of(hostile.text), before)
+        obedient.model.prompts.clear()
+        await _asked(memory, hostile.text)
+        await _asked(memory, QUESTION)
+        assert len(obedient.model.prompts) <= 4, "more than a plan and an answer were asked for"
+        await memory.forget(everything=True)
+
+
+async def _remembered(memory: AsyncMemory, session: Session, before: list[Card]) -> None:
+    done = await memory.remember(session)
+    assert done.receipt.tokens <= (BUDGET.session_tokens or 0)
+    for card in done.cards:
+        assert card.session_id == session.id
+        assert card.turns, f"{card} rests on nothing"
+        assert set(card.turns) <= set(range(1, len(session.turns) + 1))
+        said = {stem for n in card.turns for stem in content(session.turn(n).text)}
+        said |= {stem for n in card.turns if n > 1 for stem in content(session.turn(n - 1).text)}
+        told = set(content(card.fact)) - set(content(card.subject))
+        assert not told or told & said, f"{card.text!r} is not in its turns"
+        assert "lighthouse" not in card.text or "lighthouse" in str(session.turns)
+    others = [card for card in await memory.cards() if card.session_id != session.id]
+    assert others == before, "the cards of other sessions changed"
+
+
+async def _asked(memory: AsyncMemory, question: str) -> None:
+    try:
+        answer = await memory.ask(question)
+    except InputError:  # too long for what may be spent
+        assert len(question) > 1000
+        return
+    check_answer(answer)
+    assert answer.receipt.tokens <= (BUDGET.ask_tokens or 0)
+    assert len(answer.plan.rewrites) <= REWRITES
+    assert len(answer.plan.entities) <= 20
+    assert len(answer.evidence.chosen) <= BUDGET.cards
+    for citation in answer.citations:
+        session = await memory.session(citation.session_id)
+        said = session.turn(citation.turn).text
+        assert said[citation.start : citation.end] == citation.quote
+
+
+def check_answer(answer: Answer) -> None:
+    """What is cited was shown."""
+    shown = {(card.session_id, n) for card in answer.evidence.cards for n in card.turns}
+    shown |= {(source.session_id, n) for source in answer.evidence.sources for n, _ in source.turns}
+    cited = {(each.session_id, each.turn) for each in answer.citations}
+    assert cited <= shown, f"{cited - shown} was cited and never shown"
+    answer.text.encode()
+    assert answer.sufficient or not answer.citations
+
+
+# ---------------------------------------------------------------- without a model
+
+
+class Ruled:
+    """A memory by rules, in which the hostile texts come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def open(self) -> None:
+        store = await open_store(self._folder, "rules")
+        self.memory = AsyncMemory(store, HashEmbedder(64), **by_rules())
+        await self.memory.remember_many([RUN, KYOTO, BIKE])
+        self._before = await self._known()
+        assert self._before[0] > 0
+
+    async def _known(self) -> tuple[int, str, str]:
+        memory = self.memory
+        answer = await memory.ask("When did I buy the gravel bike?", at="2024-06-01")
+        return len(await memory.cards()), str(await memory.sessions()), answer.text
+
+    async def check(self, hostile: Hostile) -> None:
+        memory, text = self.memory, hostile.text
+        done = await memory.remember(session_of(text))
+        for card in done.cards:
+            assert card.session_id == "hostile"
+            await memory.source(card.id)
+        for question in (text, QUESTION):
+            if question.strip("\0 \n"):
+                check_answer(await memory.ask(question, at="2024-06-01", speaker=text[:100]))
+        await self._looked_up(text)
+        await memory.forget(session="hostile")
+        assert await self._known() == self._before, "a hostile text left something behind"
+
+    async def _looked_up(self, text: str) -> None:
+        """Words are words: neither SQL nor FTS5 reads them."""
+        memory = self.memory
+        every = await memory.cards()
+        for found in (await memory.cards(text=text), await memory.cards(subject=text)):
+            assert all(card in every for card in found)
+        for look in (memory.session, memory.card, memory.source):
+            with pytest.raises(NotInMemory):
+                await look(text)  # type: ignore[operator]
+        if len(text) < 1000:
+            assert await memory.quarantined(text) == []
