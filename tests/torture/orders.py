@@ -6,8 +6,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from torture import orders_models, orders_prompts, orders_shown
+from torture import orders_prompts, orders_shown
 from torture.hostile import TEXTS, Hostile, case
+from torture.orders_models import Modelled, Ruled
 
 PROMISE = (
     "Remembered text cannot give orders: not to the extractor, the planner, the answerer or the "
@@ -30,17 +31,19 @@ def run(count: int, seed: int = 7) -> str:
 
 
 async def _each(cases: list[Hostile], folder: Path, seed: int) -> None:
-    ruled = orders_models.Ruled(folder / "rules")
+    ruled, modelled = Ruled(folder / "rules"), Modelled(folder / "model")
     await ruled.open()
+    await modelled.open()
     for number, hostile in enumerate(cases):
         try:
             orders_prompts.check(hostile)
             orders_shown.check(hostile)
             if hostile.family == "judge":
                 orders_prompts.check_verdict(hostile.reply)
-            await orders_models.check(hostile, number, folder / "models")
+            await modelled.check(hostile, number)
             await ruled.check(hostile)
         except Exception as error:
             text = f"{hostile.family}: {hostile.text!r:.1000}"
             raise AssertionError(f"case {number} of seed {seed}, {text}: {error!r}") from error
     await ruled.memory.close()
+    await modelled.memory.close()

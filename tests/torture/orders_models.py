@@ -42,10 +42,14 @@ QUESTION = "What did my gravel bike cost?"
 class Obedient:
     """Says what the text in front of it wants said; before that, what an honest model would."""
 
-    def __init__(self, hostile: Hostile, number: int) -> None:
-        self._hostile = hostile
-        self._number = number
+    def __init__(self) -> None:
+        self._hostile = Hostile("", "")
+        self._number = 0
         self.model = ScriptedModel(self._reply)
+
+    def obey(self, hostile: Hostile, number: int) -> None:
+        self._hostile, self._number = hostile, number
+        self.model.prompts.clear()
 
     def _reply(self, prompt: Prompt) -> Scripted:
         if prompt.stage == "extract" and "lamp" not in prompt.user:
@@ -67,19 +71,29 @@ def _cut(text: str, prompt: Prompt) -> Completion:
     return Completion(text, call, truncated=text != whole)
 
 
-async def check(hostile: Hostile, number: int, folder: Path) -> None:
-    obedient = Obedient(hostile, number)
-    store = await open_store(folder, f"model-{number}")
-    stages = by_model(obedient.model)
-    async with AsyncMemory(store, HashEmbedder(64), budget=BUDGET, **stages) as memory:
-        await memory.remember_many([RUN, KYOTO, BIKE])
-        before = await memory.cards()
-        await _remembered(memory, session_of(hostile.text), before)
-        obedient.model.prompts.clear()
-        await _asked(memory, hostile.text)
-        await _asked(memory, QUESTION)
-        assert len(obedient.model.prompts) <= 4, "more than a plan and an answer were asked for"
-        await memory.forget(everything=True)
+class Modelled:
+    """A memory by that model, in which the hostile texts come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._obedient = Obedient()
+
+    async def open(self) -> None:
+        stages = by_model(self._obedient.model)
+        store = await open_store(self._folder, "model")
+        self.memory = AsyncMemory(store, HashEmbedder(64), budget=BUDGET, **stages)
+        await self.memory.remember_many([RUN, KYOTO, BIKE])
+        self._before = await self.memory.cards()
+
+    async def check(self, hostile: Hostile, number: int) -> None:
+        self._obedient.obey(hostile, number)
+        await _remembered(self.memory, session_of(hostile.text), self._before)
+        self._obedient.model.prompts.clear()
+        await _asked(self.memory, hostile.text)
+        await _asked(self.memory, QUESTION)
+        asked = self._obedient.model.prompts
+        assert len(asked) <= 4, "more than a plan and an answer were asked for"
+        await self.memory.forget(session="hostile")
 
 
 async def _remembered(memory: AsyncMemory, session: Session, before: list[Card]) -> None:
