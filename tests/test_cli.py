@@ -251,6 +251,20 @@ def test_show_gives_a_card_its_turns_and_exact_words(run: Run, ana: Path) -> Non
     assert "»I moved to Porto last week.«" in run("show", card["id"]).stdout
 
 
+def test_show_gives_a_quote_its_turn(run: Run, ana: Path) -> None:
+    shown = data(run("show", "ana-1#1", "--json"))
+
+    assert shown["card"]["fact"] == "said: I moved to Porto last week."
+    assert shown["source"]["citations"][0]["quote"] == "I moved to Porto last week."
+
+
+def test_an_upstream_that_is_no_address_exits_with_2(run: Run) -> None:
+    result = run("serve", "--upstream", "nowhere")
+
+    assert result.exit_code == 2
+    assert "not a server's address" in result.stderr
+
+
 def test_show_gives_a_session_whole(run: Run, ana: Path) -> None:
     assert "How is the new flat?" in run("show", "ana-1").stdout
     assert len(data(run("show", "ana-1", "--json"))["turns"]) == 3

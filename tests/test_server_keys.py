@@ -242,7 +242,7 @@ def test_nothing_is_told_without_a_key(server: Running, path: str, header: str |
 
 def test_a_page_elsewhere_cannot_use_a_browser_to_get_in(server: Running) -> None:
     with server.client(server.key("ana")) as client:
-        for origin in ("https://evil.example", "null", "http://localhost:1"):
+        for origin in ("https://evil.example", "null", "http://localhost:1", "http://["):
             answer = client.get("/v1/spaces/ana", headers={"origin": origin})
             assert answer.status_code == 403
             assert "access-control-allow-origin" not in answer.headers

@@ -51,6 +51,10 @@ def upstream(request: Request) -> Respond:
     if request.path == "/v1/models":
         return Respond({"object": "list", "data": [{"id": "m", "object": "model"}]})
     last = request.body["messages"][-1]["content"]
+    if last == "zipped":
+        return Respond(b"no gzip at all", headers={"content-encoding": "gzip"})
+    if last == "deep":
+        return Respond(b"[" * 100_000)
     if last == "fail":
         return Respond(error_body("The model is overloaded."), status=503)
     if request.body.get("stream"):
@@ -284,6 +288,23 @@ def test_the_upstreams_own_errors_pass_as_they_are(proxy: Proxy) -> None:
     with pytest.raises(openai.InternalServerError, match="overloaded"):
         say(proxy.client(proxy.server.key("err")), "fail")
     assert turns_of(proxy, "err", "chat-err") == []
+
+
+def test_what_json_can_say_goes_on_as_it_came(proxy: Proxy) -> None:
+    sent = b'{"messages": [{"role": "user", "content": "half a pair: \\ud83d"}], "top_p": NaN}'
+    headers = {"content-type": "application/json", "user-agent": b"caf\xc3\xa9"}
+    with proxy.server.client(proxy.server.key("odd")) as client:
+        answer = client.post("/v1/chat/completions", content=sent, headers=headers)
+    assert answer.status_code == 200
+    assert proxy.seen()["messages"][-1]["content"] == "half a pair: \ud83d"
+    assert proxy.seen()["top_p"] != proxy.seen()["top_p"]
+
+
+def test_a_broken_answer_of_the_upstream_is_no_error_of_ours(proxy: Proxy) -> None:
+    with proxy.server.client(proxy.server.key("broken")) as client:
+        for said, status in (("zipped", 503), ("deep", 200)):
+            body = {"messages": [{"role": "user", "content": said}]}
+            assert client.post("/v1/chat/completions", json=body).status_code == status
 
 
 def test_an_upstream_that_is_away_is_an_error_the_client_understands(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from justmem.errors import JustMemError
+from servers import until
 from torture.tenants_world import Tenant
 
 Operation = Callable[[Tenant, Tenant, Random], str]
@@ -156,7 +157,10 @@ def by_http(method: str, path: str) -> Operation:
         if path.endswith("/ask") and r.random() < 0.3:
             headers["accept"] = "text/event-stream"
         sent = body(me, other, r) if body else None
+        chats = me.chats()
         answer = me.client.request(method, address, params=waiting, json=sent, headers=headers)
+        if path.startswith("/v1/chat") and answer.is_success:  # streamed: remembered after its end
+            until(lambda: me.chats() > chats)
         if space == other.space and "{space}" in path:
             assert answer.status_code == 404, f"{method} {address}: {answer.status_code}"
         if path == "/v1/spaces":

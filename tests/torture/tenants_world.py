@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +54,7 @@ class Tenant:
     space: str
     memory: Memory
     client: httpx.Client
+    chats: Callable[[], int]  # that the server's proxy has remembered so far
     sent: set[str] = field(default_factory=set)  # whatever it said itself, guesses too
     guessable: list[str] = field(default_factory=list)  # marks that the other may come to know
 
@@ -103,6 +104,7 @@ class World:
     def __init__(self, server: Running, store: str | None) -> None:
         self.server = server
         self._store = store
+        self._owner = server.owner()
         self._pairs = 0
         self._read = 0
 
@@ -126,7 +128,14 @@ class World:
         stack.callback(memory.close)
         token = Keys(self.server.home).add(label, "admin", (space,), as_time("2024-06-01"))
         client = stack.enter_context(self.server.client(token))
-        return Tenant(label, space, memory, client)
+        return Tenant(label, space, memory, client, self._chats)
+
+    def _chats(self) -> int:
+        text = self._owner.get("/metrics").text
+        assert "zq" not in text
+        return sum(
+            int(n) for n in re.findall(r"^justmem_proxy_chats_total\{.*\} (\d+)", text, re.M)
+        )
 
     def check_log(self, *tenants: Tenant) -> None:
         """No words of anybody, and no names of spaces."""
