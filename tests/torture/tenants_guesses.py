@@ -10,7 +10,7 @@ from string import ascii_letters, digits
 from urllib.parse import quote
 
 from justmem.errors import JustMemError
-from torture.tenants_operations import received, told, whole
+from torture.tenants_operations import received, tool_call, whole
 from torture.tenants_world import Tenant
 
 Ask = Callable[[Tenant, str], str]
@@ -71,7 +71,7 @@ def _http(method: str, path: str, field: str | None = None) -> Ask:
 def _tool(name: str, argument: str) -> Ask:
     def ask(me: Tenant, id: str) -> str:
         call = {"name": name, "arguments": {argument: id}}
-        return told(me.client, "tools/call", call, me.space)
+        return whole(tool_call(me.client, "tools/call", call, me.space))
 
     return ask
 

@@ -1,28 +1,50 @@
-"""Everything a tenant can do. Each operation returns all that it received."""
+"""Everything a tenant can do, found by looking: the methods of Memory, the routes that the server
+describes, the tools that it lists. Each operation returns all that it received.
+
+What a parameter or a body may hold is written here. One that is not is an error, so that nothing
+new is left out.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from justmem import Memory
 from justmem.errors import JustMemError
 from servers import until
-from torture.tenants_world import Tenant
+from torture.library_border import METHODS
+from torture.tenants_world import Tenant, World
 
 Operation = Callable[[Tenant, Tenant, Random], str]
+Value = Callable[[Tenant, Tenant, Random], Any]
+
+PAGES = ("/", "/app.js", "/openapi.json", "/nothing", "/keys.json", "/../home/keys.json")
+# Of these, `forget` and its like take one at a time.
+TARGETS = ("card", "turn", "session", "subject", "since", "everything")
 
 
-def received(done: Any) -> str:
-    if hasattr(done, "model_dump_json"):
-        return str(done.model_dump_json())
-    if isinstance(done, list):
-        return "\n".join(map(received, done))
-    return str(done)
+def operations(world: World) -> dict[str, Operation]:
+    with world.server.owner() as client:
+        described = client.get("/openapi.json").json()
+        listed = tool_call(client, "tools/list", {}).json()["result"]["tools"]
+    routes = {
+        f"{method.upper()} {path}": _by_http(method.upper(), path, about, described)
+        for path, methods in described["paths"].items()
+        for method, about in methods.items()
+    }
+    tools = {f"tool {each['name']}": _by_tool(each) for each in listed}
+    library = {f"library {name}": _by_library(name) for name in METHODS if name != "close"}
+    return {**library, **routes, **tools, "GET pages": _page}
+
+
+# ---------------------------------------------------------------- values
 
 
 def _question(me: Tenant, other: Tenant, r: Random) -> str:
@@ -38,59 +60,101 @@ def _id(me: Tenant, other: Tenant, r: Random) -> str:
     return me.sending(r.choice([*known, "s1", "s1#1", "none"]))
 
 
-# ---------------------------------------------------------------- the library
-
-Arguments = Callable[[Tenant, Tenant, Random], dict[str, Any]]
-_NOTHING: Arguments = lambda me, other, r: {}  # noqa: E731
+def _word(me: Tenant, other: Tenant, r: Random) -> str:
+    return me.sending(r.choice([*other.guessable[-5:], "bike", "User", "Ines"]))
 
 
-def _forgetting(me: Tenant, other: Tenant, r: Random) -> dict[str, Any]:
-    kind = r.choice(("card", "session", "subject", "subject", "everything"))
-    if kind == "everything":
-        return {"everything": False, "session": _id(me, other, r)}
-    return {kind: "User" if kind == "subject" and r.random() < 0.3 else _id(me, other, r)}
+def _file(me: Tenant, other: Tenant, r: Random) -> str:
+    """My own export, if there is such a thing; else nothing that could be read."""
+    path = me.folder / "export.jsonl"
+    if hasattr(me.memory, "export"):
+        path.write_text("\n".join(line.rstrip("\n") for line in me.memory.export()), "utf-8")
+    return str(path)
 
 
-def _filters(me: Tenant, other: Tenant, r: Random) -> dict[str, Any]:
-    return r.choice(
-        (
-            {},
-            {"text": me.sending(r.choice([*other.guessable[-5:], "bike"]))},
-            {"session": _id(me, other, r)},
-            {"subject": "User"},
-        )
-    )
+def _sessions(me: Tenant, other: Tenant, r: Random) -> Any:
+    return [me.session(r)]
 
 
-LIBRARY: dict[str, Arguments] = {
-    "remember": lambda me, other, r: {"session": me.session(r)},
-    "keep": lambda me, other, r: {"session": me.session(r)},
-    "remember_many": lambda me, other, r: {"sessions": [me.session(r)]},
-    "retry": _NOTHING,
-    "recall": lambda me, other, r: {"question": _question(me, other, r)},
-    "ask": lambda me, other, r: {"question": _question(me, other, r)},
-    "follow": lambda me, other, r: {"question": _question(me, other, r)},
-    "forget": _forgetting,
-    "cards": _filters,
-    "card": lambda me, other, r: {"card_id": _id(me, other, r)},
-    "source": lambda me, other, r: {"card_id": _id(me, other, r)},
-    "session": lambda me, other, r: {"session_id": _id(me, other, r)},
-    "sessions": _NOTHING,
-    "waiting": _NOTHING,
-    "quarantined": lambda me, other, r: {"session_id": _id(me, other, r)},
-    "stats": _NOTHING,
-    "reembed": _NOTHING,
+def _fixed(*values: Any) -> Value:
+    return lambda me, other, r: r.choice(values)
+
+
+VALUES: Mapping[str, Value] = {
+    **dict.fromkeys(("question", "query"), _question),
+    **dict.fromkeys(("card_id", "session_id", "card", "turn", "session", "id", "of"), _id),
+    **dict.fromkeys(("subject", "text", "last"), _word),
+    **dict.fromkeys(("at", "since", "until"), _fixed("2024-05-10", "2024-12-01")),
+    **dict.fromkeys(("limit", "before"), _fixed(1, 5, 100)),
+    "offset": _fixed(0, 1),
+    "kind": _fixed("event", "fact"),
+    "status": _fixed("stable", "completed"),
+    "state": _fixed("stored", "failed"),
+    "speaker": _fixed("User", "Ines"),
+    "sessions": _sessions,
+    "everything": _fixed(True),
+    **dict.fromkeys(("turns", "verify", "vectors", "audit", "wait"), _fixed(True, False)),
+    "format": _fixed("jsonl", "markdown"),
+    "file": _file,
+    **dict.fromkeys(("on_done", "on_loaded"), _fixed(None)),
+}
+BODIES: Mapping[str, Value] = {
+    "SessionIn": lambda me, other, r: me.session(r),
+    "Question": lambda me, other, r: {
+        "question": _question(me, other, r),
+        "candidates": True,
+        "at": "2024-12-01",
+    },
+    "Forget": lambda me, other, r: {
+        r.choice(("card", "session", "subject")): _id(me, other, r),
+        "preview": r.random() < 0.5,
+    },
+    "ChatIn": lambda me, other, r: {
+        "messages": [{"role": "user", "content": _said(me, other, r)}],
+        "stream": r.random() < 0.3,
+    },
 }
 
 
-def by_library(name: str) -> Operation:
+def _said(me: Tenant, other: Tenant, r: Random) -> str:
+    return me.sentence(r) if r.random() < 0.5 else _question(me, other, r)
+
+
+def _given(names: Mapping[str, bool], me: Tenant, other: Tenant, r: Random) -> dict[str, Any]:
+    """A value for each parameter that is needed, and for some of the others; of several targets,
+    one."""
+    unknown = set(names) - set(VALUES)
+    assert not unknown, f"say in VALUES what {unknown} may be"
+    chosen = {name for name, needed in names.items() if needed or r.random() < 0.3}
+    if len(targets := [name for name in TARGETS if name in names]) > 3:
+        # Everything at once is rare: afterwards there is little to mix up.
+        one = r.choice(targets) if r.random() < 0.1 else r.choice(targets[:3])
+        chosen = (chosen - set(TARGETS)) | {one}
+    return {name: VALUES[name](me, other, r) for name in sorted(chosen)}
+
+
+# ---------------------------------------------------------------- the library
+
+
+def _by_library(name: str) -> Operation:
+    parameters = inspect.signature(getattr(Memory, name)).parameters
+    names = {
+        each: about.default is inspect.Parameter.empty
+        for each, about in parameters.items()
+        if each != "self"
+    }
+
     def operation(me: Tenant, other: Tenant, r: Random) -> str:
-        given = LIBRARY[name](me, other, r)
+        given = _given(names, me, other, r)
+        if name in ("remember", "keep"):
+            given["session"] = me.session(r)
         try:
             done = getattr(me.memory, name)(**given)
-            done = list(done) if name == "follow" else done
+            done = list(done) if inspect.isgenerator(done) else done
         except JustMemError as error:
             done = error
+        if given.get("everything"):
+            me.reopen()
         if name == "keep":
             me.memory.retry()
         return received(done)
@@ -98,117 +162,92 @@ def by_library(name: str) -> Operation:
     return operation
 
 
+def received(done: Any) -> str:
+    if hasattr(done, "model_dump_json"):
+        return str(done.model_dump_json())
+    if isinstance(done, list):
+        return "\n".join(map(received, done))
+    return f"{done} {done!r}"
+
+
 # ---------------------------------------------------------------- HTTP
 
-Body = Callable[[Tenant, Tenant, Random], Any]
 
+def _by_http(method: str, path: str, about: Any, described: Any) -> Operation:
+    asked = {
+        each["name"]: each.get("required", False)
+        for each in about.get("parameters", [])
+        if each["in"] == "query"
+    }
+    shape = about.get("requestBody", {}).get("content", {}).get("application/json", {})
+    kind = shape.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    assert not shape or kind in BODIES, f"say in BODIES what {method} {path} takes: {kind}"
 
-def _asked(me: Tenant, other: Tenant, r: Random) -> Any:
-    return {"question": _question(me, other, r), "candidates": True, "at": "2024-12-01"}
-
-
-def _chat(me: Tenant, other: Tenant, r: Random) -> Any:
-    asked = me.sentence(r) if r.random() < 0.5 else _question(me, other, r)
-    return {"messages": [{"role": "user", "content": asked}], "stream": r.random() < 0.3}
-
-
-def _what(me: Tenant, other: Tenant, r: Random) -> Any:
-    return {r.choice(("card", "session", "subject")): _id(me, other, r), "preview": True}
-
-
-HTTP: dict[tuple[str, str], Body | None] = {
-    ("GET", "/v1/spaces"): None,
-    ("GET", "/v1/spaces/{space}"): None,
-    ("DELETE", "/v1/spaces/{space}"): None,
-    ("GET", "/v1/spaces/{space}/cards"): None,
-    ("GET", "/v1/spaces/{space}/cards/{id}"): None,
-    ("POST", "/v1/spaces/{space}/forget"): _what,
-    ("GET", "/v1/spaces/{space}/export"): None,
-    ("GET", "/v1/spaces/{space}/timeline"): None,
-    ("POST", "/v1/spaces/{space}/sessions"): lambda me, other, r: me.session(r),
-    ("GET", "/v1/spaces/{space}/sessions"): None,
-    ("GET", "/v1/spaces/{space}/sessions/{id}"): None,
-    ("GET", "/v1/spaces/{space}/sessions/{id}/status"): None,
-    ("GET", "/v1/spaces/{space}/sessions/{id}/quarantined"): None,
-    ("POST", "/v1/spaces/{space}/sessions/{id}/retry"): None,
-    ("POST", "/v1/spaces/{space}/retry"): None,
-    ("POST", "/v1/spaces/{space}/recall"): _asked,
-    ("POST", "/v1/spaces/{space}/ask"): _asked,
-    ("POST", "/v1/chat/completions"): _chat,
-    ("GET", "/v1/models"): None,
-    ("GET", "/metrics"): None,
-    ("GET", "/health/live"): None,
-    ("GET", "/health/ready"): None,
-}
-PAGES = ("/", "/app.js", "/openapi.json", "/nothing", "/keys.json", "/../home/keys.json")
-
-
-def by_http(method: str, path: str) -> Operation:
     def operation(me: Tenant, other: Tenant, r: Random) -> str:
-        body = HTTP[method, path]
         # Most often at home; else at the other's door, or at one that is nobody's.
         space = me.space if r.random() < 0.7 else me.sending(r.choice((other.space, "nobody")))
-        id = _id(me, other, r)
-        address = path.replace("{space}", quote(space, safe="")).replace("{id}", quote(id, safe=""))
-        if method == "DELETE" and space == me.space:
-            return ""  # see `erase`
-        waiting = {"wait": "true"} if path.endswith("/sessions") and method == "POST" else {}
+        if method == "DELETE" and space == me.space and r.random() < 0.7:
+            return ""
+        address = path.replace("{space}", quote(space, safe=""))
+        address = address.replace("{id}", quote(_id(me, other, r), safe=""))
         headers = {"x-justmem-space": quote(space, safe="")} if r.random() < 0.5 else {}
         if path.endswith("/ask") and r.random() < 0.3:
             headers["accept"] = "text/event-stream"
-        sent = body(me, other, r) if body else None
+        query = _given(asked, me, other, r) | ({"wait": "true"} if "wait" in asked else {})
+        body = BODIES[kind](me, other, r) if kind else None
         chats = me.chats()
-        answer = me.client.request(method, address, params=waiting, json=sent, headers=headers)
+        answer = me.client.request(method, address, params=query, json=body, headers=headers)
         if path.startswith("/v1/chat") and answer.is_success:  # streamed: remembered after its end
             until(lambda: me.chats() > chats)
-        if space == other.space and "{space}" in path:
-            assert answer.status_code == 404, f"{method} {address}: {answer.status_code}"
-        if path == "/v1/spaces":
-            assert set(answer.json()["spaces"]) <= {me.space}, answer.text
-        if path == "/metrics":
-            assert answer.status_code == 403
+        _check(answer, path, space, me, other)
+        if method == "DELETE" and answer.is_success:
+            me.reopen()
         return whole(answer)
 
     return operation
+
+
+def _check(answer: httpx.Response, path: str, space: str, me: Tenant, other: Tenant) -> None:
+    shown = f"{answer.request.method} {answer.request.url}: {answer.status_code}"
+    assert answer.status_code < 500, shown
+    if space == other.space and "{space}" in path:
+        assert answer.status_code == 404, shown
+    if path == "/v1/spaces":
+        assert set(answer.json()["spaces"]) <= {me.space}, answer.text
+    if path == "/metrics":
+        assert answer.status_code == 403, shown
 
 
 def whole(answer: httpx.Response) -> str:
     return f"{answer.status_code} {answer.headers!r} {answer.text}"
 
 
-def page(me: Tenant, other: Tenant, r: Random) -> str:
+def _page(me: Tenant, other: Tenant, r: Random) -> str:
     return whole(me.client.get(r.choice(PAGES)))
-
-
-def erase(me: Tenant, other: Tenant, r: Random) -> str:
-    """All of it, by either way; the library is opened anew by whoever uses it next."""
-    return whole(me.client.delete(f"/v1/spaces/{quote(me.space, safe='')}"))
 
 
 # ---------------------------------------------------------------- MCP
 
-TOOLS: dict[str, Arguments] = {
-    "remember": lambda me, other, r: {"text": me.sentence(r), "at": "2024-05-20"},
-    "recall": lambda me, other, r: {"question": _question(me, other, r)},
-    "ask": lambda me, other, r: {"question": _question(me, other, r)},
-    "replay": lambda me, other, r: {"card": _id(me, other, r)},
-    "forget": lambda me, other, r: {r.choice(("card", "session")): _id(me, other, r)},
-    "list_sessions": _NOTHING,
-    "search": lambda me, other, r: {"query": _question(me, other, r)},
-    "fetch": lambda me, other, r: {"id": _id(me, other, r)},
-}
 
+def _by_tool(about: Any) -> Operation:
+    schema = about["inputSchema"]
+    names = {each: each in schema.get("required", []) for each in schema.get("properties", {})}
 
-def by_tool(name: str) -> Operation:
     def operation(me: Tenant, other: Tenant, r: Random) -> str:
         space = me.sending(other.space) if r.random() < 0.2 else me.space
-        call = {"name": name, "arguments": TOOLS[name](me, other, r)}
-        return told(me.client, "tools/call", call, space)
+        if about["name"] == "remember":
+            given: dict[str, Any] = {"text": me.sentence(r), "at": "2024-05-20"}
+        else:
+            given = _given(names, me, other, r)
+        call = {"name": about["name"], "arguments": given}
+        return whole(tool_call(me.client, "tools/call", call, space))
 
     return operation
 
 
-def told(client: httpx.Client, method: str, params: Any, space: str | None = None) -> str:
+def tool_call(
+    client: httpx.Client, method: str, params: Any, space: str | None = None
+) -> httpx.Response:
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     headers = {
         "accept": "application/json, text/event-stream",
@@ -216,12 +255,4 @@ def told(client: httpx.Client, method: str, params: Any, space: str | None = Non
     }
     if space is not None:
         headers["x-justmem-space"] = quote(space, safe="")
-    return whole(client.post("/mcp", content=json.dumps(message).encode(), headers=headers))
-
-
-OPERATIONS: dict[str, Operation] = {
-    **{f"library {name}": by_library(name) for name in LIBRARY},
-    **{f"{method} {path}": by_http(method, path) for method, path in HTTP},
-    **{f"tool {name}": by_tool(name) for name in TOOLS},
-    "GET pages": page,
-}
+    return client.post("/mcp", content=json.dumps(message).encode(), headers=headers)

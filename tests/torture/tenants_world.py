@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ import httpx
 import justmem
 from justmem import Memory
 from justmem.domain import dump
+from justmem.errors import JustMemError
 from justmem.server.keys import Keys
 from justmem.sessions import as_time
 from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
@@ -52,11 +54,24 @@ class Tenant:
 
     label: str
     space: str
-    memory: Memory
+    folder: Path
+    opened: Callable[[], Memory]
     client: httpx.Client
     chats: Callable[[], int]  # that the server's proxy has remembered so far
     sent: set[str] = field(default_factory=set)  # whatever it said itself, guesses too
     guessable: list[str] = field(default_factory=list)  # marks that the other may come to know
+
+    def __post_init__(self) -> None:
+        self.memory = self.opened()
+
+    def reopen(self) -> None:
+        """After its space was erased, there or here."""
+        self.close()
+        self.memory = self.opened()
+
+    def close(self) -> None:
+        with suppress(JustMemError):
+            self.memory.close()
 
     def mark(self, r: Random) -> str:
         return f"zq{self.label}{r.getrandbits(40):010x}"
@@ -118,17 +133,17 @@ class World:
             yield one, two
 
     def _tenant(self, stack: ExitStack, label: str, space: str) -> Tenant:
-        where: dict[str, Any] = {"store": self._store} if self._store else {}
-        memory = justmem.open(
-            space,
-            embedder=HashEmbedder(64),
-            reranker="none",
-            **(where or {"folder": self.server.home}),
-        )
-        stack.callback(memory.close)
+        where = {"store": self._store} if self._store else {"folder": self.server.home}
+
+        def opened() -> Memory:
+            return justmem.open(space, embedder=HashEmbedder(64), reranker="none", **where)
+
         token = Keys(self.server.home).add(label, "admin", (space,), as_time("2024-06-01"))
         client = stack.enter_context(self.server.client(token))
-        return Tenant(label, space, memory, client, self._chats)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jm-tenant-")))
+        tenant = Tenant(label, space, folder, opened, client, self._chats)
+        stack.callback(tenant.close)
+        return tenant
 
     def _chats(self) -> int:
         text = self._owner.get("/metrics").text
