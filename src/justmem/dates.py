@@ -7,6 +7,7 @@ The phrases themselves are in `phrases`, the calendar behind them in `calendars`
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -38,11 +39,15 @@ def find(text: str, at: date, *, future: bool | None = None) -> list[Found]:
     said = Said(_day(at), direction(text) if future is None else future)
     hits = [Found(start, end, text[start:end], when) for start, end, when in matches(text, said)]
     hits.sort(key=lambda one: (one.start - one.end, one.start))
-    kept: list[Found] = []
+    kept: list[Found] = []  # in order of place, and apart: only its two neighbours can touch a hit
     for hit in hits:
-        if all(hit.end <= other.start or other.end <= hit.start for other in kept):
-            kept.append(hit)
-    return sorted(kept, key=lambda one: one.start)
+        place = bisect_left(kept, hit.start, key=lambda one: one.start)
+        before, after = kept[max(0, place - 1) : place], kept[place : place + 1]
+        if all(one.end <= hit.start for one in before) and all(
+            hit.end <= one.start for one in after
+        ):
+            kept.insert(place, hit)
+    return kept
 
 
 def _day(at: date) -> date:

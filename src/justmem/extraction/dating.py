@@ -11,6 +11,7 @@ from justmem.domain import UNKNOWN_DATE, EventDate
 _PREPOSITION = re.compile(
     r"\b(?:in|on|since|by|until|till|during|before|after|over|around|from|at|for|of|to|than)$", re.I
 )
+_NEAR = 40  # characters: what stands further away decides nothing
 _OWN = re.compile(r"(in|on|since|by|until|till|during|before|after|over|around|from|at)\s", re.I)
 _VAGUE = re.compile(r"recently|the other|few|several|some|couple|past", re.IGNORECASE)
 
@@ -18,13 +19,15 @@ _VAGUE = re.compile(r"recently|the other|few|several|some|couple|past", re.IGNOR
 def absolute(fact: str, at: datetime, future: bool | None) -> tuple[str, EventDate]:
     """The fact with its dates written out, and the first of them."""
     found = dates.find(fact, at, future=future)
-    text = fact
-    for one in reversed(found):
-        if re.search(r"\d{4}", one.text) or text[one.end : one.end + 2] in ("'s", "’s"):
+    pieces: list[str] = []
+    done = 0
+    for one in found:
+        if re.search(r"\d{4}", one.text) or fact[one.end : one.end + 2] in ("'s", "’s"):
             continue  # already absolute, or "tomorrow's opening"
         if one.text.lower() != "recently":
-            text = f"{text[: one.start]}{_written(one, text)}{text[one.end :]}"
-    return text, found[0].date if found else UNKNOWN_DATE
+            pieces += [fact[done : one.start], _written(one, fact)]
+            done = one.end
+    return "".join([*pieces, fact[done:]]), found[0].date if found else UNKNOWN_DATE
 
 
 def _written(one: dates.Found, text: str) -> str:
@@ -34,7 +37,8 @@ def _written(one: dates.Found, text: str) -> str:
     own = _OWN.match(one.text)
     if own:
         return f"{own[1].lower()} {plain}"
-    before, after = text[: one.start].rstrip(), text[one.end :]
+    before = text[max(0, one.start - _NEAR) : one.start].rstrip()
+    after = text[one.end : one.end + _NEAR]
     is_subject = re.match(r"\s+(?:was|is|were|will|has|had)\b", after)
     if _PREPOSITION.search(before) or is_subject:
         return plain

@@ -7,6 +7,7 @@ A user and an assistant: the user is remembered, and what was asked for becomes 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,8 @@ class RulesExtractor:
     """Extracts by rules alone: no calls, no clock, the same cards every time."""
 
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
-        return Extraction(cards=extract_by_rules(session))
+        # In a thread: a long session would keep everybody else of this event loop waiting.
+        return Extraction(cards=await asyncio.to_thread(extract_by_rules, session))
 
 
 def extract_by_rules(session: Session) -> list[Card]:
