@@ -15,7 +15,7 @@ PROMISE = (
     "judge, not to the terminal, the page, the log or the database."
 )
 COUNT = 2_000
-SAMPLE = 90
+SAMPLE = 74  # the written texts, each as it is; the rest are mixtures
 
 
 def run(count: int, seed: int = 7) -> str:
