@@ -14,7 +14,7 @@ from datetime import date, datetime
 from justmem import words
 from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord
 from justmem.errors import InputError, InvalidSession, NotInMemory
-from justmem.inputs import as_id, as_text, shown
+from justmem.inputs import as_flag, as_id, as_text
 from justmem.ports import CardFilter, KeepingModel, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
 from justmem.quotes import quoted
@@ -45,9 +45,9 @@ class Target:
         for kind, id in (("card", self.card), ("turn", self.turn), ("session", self.session)):
             if id is not None:
                 as_id(id, kind)
-        for name in ("everything", "turns"):  # "no" would count as yes
-            if not isinstance(getattr(self, name), bool | None):
-                raise InputError(f"{name} is True or False, not {shown(getattr(self, name))}.")
+        as_flag(self.everything, "everything")
+        if self.turns is not None:
+            as_flag(self.turns, "turns")
         if self.subject is not None:
             as_text(self.subject, "subject")
         named = [self.card, self.turn, self.session, self.subject, self.since or self.until]

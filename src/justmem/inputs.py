@@ -59,8 +59,17 @@ def _is_name(text: str) -> bool:
     return b"\0" not in raw and longest <= 255 and len(raw) < 4096
 
 
-def as_path(value: str | Path) -> Path:
+def as_flag(value: object, what: str) -> bool:
+    """ "no" would count as yes."""
+    if not isinstance(value, bool):
+        raise InputError(f"{what} is True or False, not {shown(value)}.")
+    return value
+
+
+def as_path(value: object) -> Path:
     """With a ~ in front read as a home."""
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidSetting(f"A file is named by a text or a path, not by {shown(value)}.")
     if not _is_name(str(value)):
         raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file or folder.")
     try:

@@ -52,7 +52,7 @@ from justmem.domain import (
 )
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.forgetting import Forgetting, Target
-from justmem.inputs import as_count, as_id, as_text, shown
+from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -140,7 +140,7 @@ class AsyncMemory:
         """The same memory in the name of another: what is done through it is theirs in the audit.
         Nothing is opened, and closing either closes both."""
         named = copy(self)
-        named._author = replace(self._author, actor=actor)
+        named._author = replace(self._author, actor=as_text(actor, "actor"))
         named._store = self._store.by(named._author)
         named._remembering = self._remembering.by(named._store)
         named._forgetting = self._forgetting.by(named._store)
@@ -370,6 +370,8 @@ class AsyncMemory:
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
         """Everything that memory holds on a subject, by its words and without a model: the cards
         about it or naming it, what holds now first, and the turns that name it."""
+        subject = as_text(subject, "subject")
+        limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
         found = await knowing.about(self._store, subject, limit, offset)
         read = [*(card.id for card in found.known), *(said.session_id for said in found.said)]
         self._read("about", read, cards=len(found.known), turns=len(found.said))
@@ -472,7 +474,8 @@ class AsyncMemory:
         `vectors` adds them to the JSON Lines, so that loading need not embed; `audit` the entries
         of the audit."""
         if format not in ("jsonl", "markdown"):
-            raise InputError(f"{format!r} is no format of an export: choose jsonl or markdown.")
+            raise InputError(f"{shown(format)} is no format of an export: jsonl or markdown are.")
+        vectors, audit = as_flag(vectors, "vectors"), as_flag(audit, "audit")
         made = self._author.clock().astimezone(UTC)
         stats = await self._store.stats()
         self._read("export", cards=stats.cards, turns=stats.turns)
@@ -490,9 +493,12 @@ class AsyncMemory:
         """Takes in an export, of this or another store. The whole file is checked first: what is
         damaged, cut short or too new stores nothing, and no session that is here is replaced by
         another. Interrupted, load it again: it goes on where it was."""
+        path = as_path(file)
+        if on_loaded is not None and not callable(on_loaded):
+            raise InputError(f"on_loaded is called as it goes on; {shown(on_loaded)} cannot be.")
         await self._bind()
         loading = Loading(self._store, self._embedder, self._author, self._redaction)
-        return await loading.load(Path(file), on_loaded)
+        return await loading.load(path, on_loaded)
 
     async def audit(
         self,
@@ -505,13 +511,21 @@ class AsyncMemory:
         """The latest entries of the audit, in order: who did what, when, to how much. `of` is the
         id of a card or a session: entries that name it. `before` is a number, for the page
         before."""
-        where = EntryFilter(before=before, since=since, target=of, latest=True, limit=limit)
+        if since is not None and not isinstance(since, datetime):
+            raise InputError(f"since is a datetime, not {shown(since)}.")
+        where = EntryFilter(
+            before=None if before is None else as_count(before, "before"),
+            since=since,
+            target=None if of is None else as_id(of, "card or session"),
+            latest=True,
+            limit=as_count(limit, "limit"),
+        )
         return list(await self._store.entries(where))
 
     async def check_audit(self, *, last: str | None = None) -> Checked:
         """Whether every entry is as it was written and none is missing. `last` is the hash of an
         entry that was kept elsewhere: without one, what was cut off at the end cannot be seen."""
-        return await auditing.check(self._store, last)
+        return await auditing.check(self._store, None if last is None else as_id(last, "entry"))
 
     async def close(self) -> None:
         """Closes the store, and the models if this memory was made with them."""

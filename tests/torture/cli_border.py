@@ -78,7 +78,7 @@ class Commands:
         shown = f"{args!r}: exit {result.exit_code}"
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise AssertionError(shown) from result.exception
-        _check(shown, result.exit_code, result.stderr)
+        _check(shown, result.exit_code, result.output)
         refused = result.exit_code in (Exit.NOTHING, Exit.INPUT)
         if refused:
             assert self._held() == before, f"{shown}, and the store changed"
@@ -101,7 +101,7 @@ class Commands:
             timeout=100,
         )
         shown = f"{sent!r} as a process: exit {done.returncode}"
-        _check(shown, done.returncode, done.stderr.decode("utf-8", "replace"))
+        _check(shown, done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace"))
         return f"a process: {'ok' if not done.returncode else done.returncode}"
 
     def _held(self) -> tuple[list[str], str]:

@@ -82,6 +82,8 @@ class Library:
             done = getattr(self.memory, method)(**given)
             if inspect.isgenerator(done):
                 list(done)
+            if method == "by":  # what is done in that name is entered with it
+                done.cards(limit=1)
         except JustMemError as error:
             self._check_refusal(method, error, before)
             return f"{method}: {type(error).__name__}"

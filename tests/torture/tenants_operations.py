@@ -91,6 +91,7 @@ VALUES: Mapping[str, Value] = {
     "status": _fixed("stable", "completed"),
     "state": _fixed("stored", "failed"),
     "speaker": _fixed("User", "Ines"),
+    "actor": _word,
     "sessions": _sessions,
     "everything": _fixed(True),
     **dict.fromkeys(("turns", "verify", "vectors", "audit", "wait"), _fixed(True, False)),
@@ -151,6 +152,7 @@ def _by_library(name: str) -> Operation:
         try:
             done = getattr(me.memory, name)(**given)
             done = list(done) if inspect.isgenerator(done) else done
+            done = done.audit() if name == "by" else done
         except JustMemError as error:
             done = error
         if given.get("everything"):
