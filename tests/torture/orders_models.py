@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ ANSWERS = [
     {"answer": "PWNED", "used": ["1", "99", "s9.9", "bike#1", "c0", "../1"], "sufficient": True},
     {"answer": "PWNED \ud83d\0", "used": [f"s{n}.{m}" for n in range(40) for m in range(40)]},
 ]
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 QUESTION = "What did my gravel bike cost?"
 
 
@@ -170,8 +172,18 @@ class Ruled:
             if question.strip("\0 \n"):
                 check_answer(await memory.ask(question, at="2024-06-01", speaker=text[:100]))
         await self._looked_up(text)
+        await self._exported()
         await memory.forget(session="hostile")
         assert await self._known() == self._before, "a hostile text left something behind"
+
+    async def _exported(self) -> None:
+        """As Markdown: a heading for each session and no other, no link, no picture, no HTML."""
+        lines = "".join([part async for part in self.memory.export(format="markdown")])
+        found = re.findall(r"^## ", lines, re.MULTILINE)
+        assert len(found) == len(await self.memory.sessions()), found
+        assert len(re.findall(r"^# ", lines, re.MULTILINE)) == 1
+        assert not re.search(r"(?<!\\)(?:\\\\)*[<\[]", lines), lines
+        assert not _CONTROLS.search(lines), lines
 
     async def _looked_up(self, text: str) -> None:
         """Words are words: neither SQL nor FTS5 reads them."""

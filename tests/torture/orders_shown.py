@@ -126,9 +126,13 @@ def check_server(texts: Sequence[Hostile], folder: Path) -> None:
 
 
 def _exported(client: httpx.Client, texts: Sequence[Hostile]) -> None:
-    head, *lines = client.get("/v1/spaces/ana/export").text.rstrip("\n").split("\n")
-    assert json.loads(head)["sessions"] == len(texts) == len(lines)
-    said = {turn["text"] for line in lines for turn in json.loads(line)["turns"]}
+    lines = client.get("/v1/spaces/ana/export").text.rstrip("\n").split("\n")
+    values = [json.loads(line) for line in lines]
+    assert values[0]["is"] == "export"
+    assert values[-1]["is"] == "end"
+    told = [value for value in values if value["is"] == "session"]
+    assert values[0]["sessions"] == len(texts) == len(told)
+    said = {turn["text"] for value in told for turn in value["turns"]}
     for each in texts:
         assert each.text.replace("\0", "") in said
 
