@@ -442,9 +442,7 @@ def _environment(key_env: Any) -> dict[str, Any]:
     names = {str(key_env or Settings.model_fields["key_env"].default): "key", **ENVIRONMENT}
     there = _variables()
     found = {key: os.environ[name] for name, key in names.items() if name in there}
-    return {
-        key: as_path(value) if key in _PATHS else value for key, value in found.items()
-    }
+    return {key: as_path(value) if key in _PATHS else value for key, value in found.items()}
 
 
 # ---------------------------------------------------------------- saying what is wrong

@@ -210,7 +210,9 @@ def _reached(value: str, settings: Settings) -> Check:
     try:
         asyncio.run(ping())
     except JustMemError as error:
-        return Check("wrong", f"the model {specs.without_secrets(value)} does not answer", str(error))
+        return Check(
+            "wrong", f"the model {specs.without_secrets(value)} does not answer", str(error)
+        )
     return Check("ok", f"the model {specs.without_secrets(value)} answers")
 
 

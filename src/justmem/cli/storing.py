@@ -34,7 +34,7 @@ def copy(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="This space alone. May be given again.")
     ] = None,
-    plain: Annotated[
+    unlocked: Annotated[
         bool, typer.Option("--plain", help="Do not lock the copy, though a key is set.")
     ] = False,
     json: Json = False,
@@ -45,7 +45,7 @@ def copy(
     spaces are read with it, and a copy in a folder is locked with it.
     """
     keys = keyring(run_of(context).settings())
-    places = storage(source, keys, either=True), storage(target, None if plain else keys)
+    places = storage(source, keys, either=True), storage(target, None if unlocked else keys)
     done = asyncio.run(_copy(*places, only or []))
     if json:
         print_json([asdict(each) for each in done])
