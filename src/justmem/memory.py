@@ -474,7 +474,7 @@ class AsyncMemory:
         `vectors` adds them to the JSON Lines, so that loading need not embed; `audit` the entries
         of the audit."""
         if format not in ("jsonl", "markdown"):
-            raise InputError(f"{shown(format)} is no format of an export: jsonl or markdown are.")
+            raise InputError(f"{shown(format)} is no format: choose jsonl or markdown.")
         vectors, audit = as_flag(vectors, "vectors"), as_flag(audit, "audit")
         made = self._author.clock().astimezone(UTC)
         stats = await self._store.stats()

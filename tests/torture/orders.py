@@ -15,19 +15,22 @@ PROMISE = (
     "judge, not to the terminal, the page, the log or the database."
 )
 COUNT = 2_000
-SAMPLE = 74  # the written texts, each as it is; the rest are mixtures
+SAMPLE = 25
 
 
 def run(count: int, seed: int = 7) -> str:
     assert len(TEXTS) >= 60
     with tempfile.TemporaryDirectory(prefix="jm-orders-") as name:
         folder = Path(name)
-        asyncio.run(_each([case(number, seed) for number in range(count)], folder, seed))
-        written = TEXTS[:count]
+        written = TEXTS[:: max(1, len(TEXTS) // count)]
+        mixed = [case(number, seed) for number in range(len(TEXTS), count)]
+        for hostile in TEXTS:
+            orders_prompts.check(hostile)
+        asyncio.run(_each([*written, *mixed], folder, seed))
         orders_shown.check_command(written, folder / "command")
         orders_shown.check_server(written, folder / "server")
     families = len({each.family for each in TEXTS})
-    return f"{count:,} texts of {families} families, none obeyed"
+    return f"{max(count, len(TEXTS)):,} texts of {families} families, none obeyed"
 
 
 async def _each(cases: list[Hostile], folder: Path, seed: int) -> None:
