@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from eval_server import SWITCHES
 from typer.testing import CliRunner
 
 from justmem.domain import Profile
+from justmem_eval import benchmarks
 from justmem_eval.ablation import Ablation, ablations, curve, rows
 from justmem_eval.cli.app import app
 from justmem_eval.gate import Floor, Passed, check
@@ -97,3 +99,10 @@ def test_sample_cards_come_with_what_was_said(data: Path) -> None:
     assert (len(cards), len(said)) == (4, 4)
     assert "Nora finally signed the lease" in cards[0]
     assert said[0].startswith("    Nora: Morning Tomas! I finally signed the lease")
+
+
+@pytest.mark.parametrize("benchmark", benchmarks.NAMES)
+def test_the_cards_in_the_docs_are_those_that_come_out(data: Path, benchmark: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
+    command = ["sample", "--data", str(data), "--benchmark", benchmark]
+    assert CliRunner().invoke(app, command).output in page
