@@ -176,7 +176,9 @@ def _settings(
         )
         if getattr(settings, name) is None and variable in _variables()
     }
-    paths = {name: as_path(getattr(settings, name)) for name in ("folder", "models_folder")}
+    paths = {
+        name: as_path(path) for name in _PATHS if (path := getattr(settings, name)) is not None
+    }
     return settings.model_copy(update=keys | paths)
 
 

@@ -42,15 +42,16 @@ class Target:
     turns: bool | None = None
 
     def __post_init__(self) -> None:
-        for kind, id in (("card", self.card), ("turn", self.turn), ("session", self.session)):
-            if id is not None:
-                as_id(id, kind)
+        for kind in ("card", "turn", "session"):
+            if (id := getattr(self, kind)) is not None:
+                object.__setattr__(self, kind, as_id(id, kind))
+        if self.subject is not None:
+            object.__setattr__(self, "subject", as_text(self.subject, "subject"))
         as_flag(self.everything, "everything")
         if self.turns is not None:
             as_flag(self.turns, "turns")
-        if self.subject is not None:
-            as_text(self.subject, "subject")
-        named = [self.card, self.turn, self.session, self.subject, self.since or self.until]
+        since = self.until if self.since is None else self.since
+        named = [self.card, self.turn, self.session, self.subject, since]
         if sum(each is not None for each in named) + self.everything != 1:
             raise InputError(_ASKED)
         if self.turns is not None and self.card is None and self.subject is None:

@@ -407,7 +407,7 @@ class AsyncMemory:
         `verify` then looks for it everywhere and adds a certificate; NotForgotten if anything of
         it is left."""
         what = Target(card, turn, session, subject, since, until, everything, turns)
-        return await self._forgetting.forget(what, verify=verify)
+        return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
 
     async def preview_forget(
         self,

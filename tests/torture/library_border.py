@@ -168,6 +168,10 @@ def _setting(r: Random, name: str) -> Any:
     if name in ("embedder", "reranker"):
         specs = ("none", "justmem.testing:nothing", "no.such:thing", "onnx:nothing", "openai:")
         return odd.mostly(r, lambda r: r.choice((*specs, "rerank:x", "x@y", odd.text(r))))
+    if name == "key_command":  # whatever stands there is run
+        return odd.mostly(
+            r, lambda r: r.choice(("", "no-such-program-here", "'open", "x\0", "\ud800"))
+        )
     if name == "store":
         return r.choice(("postgresql://u@127.0.0.1:1/x", "mysql://x", "", "postgresql://[", "\0"))
     if name == "budget":
@@ -181,4 +185,4 @@ def sentence(error: JustMemError) -> None:
     said = str(error)
     assert len(said) > 10, f"{type(error).__name__} says only {said!r}"
     assert len(said) < 5000, f"{type(error).__name__} says {len(said)} characters"
-    said.encode()
+    said.encode("utf-8", "surrogateescape")  # as names of files may be

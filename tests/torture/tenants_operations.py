@@ -94,7 +94,9 @@ VALUES: Mapping[str, Value] = {
     "actor": _word,
     "sessions": _sessions,
     "everything": _fixed(True),
-    **dict.fromkeys(("turns", "verify", "vectors", "audit", "wait"), _fixed(True, False)),
+    **dict.fromkeys(
+        ("turns", "verify", "preview", "vectors", "audit", "wait"), _fixed(True, False)
+    ),
     "format": _fixed("jsonl", "markdown"),
     "file": _file,
     **dict.fromkeys(("on_done", "on_loaded"), _fixed(None)),

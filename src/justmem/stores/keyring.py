@@ -119,6 +119,8 @@ class KeyCommand(Keyring):
             raise StoreLocked(
                 f"The key command {words[0]} cannot be run ({error.strerror}): correct key_command."
             ) from None
+        except ValueError:  # signs that no command can have
+            raise StoreLocked("The key command cannot be run: correct key_command.") from None
         except subprocess.TimeoutExpired:
             raise StoreLocked(
                 f"The key command {words[0]} took longer than {_SECONDS:g} seconds: unlock what it "
