@@ -89,7 +89,7 @@ def turns_of(text: str) -> tuple[Turn, ...]:
 def _turn(
     speaker: str, role: Role, text: str, at: str | None = None, forgotten: bool = False
 ) -> Turn:
-    return Turn.model_construct(
+    return Turn.trusted(
         speaker=speaker,
         role=role,
         text=text,
