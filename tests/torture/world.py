@@ -148,6 +148,9 @@ def _read_only(chance: random.Random, place: Path) -> str:
 
 def _shut_out(say: Say, home: str, sessions: int) -> None:
     if os.geteuid() == 0:
+        # One round as root: nobody may not be able to read the folder that this code lies in.
+        with folder() as place:
+            asyncio.run(_shut(lambda _: None, place, 1))
         os.setgid(NOBODY.pw_gid)
         os.setuid(NOBODY.pw_uid)
     asyncio.run(_shut(say, Path(home), sessions))
