@@ -151,6 +151,7 @@ def _shut_out(say: Say, home: str, sessions: int) -> None:
         # One round as root: nobody may not be able to read the folder that this code lies in.
         with folder() as place:
             asyncio.run(_shut(lambda _: None, place, 1))
+            asyncio.run(_go_on(place, [(0, 2)]))
         os.setgid(NOBODY.pw_gid)
         os.setuid(NOBODY.pw_uid)
     asyncio.run(_shut(say, Path(home), sessions))
