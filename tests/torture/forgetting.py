@@ -7,8 +7,9 @@ import asyncio
 import os
 import random
 import re
+import secrets
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from pydantic import SecretStr
 
 from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
@@ -26,6 +28,7 @@ from justmem.models.recorded import RecordedModel
 from justmem.planning.rules import RulesPlanner
 from justmem.ports import Prompt, Store
 from justmem.stores import sqlite
+from justmem.stores.keyring import Keyring
 from justmem.testing import HashEmbedder, ScriptedModel
 from torture import _places
 
@@ -68,20 +71,47 @@ class Place:
     """A kind of store: how to open a space of it, and all bytes that it has on disk."""
 
     open: Callable[[str], Any]
-    data: Callable[[], bytes]
+    data: Callable[[], Awaitable[bytes]]
     recording: Path
 
 
 @asynccontextmanager
-async def _in_files() -> AsyncIterator[Place]:
+async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
     with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
         folder = Path(made)
         recording = folder / "elsewhere" / "replies.jsonl"
 
-        def data() -> bytes:
-            return b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        def opened(space: str) -> Any:
+            return sqlite.open_store(folder / "home", space, keys=keys)
 
-        yield Place(lambda space: sqlite.open_store(folder / "home", space), data, recording)
+        async def data() -> bytes:
+            home = [path.read_bytes() for path in (folder / "home").rglob("*") if path.is_file()]
+            replies = recording.read_bytes() if recording.exists() else b""
+            if keys is not None:  # in plain there must be nothing of it: read what the key opens
+                assert not re.search(rb"mk[0-9a-f]{16}", b"".join(home)), "words in plain text"
+                there = [
+                    name for name in ("ana", "ben") if (folder / "home" / f"{name}.db").exists()
+                ]
+                home = [await _read(await opened(name)) for name in there]
+            return b"\n".join([*home, replies])
+
+        yield Place(opened, data, recording)
+
+
+async def _read(store: sqlite.SqliteStore) -> bytes:
+    """Every value in every table, the shadows of the word indexes too."""
+
+    def values(db: Any) -> bytes:
+        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = [name for (name,) in names if name not in ("card_words", "passage_words")]
+        rows = [row for name in tables for row in db.execute(f'SELECT * FROM "{name}"')]
+        flat = (value for row in rows for value in row if isinstance(value, str | bytes))
+        return b"\n".join(v.encode() if isinstance(v, str) else v for v in flat)
+
+    try:
+        return await store._db.read(values)
+    finally:
+        await store.close()
 
 
 @asynccontextmanager
@@ -93,7 +123,7 @@ async def _in_postgres() -> AsyncIterator[Place]:
     with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
         recording = Path(made) / "replies.jsonl"
 
-        def data() -> bytes:
+        async def data() -> bytes:
             """The tables' files as they are on disk. The log is recycled, not rewritten: it keeps
             its old pages for a while (docs/forgetting.md)."""
             whose = make_conninfo(server.url(), dbname=conninfo_to_dict(url)["dbname"])
@@ -109,6 +139,7 @@ async def _in_postgres() -> AsyncIterator[Place]:
 
 _PLACES: dict[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
     "SQLite": _in_files,
+    "locked SQLite": lambda: _in_files(Keyring(SecretStr(secrets.token_hex(32)))),
     "PostgreSQL": _in_postgres,
 }
 
@@ -192,7 +223,7 @@ async def _tried(place: Place, count: int, chance: random.Random) -> int:
     await _plant(memory, told)
     await _plant(other, erased)
     everything = [marker for each in (*told, *erased) for marker in each.markers]
-    missing = set(everything) - _found(place.data(), everything)
+    missing = set(everything) - _found(await place.data(), everything)
     assert not missing, f"{len(missing)} markers were never planted: nothing is shown by this"
     chance.shuffle(told)
     try:
@@ -200,11 +231,11 @@ async def _tried(place: Place, count: int, chance: random.Random) -> int:
         for number, each in enumerate(told):
             gone += await _forget(memory, each)
             if number in (0, len(told) // 2):
-                _nothing_left(place, gone)
+                await _nothing_left(place, gone)
         await other.forget(everything=True, verify=True)
         gone += erased[0].markers
         assert sorted(gone) == sorted(everything), "not every marker was forgotten"
-        _nothing_left(place, gone)
+        await _nothing_left(place, gone)
         return len(gone)
     finally:
         await memory.close()
@@ -263,8 +294,8 @@ async def _known(memory: AsyncMemory, told: Told) -> set[str]:
     return {marker for marker in told.markers if marker in text}
 
 
-def _nothing_left(place: Place, markers: list[str]) -> None:
-    left = _found(place.data(), markers)
+async def _nothing_left(place: Place, markers: list[str]) -> None:
+    left = _found(await place.data(), markers)
     assert not left, f"{len(left)} of {len(markers)} markers are still on disk, such as {min(left)}"
 
 
