@@ -155,9 +155,7 @@ def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passag
         place = int(np.searchsorted(own, key))
         if place < len(own) and own[place] == key:
             turn, start, end = rows.spans_of(spans)[place].tolist()
-            passages[key] = Passage.trusted(
-                session_id=session_id, turn=turn, start=start, end=end
-            )
+            passages[key] = Passage.trusted(session_id=session_id, turn=turn, start=start, end=end)
     return passages
 
 
