@@ -15,6 +15,7 @@ from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory, S
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
 from justmem.proving import digest
+from justmem.stores import drivers
 from justmem.traces import Traces
 from stories import BIKE, HISTORY, KYOTO, RUN, Make, plan, scripted
 
@@ -431,8 +432,8 @@ def test_a_text_is_found_however_it_was_written(text: str) -> None:
 def test_a_text_is_found_across_the_pieces_that_a_file_is_read_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.traces._CHUNK", 64)
+    monkeypatch.setattr("justmem.stores.drivers._CHUNK", 64)
     traces = Traces.of(["a sentence that lies anywhere"])
     for before in range(200):
         (tmp_path / "file").write_bytes(b"." * before + b"a sentence that lies anywhere")
-        assert traces.found_in_file(tmp_path / "file")[0]
+        assert traces.found_in_chunks(drivers.chunks(tmp_path / "file", None))[0]

@@ -34,6 +34,7 @@ from justmem.stores import drivers, files
 from justmem.stores.keyring import KeyCommand, KeyFile, KeyFolder, Keyring
 from justmem.stores.relocking import relock
 from justmem.stores.sqlite import SqliteStore, open_store, spaces
+from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
 
 RAW = Keyring(SecretStr("5f" * 32))
@@ -308,6 +309,8 @@ async def test_looking_at_a_folder_leaves_the_locks_of_open_spaces_alone(folder:
         store = await open_store(folder, space, keys=keys)
         before = posix_locks(store.path)
         spaces(folder, RAW)
+        searched = await store.remains(Traces.of([MARKER]))
+        assert {Path(file).name for file in searched.files} >= {f"{space}.db", f"{space}.db-shm"}
         again = await open_store(folder, space, keys=keys)
         await again.close()
         with pytest.raises(StoreError):

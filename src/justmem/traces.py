@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 PIECE = 32  # bytes: shorter than any page, longer than what two texts share by chance
 LEAST = 8  # bytes: anything shorter would be found everywhere
-_CHUNK = 1 << 22  # bytes read at a time
 _WINDOW = 1 << 17  # bytes looked at at a time
 _ODD, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 # JSON writes these in another way, so no piece may hold one.
@@ -70,14 +68,13 @@ class Traces:
     def found_in_text(self, text: str) -> set[int]:
         return Search(self).look_in_text(text)
 
-    def found_in_file(self, path: Path) -> tuple[set[int], int]:
-        """And the bytes that were read."""
+    def found_in_chunks(self, chunks: Iterable[bytes]) -> tuple[set[int], int]:
+        """In what follows one another, as pieces of a file; and how many bytes that was."""
         search, size, tail = Search(self), 0, b""
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                size += len(chunk)
-                search.look(tail + chunk)
-                tail = (tail + chunk)[-self.longest :] if self.longest else b""
+        for chunk in chunks:
+            size += len(chunk)
+            search.look(tail + chunk)
+            tail = (tail + chunk)[-self.longest :] if self.longest else b""
         return search.hits, size
 
 

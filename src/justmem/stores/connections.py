@@ -125,7 +125,7 @@ class Connections:
         writer: sqlite3.Connection,
         lock: drivers.Lock | None,
     ) -> None:
-        self._claim = claim
+        self.claim = claim
         self._lock = lock
         self._path = path = claim.path
         self._patience = patience
@@ -205,4 +205,4 @@ class Connections:
         while not self._idle.empty():
             self._idle.get().close()
         self._writer.close()
-        self._claim.release()
+        self.claim.release()

@@ -14,10 +14,11 @@ import re
 import sqlite3
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
 
@@ -30,6 +31,7 @@ _PLAIN = b"SQLite format 3\0"
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
 _ROUNDS = 256_000  # SQLCipher 4's own, so that its other programs open the file too
 _ALL = 256
+_CHUNK = 1 << 22  # bytes read at a time
 
 Kind = Literal["new", "plain", "locked", "damaged"]
 
@@ -142,6 +144,15 @@ class _File:
     kind: Kind
     salt: bytes
     alone: bool  # nobody else in this process may open it
+    kept: dict[tuple[int, int], int] = field(default_factory=dict)  # descriptors, by what they read
+
+    def __post_init__(self) -> None:
+        finalize(self, _close, self.kept)
+
+
+def _close(kept: dict[tuple[int, int], int]) -> None:
+    for descriptor in kept.values():
+        os.close(descriptor)
 
 
 class Claim:
@@ -171,6 +182,15 @@ class Claim:
         """It is no longer new."""
         assert self._file is not None
         self._file.kind = kind
+
+    def descriptor(self, path: Path) -> int:
+        """To read one of its files by. It is closed with the last claim, not before."""
+        assert self._file is not None
+        with _guard:
+            identity = _identity(path)
+            if identity not in self._file.kept:
+                self._file.kept[identity] = os.open(path, os.O_RDONLY)
+            return self._file.kept[identity]
 
     def release(self) -> None:
         self._file = None
@@ -212,6 +232,19 @@ def _looked_into(path: Path, alone: bool) -> _File:
         ) from None
     kind = _kind(first, path.stat().st_size)
     return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
+
+
+def chunks(path: Path, held: Claim | None) -> Iterator[bytes]:
+    """The bytes of a file that may belong to an open space, some at a time."""
+    if held is None or os.name == "nt" or not path.name.startswith(held.path.name):
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+        return
+    descriptor, at = held.descriptor(path), 0
+    while chunk := os.pread(descriptor, _CHUNK, at):
+        yield chunk
+        at += len(chunk)
 
 
 def is_locked(path: Path) -> bool:

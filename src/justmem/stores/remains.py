@@ -11,6 +11,8 @@ import numpy as np
 
 from justmem.errors import StoreError
 from justmem.ports import Searched
+from justmem.stores import drivers
+from justmem.stores.drivers import Claim
 from justmem.stores.files import SUFFIX
 from justmem.traces import Search, Traces
 
@@ -83,15 +85,16 @@ def _is_stale(db: sqlite3.Connection, index: str, chunks: str) -> bool:
     return not known <= live
 
 
-def in_files(path: Path, traces: Traces) -> Searched:
+def in_files(path: Path, traces: Traces, claim: Claim | None) -> Searched:
     """The file of the space, its side files, and whatever else lies in the folder: copies, keys,
-    files of a server. Other spaces are other people's memory and are left alone."""
+    files of a server. Other spaces are other people's memory and are left alone. `claim`: to the
+    space, while it is open."""
     searched = Searched()
     for file in sorted(path.parent.iterdir()) if path.parent.is_dir() else ():
         if not file.is_file() or _is_of_another_space(file, path):
             continue
         try:
-            hits, size = traces.found_in_file(file)
+            hits, size = traces.found_in_chunks(drivers.chunks(file, claim))
         except OSError as error:
             raise StoreError(
                 f"{file} cannot be searched ({error.strerror}): correct its permissions, or move "

@@ -418,11 +418,11 @@ class SqliteStore:
 
     async def remains(self, traces: Traces) -> Searched:
         if self._db.closed:  # erased: what is left are files, if anything
-            return await asyncio.to_thread(remains.in_files, self.path, traces)
+            return await asyncio.to_thread(remains.in_files, self.path, traces, None)
         await self._db.write(partial(forgetting.sweep, thorough=True))
         searched, machinery = await self._db.write(partial(remains.in_tables, traces=traces))
         left = traces.without(machinery)
-        return searched + await asyncio.to_thread(remains.in_files, self.path, left)
+        return searched + await asyncio.to_thread(remains.in_files, self.path, left, self._db.claim)
 
     # ------------------------------------------------------------ re-embedding
 
