@@ -13,6 +13,7 @@ from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
 from justmem.stores import rows
 from justmem.stores.damage import AGAIN, REEMBED, RESCUE, damaged, of_whole, shortened
+from justmem.stores.reads import card_texts, passage_texts
 from justmem.stores.sourceless import policy
 from justmem.stores.whole import wholes_in
 
@@ -58,8 +59,8 @@ def _damage(db: sqlite3.Connection) -> Iterator[Damage]:
     yield from _cards(db)
     yield from _chunks(db)
     try:
-        yield from _words(db, "card_words", _card_texts(db))
-        yield from _words(db, "passage_words", _passage_texts(db))
+        yield from _words(db, "card_words", card_texts(db))
+        yield from _words(db, "passage_words", passage_texts(db))
     except StoreDamaged as error:
         yield damaged(str(error), AGAIN)
 
@@ -142,21 +143,6 @@ def _chunks(db: sqlite3.Connection) -> Iterator[Damage]:
 # ---------------------------------------------------------------- the words
 
 Texts = Iterable[tuple[int, str]]
-
-
-def _card_texts(db: sqlite3.Connection) -> Texts:
-    return db.execute("SELECT key, subject || ' ' || fact FROM cards ORDER BY key")
-
-
-def _passage_texts(db: sqlite3.Connection) -> Texts:
-    for packed, spans, turns in db.execute(
-        "SELECT p.keys, p.spans, t.turns FROM passage_chunks p JOIN texts t "
-        "ON t.session = p.session ORDER BY p.first"
-    ):
-        keys = np.frombuffer(packed, np.int64).tolist()
-        yield from zip(
-            keys, rows.passage_texts(rows.turns_of(turns), rows.spans_of(spans)), strict=False
-        )
 
 
 def _words(db: sqlite3.Connection, table: str, texts: Texts) -> Iterator[Damage]:

@@ -14,6 +14,7 @@ from justmem.ports import Place
 from justmem.stores import rows, sourceless, tombstones
 from justmem.stores.connections import writing
 from justmem.stores.derived import remove_derived
+from justmem.stores.reads import card_texts, passage_texts
 from justmem.stores.tombstones import FORGOTTEN_SINCE
 from justmem.stores.writes import session_key
 
@@ -52,11 +53,30 @@ def _merge_words(db: sqlite3.Connection) -> None:
         db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
 
 
+def _keeps_marks(db: sqlite3.Connection) -> bool:
+    """Whether this SQLite may keep the word of a deletion after merging: those later than 3.40
+    were seen to."""
+    (version,) = db.execute("SELECT sqlite_version()").fetchone()
+    return tuple(map(int, version.split(".")[:2])) > (3, 40)
+
+
+def _rebuild_words(db: sqlite3.Connection) -> None:
+    """The indexes of words anew, from the words that are there."""
+    for table, texts in (("card_words", card_texts(db)), ("passage_words", passage_texts(db))):
+        said = list(texts)
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
+        db.executemany(f"INSERT INTO {table} (rowid, text) VALUES (?, ?)", said)
+    db.execute("UPDATE space SET unswept = max(unswept, 1)")
+
+
 def sweep(db: sqlite3.Connection, *, thorough: bool = False) -> None:
     """Rewrites the file without what was forgotten, and without what is left of replaced words;
     `thorough`: even if these are all there is. `secure_delete` blanks deleted rows, but when
     SQLite moves rows between pages it leaves copies in the gaps, which only VACUUM drops; the
     log holds earlier pages until it is copied back and cut."""
+    if thorough and _keeps_marks(db):
+        with writing(db):
+            _rebuild_words(db)
     unswept, replaced = db.execute("SELECT unswept, replaced FROM space").fetchone()
     if unswept or (thorough and replaced):
         if replaced:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -202,6 +202,22 @@ def texts(db: sqlite3.Connection, index: Index, after: int, count: int) -> list[
         if len(found) >= count:
             break
     return found
+
+
+def card_texts(db: sqlite3.Connection) -> Iterable[tuple[int, str]]:
+    """What the index of the cards' words is made of."""
+    return db.execute("SELECT key, subject || ' ' || fact FROM cards ORDER BY key")
+
+
+def passage_texts(db: sqlite3.Connection) -> Iterable[tuple[int, str]]:
+    for packed, spans, turns in db.execute(
+        "SELECT p.keys, p.spans, t.turns FROM passage_chunks p JOIN texts t "
+        "ON t.session = p.session ORDER BY p.first"
+    ):
+        keys = np.frombuffer(packed, np.int64).tolist()
+        yield from zip(
+            keys, rows.passage_texts(rows.turns_of(turns), rows.spans_of(spans)), strict=False
+        )
 
 
 def spent(db: sqlite3.Connection, day: date) -> int:
