@@ -15,7 +15,7 @@ measures, taking turns within the same run:
                                            clients held to one core, then to all there are
     spaces    recall in a 100-card space   among few and among many other spaces
 
-Wall-clock medians on a local socket; every store call is one round trip.
+Wall-clock medians on a local socket; a search is one round trip, a recall three and one more.
 """
 
 from __future__ import annotations
