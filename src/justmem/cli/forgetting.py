@@ -12,7 +12,7 @@ from rich.text import Text
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
-from justmem.cli.terminal import out, plain, print_json, words
+from justmem.cli.terminal import out, plain, print_json, say, words
 from justmem.domain import Certificate, Forgotten, Preview, dump
 from justmem.errors import InputError
 from justmem.forgetting import Target
@@ -68,7 +68,10 @@ def forget(
     if preview and verify:
         raise typer.BadParameter("--preview shows, --verify proves: say one of them.")
     if preview:
-        _show(_preview(context, what), json)
+        found = _preview(context, what)
+        _show(found, json)
+        if subject and not found.cards and not json:
+            _tell_of_mentions(subject)
         return
     if not yes:
         _ask(context, what)
@@ -81,8 +84,19 @@ def forget(
         print_json(dump(gone))
         return
     out().print(f"Forgotten: {_counted(gone)}.")
+    if subject and not gone.cards:
+        _tell_of_mentions(subject)
     if gone.certificate is not None:
         out().print(_certificate(gone.certificate))
+
+
+def _tell_of_mentions(subject: str) -> None:
+    """Whoever is only spoken of in the cards of others stays: that has to be said."""
+    say(
+        f"No card is about {plain(subject, one_line=True)}. Where it is only mentioned, "
+        "`justmem about` shows the cards and turns: forget those.",
+        "dim",
+    )
 
 
 def _check(what: Given) -> None:
