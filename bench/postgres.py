@@ -322,9 +322,11 @@ async def ingestion(url: str, administrator: str, cards: int) -> None:
     prepared = [_rows(batch) for batch in batches]
     count = sum(len(rows) for tables in prepared for _, rows in tables)
     ours, bare = [], []
-    for attempt in range(3):
+    await (await open_store(url, "ingest")).close()  # makes the tables
+    await _plain_tables(administrator)
+    for attempt in range(5):
         ours.append(await _ours(url, batches, attempt))
-        bare.append(await _bare_copy(administrator, prepared))
+        bare.append(await _bare_copy(administrator, prepared, attempt))
     one, other = min(ours), min(bare)
     say(
         f"ingest  {cards:>7} cards   store {cards / one:8.0f} cards/s   bare COPY "
@@ -404,14 +406,19 @@ def _rows(batch: list[Whole]) -> list[tuple[str, list[tuple[Any, ...]]]]:
     return list(tables.items())
 
 
-async def _bare_copy(url: str, prepared: list[list[tuple[str, list[tuple[Any, ...]]]]]) -> float:
-    """Into tables with the same columns and indexes, but neither partitions nor row security."""
+async def _plain_tables(url: str) -> None:
+    """With the same columns and indexes, but neither partitions nor row security."""
     async with await psycopg.AsyncConnection.connect(url) as db:
-        await db.execute("DROP SCHEMA IF EXISTS plain CASCADE")
         await db.execute("CREATE SCHEMA plain")
         for table in _COPIED:
             await db.execute(f"CREATE TABLE plain.{table} (LIKE justmem.{table}_00 INCLUDING ALL)")
-        await db.commit()
+
+
+async def _bare_copy(
+    url: str, prepared: list[list[tuple[str, list[tuple[Any, ...]]]]], space: int
+) -> float:
+    """Beside what the attempts before have left, as the store's attempts are."""
+    async with await psycopg.AsyncConnection.connect(url) as db:
         began = perf_counter()
         for tables in prepared:
             for table, rows in tables:
@@ -421,7 +428,7 @@ async def _bare_copy(url: str, prepared: list[list[tuple[str, list[tuple[Any, ..
                 ) as copy:
                     copy.set_types(["int8", *_TYPES[table].split()])
                     for row in rows:
-                        await copy.write_row((1, *row))
+                        await copy.write_row((space, *row))
             await db.commit()
         return perf_counter() - began
 
@@ -543,7 +550,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The PostgreSQL store beside bare SQL and SQLite.")
     parser.add_argument("--cards", type=int, nargs="+", default=[100, 10_000, 100_000])
     parser.add_argument("--spaces", type=int, nargs="+", default=[1_000, 100_000])
-    parser.add_argument("--ingest", type=int, default=7_000)
+    parser.add_argument("--ingest", type=int, default=21_000)
     parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--seconds", type=float, default=5.0)
     options = parser.parse_args()

@@ -285,3 +285,21 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
     assert (await found(target, "stamps", "passages"))[1] != []
     for copy_of in (left, right):
         await copy_of.store.close()
+
+
+async def test_batches_that_arrive_at_once_are_each_taken_once(sides: Any) -> None:
+    one, other = sides
+    source, target = await one.open("ana"), await other.open("ana")
+    await filled(source, 12)
+    left, right = await one.open_copy("ana"), await other.open_copy("ana")
+    wholes = await left.wholes([f"s{number}" for number in range(12) if number != 2])
+    batches = [wholes[:6], wholes[3:9], wholes[6:], wholes]  # as of copies that know nothing
+    await asyncio.gather(*(right.take(batch) for batch in batches))
+    ids = sorted(record.id for record in await target.sessions())
+    assert ids == sorted(whole.session.id for whole in wholes)
+    expected = sorted(card.id for whole in wholes for card in whole.digested.cards)
+    assert sorted(card.id for card in await target.cards(CardFilter())) == expected
+    assert (await target.extent()).cards == len(expected)
+    assert not (await target.check()).damage
+    for copy_of in (left, right):
+        await copy_of.store.close()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
 import numpy as np
+import psycopg
 
 from justmem.domain import SessionState
-from justmem.errors import StoreBusy
+from justmem.errors import NotInMemory, StoreBusy, StoreError
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
 from justmem.stores import tombstones
@@ -106,7 +108,8 @@ class PostgresCopy:
         while True:
             (found,) = await self._database.read(self._space, self._known(wholes))
             for _, id in found.rows:  # brought by an earlier copy, and changed since
-                await self.store.forget(sessions=[plain(id)])
+                with suppress(NotInMemory):  # another copy has made room already
+                    await self.store.forget(sessions=[plain(id)])
             if await self._take_fresh(wholes, verb):
                 return
 
@@ -132,7 +135,9 @@ class PostgresCopy:
             return [
                 *self._insert_sessions(keys, wholes),
                 *self._insert_waiting(keys, wholes),
+                # From here on the space's row is ours, and the next number of the audit with it.
                 *batch.statements(),
+                self._last_day(wholes),
                 *self.store.log.told(verb, ids(wholes), **sums(wholes)),
             ]
 
@@ -140,7 +145,11 @@ class PostgresCopy:
 
         async def work(transaction: Transaction) -> bool:
             held, known = await transaction.run(
-                self._do(f"SELECT promoted FROM {self._names.spaces} WHERE space = $1 FOR UPDATE"),
+                # Keeps out whoever forgets or settles, but not another batch: its rows are other
+                # rows, and while one is stored the next can have its keys and be made ready.
+                self._do(
+                    f"SELECT promoted FROM {self._names.spaces} WHERE space = $1 FOR KEY SHARE"
+                ),
                 self._known(wholes),
             )
             if one_space(held.rows) != (space.promoted,):
@@ -150,7 +159,12 @@ class PostgresCopy:
             await transaction.last(*prepared)
             return True
 
-        return await self._database.write(self._space, work)
+        try:
+            return await self._database.write(self._space, work)
+        except StoreError as error:
+            if isinstance(error.__cause__, psycopg.errors.UniqueViolation):
+                return False
+            raise
 
     async def _set_aside(self, wholes: Sequence[Whole]) -> tuple[Space, int]:
         cards = sum(len(whole.digested.cards) for whole in wholes)
@@ -212,12 +226,13 @@ class PostgresCopy:
                 rows.numbers([key for key, _ in worded]),
                 [shared.turns_text(session) for _, session in worded],
             ),
-            self._do(
-                f"UPDATE {self._names.spaces} SET last_day = greatest(last_day, $2) "
-                "WHERE space = $1",
-                int(days.max()),
-            ),
         ]
+
+    def _last_day(self, wholes: Sequence[Whole]) -> Statement:
+        return self._do(
+            f"UPDATE {self._names.spaces} SET last_day = greatest(last_day, $2) WHERE space = $1",
+            max(shared.day(whole.session.at) for whole in wholes),
+        )
 
     def _insert_waiting(self, keys: range, wholes: Sequence[Whole]) -> list[Statement]:
         changed = [(key, whole) for key, whole in zip(keys, wholes, strict=True) if whole.waiting]
