@@ -45,7 +45,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # its `postgres
 from store import Writer
 
 from justmem.copying import in_flight
-from justmem.ports import Vectors, View, Whole
+from justmem.ports import Reach, Vectors, View, Whole
 from justmem.stores import sqlite
 from justmem.stores.pg import encode, terms
 from justmem.stores.pg.lexicon import Lexicon
@@ -232,7 +232,7 @@ def recall_of(store: Any) -> Callable[[View], Awaitable[Any]]:
 
     async def recall(view: View) -> None:
         await store.extent()
-        await store.find([view], dense=40, lexical=20, spoken=10, until=LATE)
+        await store.find([view], Reach(dense=40, lexical=20, spoken=10, quotes=4, until=LATE))
 
     return recall
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -33,7 +34,7 @@ from justmem.errors import (
     NotInMemory,
     SourceNotKept,
 )
-from justmem.ports import CardFilter, Digested, Extent, Store, Vectors, View
+from justmem.ports import CardFilter, Digested, Extent, Reach, Store, Vectors, View
 from justmem.traces import Traces
 
 DIM = 8
@@ -496,8 +497,8 @@ class SearchContract:
         await remember(store, other, "likes rain")
 
         async def find(text: str, **given: Any) -> Any:
-            asked = {"dense": 0, "lexical": 5, "spoken": 5, "until": None} | given
-            return await store.find([view(text)], **asked)
+            asked = Reach(dense=0, lexical=5, spoken=5, quotes=5)
+            return await store.find([view(text)], replace(asked, **given))
 
         by_turn = await find("oolong")
         assert [c.fact for c in by_turn.cards.values()] == ["likes tea", "ran"]
@@ -511,6 +512,8 @@ class SearchContract:
         bare = await find("ferry")
         assert (bare.cards, bare.sessions) == ({}, {"s1": told})
         assert set(bare.turns) == {("s1", 2)}
+        unquoted = await find("ferry", quotes=0)
+        assert (unquoted.sessions, unquoted.turns) == ({}, {})
         assert (await find("oolong", spoken=0)).cards == {}
         near = await find("likes rain", dense=1, lexical=0, spoken=0)
         assert [c.fact for c in near.cards.values()] == ["likes rain"]
@@ -947,7 +950,7 @@ class SourcelessContract:
         with pytest.raises(SourceNotKept, match="cards without"):
             await store.session("s1")
         assert await found(store, "kitten", "passages") == ([], [])
-        asked = await store.find([view("kitten")], dense=5, lexical=5, spoken=5, until=None)
+        asked = await store.find([view("kitten")], Reach(dense=5, lexical=5, spoken=5, quotes=5))
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
         assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
         assert await store.sessions_at(["s1"]) == {}

@@ -15,7 +15,7 @@ from datetime import datetime
 import numpy as np
 
 from justmem.domain import Budget, Card, Profile, Retention
-from justmem.ports import Found, Place, Store, Vectors, View
+from justmem.ports import Found, Place, Reach, Store, Vectors, View
 from justmem.quotes import quote
 from justmem.ranking import Scores
 
@@ -46,16 +46,19 @@ class Discovery:
         """For a remark no quotes: it shares no words with what lies behind it. What is older than
         the space allows is left out, whether or not it has been swept away yet."""
         budget, profile = self._budget, self._profile
-        found = await self._store.find(
-            views,
+        reach = Reach(
             dense=budget.dense * (_FARTHER if remark and profile.reasons else 1),
             lexical=budget.lexical,
             spoken=budget.lexical // 2 if profile.turns else 0,
+            quotes=_QUOTES if profile.quotes and not remark else 0,
             until=asked.date(),
         )
+        if self._retention.limited and reach.quotes:  # some may be too old
+            reach = replace(reach, quotes=reach.spoken)
+        found = await self._store.find(views, reach)
         if self._retention.limited:
             found = _young(found, self._retention, asked)
-        said = _quotes(found) if profile.quotes and not remark else []
+        said = _quotes(found) if reach.quotes else []
         return _weighed(views, found, said, turns=profile.turns)
 
 
@@ -132,7 +135,7 @@ def _turns(queries: Vectors, cards: Sequence[Card], vectors: Mapping[Place, Vect
     starts = np.cumsum([0, *(len(each) for each in rows[:-1])])
     # One column for each turn, and a last one of zeros for cards whose turns have no vector.
     best = np.maximum.reduceat(queries @ np.concatenate(rows).T, starts, axis=1)
-    best = np.pad(best, ((0, 0), (0, 1)))
+    best = np.hstack([best, np.zeros((len(queries), 1), np.float32)])
     column = {place: index for index, place in enumerate(vectors)}
     turns = [
         [column[place] for turn in card.turns if (place := (card.session_id, turn)) in column]

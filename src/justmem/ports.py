@@ -231,6 +231,17 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a search goes, for each of its views."""
+
+    dense: int  # cards by nearness
+    lexical: int  # cards by their words
+    spoken: int  # turns by their words, which lead to the cards that rest on them
+    quotes: int  # of those turns, the best that no card rests on, in all
+    until: date | None = None  # nothing that was said on a later day
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What the views lead to, all of one moment of the store."""
 
@@ -238,8 +249,8 @@ class Found:
     vectors: Vectors  # of these cards, in that order
     hits: Sequence[Hits]  # for each view, the keys of the cards it found itself
     places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
-    turns: Mapping[Place, Vectors]  # of the turns behind all these, one row for each passage
-    sessions: Mapping[str, Session]  # those of `places` that no card here rests on
+    turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of those to quote
+    sessions: Mapping[str, Session]  # to quote from
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,11 +414,9 @@ class Store(Protocol):
         """One Hits per view. `until` leaves out what was said after that day."""
         ...
 
-    async def find(
-        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
-    ) -> Found:
-        """The cards that a search for the views finds, those that rest on the `spoken` best
-        turns by words, and what there is to weigh and to quote them by."""
+    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+        """The cards that a search for the views finds, those that rest on the best turns by
+        words, and what there is to weigh and to quote them by."""
         ...
 
     async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]: ...

@@ -5,7 +5,7 @@ A quote is made when it is needed and never stored. Its id names its turn, as in
 
 from __future__ import annotations
 
-from justmem.domain import Card, Session
+from justmem.domain import UNKNOWN_DATE, Card, Session
 from justmem.ports import Place
 
 _LONGEST = 300  # characters
@@ -13,10 +13,11 @@ _LONGEST = 300  # characters
 
 def quote(session: Session, number: int) -> Card:
     turn = session.turn(number)
-    return Card.model_construct(
+    return Card.trusted(
         id=f"{session.id}#{number}",
         subject=turn.speaker,
         fact=f"said: {' '.join(turn.text.split())[:_LONGEST]}",
+        event_date=UNKNOWN_DATE,
         kind="interaction",
         status="completed",
         session_id=session.id,

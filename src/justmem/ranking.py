@@ -97,17 +97,21 @@ def distinct(
     [[best, those it stands for...], ...]. A card adds nothing if it says nearly the same, or rests
     only on turns that the slot rests on already. Below `depth`, where nothing is chosen any more,
     each card stands alone."""
-    same = (vectors @ vectors.T >= alike).tolist()
+    walked = list(order[:depth])
+    same = (vectors[walked] @ vectors[walked].T >= alike).tolist()
     slots: list[list[int]] = []
+    heads: list[int] = []  # the place of each slot's first in the walk
     held: list[set[tuple[str, int]]] = []
-    for index in order[:depth]:
+    for place, index in enumerate(walked):
         turns = {(cards[index].session_id, turn) for turn in cards[index].turns}
-        for slot, covered in zip(slots, held, strict=True):
-            if same[index][slot[0]] or turns <= covered:
+        row = same[place]
+        for slot, head, covered in zip(slots, heads, held, strict=True):
+            if row[head] or turns <= covered:
                 slot.append(index)
                 covered |= turns
                 break
         else:
             slots.append([index])
+            heads.append(place)
             held.append(turns)
     return slots + [[index] for index in order[depth:]]

@@ -104,6 +104,14 @@ def connect(
     return db
 
 
+def blob(db: sqlite3.Connection, table: str, column: str, row: int) -> sqlite3.Blob:
+    """To read parts of what is stored there."""
+    if isinstance(db, sqlite3.Connection):
+        return db.blobopen(table, column, row, readonly=True)
+    opened: sqlite3.Blob = db.open_blob(table, column, row, True)  # SQLCipher's older name for it
+    return opened
+
+
 def _prepare(db: sqlite3.Connection, lock: Lock | None) -> None:
     db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
     if lock is not None:

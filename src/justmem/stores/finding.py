@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from justmem.ports import Found, Hits, Index, Place, Vectors, View
-from justmem.stores import reads, rows
+from justmem.ports import Found, Hits, Index, Place, Reach, Vectors, View
+from justmem.stores import drivers, reads, rows
 from justmem.stores.vectors import MatrixCache, moment
 from justmem.stores.words import WordIndex
 
@@ -47,24 +47,17 @@ class Finder:
             for view, found in zip(views, near, strict=True)
         ]
 
-    def find(
-        self,
-        db: sqlite3.Connection,
-        views: Sequence[View],
-        dense: int,
-        lexical: int,
-        spoken: int,
-        until: int | None,
-    ) -> Found:
-        hits = self.search(db, views, "cards", dense, lexical, until)
+    def find(self, db: sqlite3.Connection, views: Sequence[View], reach: Reach) -> Found:
+        until = None if reach.until is None else rows.day(reach.until)
+        hits = self.search(db, views, "cards", reach.dense, reach.lexical, until)
         keys = {key for each in hits for key, _ in (*each.dense, *each.lexical)}
         places: list[dict[Place, float]] = [{} for _ in views]
-        if spoken:
-            places = _places(db, self.search(db, views, "passages", 0, spoken, until))
+        if reach.spoken:
+            places = _places(db, self.search(db, views, "passages", 0, reach.spoken, until))
             keys |= _keys_on(db, {place for scores in places for place in scores})
         cards = reads.cards_at(db, sorted(keys))
         resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
-        bare = {place for scores in places for place in scores} - resting
+        bare = best_bare(places, resting, reach.quotes)
         return Found(
             cards=cards,
             vectors=self._matrices["cards"].at(db, moment(db)).rows(list(cards)),
@@ -73,6 +66,18 @@ class Finder:
             turns=_turn_vectors(db, resting | bare),
             sessions=reads.sessions_at(db, list({session_id for session_id, _ in bare})),
         )
+
+
+def best_bare(
+    places: Sequence[Mapping[Place, float]], resting: set[Place], count: int
+) -> set[Place]:
+    """The best of the turns found that no card rests on."""
+    best: dict[Place, float] = {}
+    for scores in places:
+        for place, score in scores.items():
+            if place not in resting:
+                best[place] = max(score, best.get(place, 0.0))
+    return set(sorted(best, key=lambda place: (-best[place], place))[:count])
 
 
 def _places(db: sqlite3.Connection, spoken: Sequence[Hits]) -> list[dict[Place, float]]:
@@ -103,22 +108,25 @@ def _keys_on(db: sqlite3.Connection, places: set[Place]) -> set[int]:
 
 
 def _turn_vectors(db: sqlite3.Connection, wanted: set[Place]) -> Mapping[Place, Vectors]:
-    """The vectors of each turn's passages. Turns without any are left out."""
+    """The vectors of each turn's passages. Turns without any are left out. Of a session's vectors
+    only those wanted are read: one turn in twenty, often."""
+    asked: dict[str, list[int]] = {}
+    for session_id, turn in wanted:
+        asked.setdefault(session_id, []).append(turn)
     found = db.execute(
-        "SELECT s.id, p.spans, p.vectors FROM sessions s JOIN passage_chunks p "
+        "SELECT s.id, p.first, p.spans, length(p.vectors) FROM sessions s JOIN passage_chunks p "
         "ON p.session = s.key WHERE p.vectors IS NOT NULL "
         "AND s.id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list({session_id for session_id, _ in wanted})),),
-    )
+        (json.dumps(list(asked)),),
+    ).fetchall()
     vectors: dict[Place, Vectors] = {}
-    for session_id, spans, packed in found:
+    for session_id, chunk, spans, size in found:
         turns = rows.spans_of(spans)[:, 0].tolist()
-        matrix = np.frombuffer(packed, np.float32).reshape(len(turns), -1)
-        # A turn's passages lie side by side.
-        first = 0
-        for place, turn in enumerate(turns, 1):
-            if place == len(turns) or turns[place] != turn:
-                if (session_id, turn) in wanted:
-                    vectors[session_id, turn] = matrix[first:place]
-                first = place
+        width = rows.width_of(size, len(turns))
+        with drivers.blob(db, "passage_chunks", "vectors", chunk) as packed:
+            for turn in asked[session_id]:
+                if count := turns.count(turn):  # they lie side by side
+                    packed.seek(turns.index(turn) * width)
+                    read = np.frombuffer(packed.read(count * width), np.float32)
+                    vectors[session_id, turn] = read.reshape(count, -1)
     return vectors

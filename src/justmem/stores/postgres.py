@@ -36,6 +36,7 @@ from justmem.ports import (
     Hits,
     Index,
     Place,
+    Reach,
     Searched,
     Vectors,
     View,
@@ -210,10 +211,8 @@ class PostgresStore:
     ) -> Sequence[Hits]:
         return await self._search(views, index, dense, lexical, until)
 
-    async def find(
-        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
-    ) -> Found:
-        return await self._finder(views, dense, lexical, spoken, until)
+    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+        return await self._finder(views, reach)
 
     # ------------------------------------------------------------ cards and passages
 

@@ -98,13 +98,23 @@ def _turn(
     )
 
 
+_PACKED = (
+    "The vectors or passages of a session cannot be read any more: restore the store from a copy, "
+    "or forget that session and remember it again."
+)
+
+
 def check_packed(packed: bytes, size: int) -> None:
     """That packed numbers come in whole rows of `size` bytes."""
     if not isinstance(packed, bytes) or len(packed) % size:
-        raise StoreDamaged(
-            "The vectors or passages of a session cannot be read any more: restore the store from "
-            "a copy, or forget that session and remember it again."
-        )
+        raise StoreDamaged(_PACKED)
+
+
+def width_of(size: int, count: int) -> int:
+    """Bytes of one of so many vectors that take this many in all."""
+    if not count or not size or size % (4 * count):
+        raise StoreDamaged(_PACKED)
+    return size // count
 
 
 def spans_of(packed: bytes) -> NDArray[np.int32]:

@@ -51,6 +51,7 @@ from justmem.ports import (
     Hits,
     Index,
     Place,
+    Reach,
     Searched,
     Vectors,
     View,
@@ -331,11 +332,9 @@ class SqliteStore:
         last, finder = _ordinal(until), self._caches.finder
         return await self._db.read(lambda db: finder.search(db, views, index, dense, lexical, last))
 
-    async def find(
-        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
-    ) -> Found:
-        last, finder = _ordinal(until), self._caches.finder
-        return await self._db.read(lambda db: finder.find(db, views, dense, lexical, spoken, last))
+    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+        finder = self._caches.finder
+        return await self._db.read(lambda db: finder.find(db, views, reach))
 
     # ------------------------------------------------------------ cards and passages
 

@@ -30,6 +30,7 @@ from justmem.ports import (
     Hits,
     Index,
     Place,
+    Reach,
     Store,
     Vectors,
     View,
@@ -105,12 +106,8 @@ class Deferred:
             await self._complete()
         return await self._store.search(views, index, dense=dense, lexical=lexical, until=until)
 
-    async def find(
-        self, views: Sequence[View], *, dense: int, lexical: int, spoken: int, until: date | None
-    ) -> Found:
-        found = await self._store.find(
-            views, dense=dense, lexical=lexical, spoken=spoken, until=until
-        )
+    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+        found = await self._store.find(views, reach)
         if not self._marker.exists():
             return found
         return replace(found, turns=await self._vectors_of(set(found.turns)))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
 import numpy as np
 
 from justmem.domain import Card
-from justmem.ports import Found, Hits, Place, Vectors, View
+from justmem.ports import Found, Hits, Place, Reach, Vectors, View
 from justmem.stores import rows as shared
+from justmem.stores.finding import best_bare
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.database import Database
 from justmem.stores.pg.reads import Reads
@@ -51,18 +51,16 @@ class Finder:
             "WHERE s.space = $1 AND p.vector IS NOT NULL ORDER BY p.key"
         )
 
-    async def __call__(
-        self, views: Sequence[View], dense: int, lexical: int, spoken: int, until: date | None
-    ) -> Found:
+    async def __call__(self, views: Sequence[View], reach: Reach) -> Found:
         hits, said = await asyncio.gather(
-            self._search(views, "cards", dense, lexical, until),
-            self._search(views, "passages", 0, spoken, until),
+            self._search(views, "cards", reach.dense, reach.lexical, reach.until),
+            self._search(views, "passages", 0, reach.spoken, reach.until),
         )
         keys = {key for each in hits for key, _ in (*each.dense, *each.lexical)}
         found, places = await self._rows(keys, said)
         cards = {key: found[key][0] for key in sorted(found)}
         resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
-        bare = {place for scores in places for place in scores} - resting
+        bare = best_bare(places, resting, reach.quotes)
         turns, sessions = await asyncio.gather(
             self._turn_vectors(list(resting | bare)),
             self._reads.sessions_at(list({session_id for session_id, _ in bare})),
