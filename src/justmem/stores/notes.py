@@ -14,6 +14,7 @@ from justmem.domain import Entry, Forgotten
 from justmem.errors import StoreError
 from justmem.ports import Deed, Whole
 
+_PAUSE = 0.2  # seconds for deeds to come together: one entry each, one transaction for all
 _MOST = 10_000  # deeds that wait while nothing can be written; beyond, the oldest go
 _NO_TIME = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -79,21 +80,31 @@ def _counts(text: str) -> dict[str, int]:
 
 
 class Notes:
-    """Deeds of readers, on their way into the audit. They are written beside the reading, as many
-    at once as have come together: a read neither waits for the disk nor for another writer."""
+    """Deeds of readers, on their way into the audit. They are written a moment after the reading,
+    as many at once as have come together: a read neither waits for the disk nor for another
+    writer, and many of them do not make a transaction each."""
 
     def __init__(self, write: Callable[[Sequence[Deed]], Awaitable[object]]) -> None:
         self._write = write
         self._waiting: deque[Deed] = deque(maxlen=_MOST)
+        self._soon: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, deeds: Sequence[Deed]) -> None:
         self._waiting += deeds
-        if self._waiting and (self._writing is None or self._writing.done()):
+        if self._waiting and self._soon is None:
+            self._soon = asyncio.get_running_loop().call_later(_PAUSE, self._begin)
+
+    def _begin(self) -> None:
+        self._soon = None
+        if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._written())
 
     async def written(self) -> None:
         """Once all that came before is entered, or cannot be."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         if self._writing is not None and not self._writing.done():
             await asyncio.wait([self._writing])
         await self._written()

@@ -142,15 +142,12 @@ def cards(db: sqlite3.Connection, where: CardFilter) -> list[Card]:
 
 def passages_at(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, Passage]:
     passages: dict[int, Passage] = {}
-    for key in keys:
-        row = db.execute(
-            "SELECT s.id, p.keys, p.spans FROM passage_chunks p JOIN sessions s "
-            "ON s.key = p.session WHERE p.first <= ? ORDER BY p.first DESC LIMIT 1",
-            (key,),
-        ).fetchone()
-        if row is None:
-            continue
-        session_id, packed, spans = row
+    for key, session_id, packed, spans in db.execute(
+        "SELECT k.value, s.id, p.keys, p.spans FROM json_each(?) k CROSS JOIN passage_chunks p "
+        "ON p.first = (SELECT max(first) FROM passage_chunks WHERE first <= k.value) "
+        "JOIN sessions s ON s.key = p.session",
+        (json.dumps(list(keys)),),
+    ):
         own = np.frombuffer(packed, np.int64)
         place = int(np.searchsorted(own, key))
         if place < len(own) and own[place] == key:
