@@ -1,4 +1,4 @@
-"""Search inside one space: every vector compared, and BM25 by the formula that FTS5 uses.
+"""Search inside one space: every vector compared, and the words as the SQLite store weighs them.
 
 Neither asks an index that spaces share, so the cost does not depend on how many others there are.
 """
@@ -16,16 +16,14 @@ from justmem.stores.pg.database import Database
 from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Outcome, Statement
-from justmem.stores.words import POSTINGS
+from justmem.stores.words import LEAST, POSTINGS
 
 Pairs = list[tuple[int, float]]
 _ALWAYS = 2**31 - 1  # no day is later
-_LENGTH = {"cards": "card_length", "passages": "passage_length"}
 _WORDS = {"cards": "card_words", "passages": "passage_words"}
-# FTS5's BM25: k1 = 1.2, b = 0.75, and a word that stands in more than half of all texts weighs
-# next to nothing instead of less than nothing. Words are taken rarest first, until together they
-# stand in POSTINGS texts: the SQLite store does the same. Sums of floats depend on their order, so
-# equal scores are told by their first nine places, and then come in order of keys, as there.
+# What the words of a question that stand in a text weigh together, rare ones more; one that stands
+# in more than POSTINGS texts is left out. Sums of floats depend on their order, so equal scores are
+# told by their first nine places, and then come in order of keys, as in the SQLite store.
 _BEST = """
     WITH asked AS (
         SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
@@ -37,24 +35,15 @@ _BEST = """
             ) each_session
         )::bigint AS texts FROM asked
     ), chosen AS (
-        SELECT word, times, texts FROM (
-            SELECT *, sum(texts * times) OVER (ORDER BY texts, word) AS reading
-            FROM counted WHERE texts > 0
-        ) rarest_first WHERE reading <= {most}
-    ), postings AS (
-        SELECT times, texts, entry FROM chosen CROSS JOIN LATERAL (
-            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = chosen.word
-        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry
+        SELECT word, times, texts FROM counted WHERE texts BETWEEN 1 AND {most}
     ), memory AS (
-        SELECT {docs}::float8 AS docs, {length}::float8 / greatest({docs}, 1) AS mean, last_day
-        FROM {spaces} WHERE space = $1
+        SELECT {docs}::float8 AS docs, last_day FROM {spaces} WHERE space = $1
     ), scored AS (
-        SELECT entry >> 24 AS key, sum(
-            times * greatest(ln((docs - texts + 0.5) / (texts + 0.5)), 1e-6)
-            * (entry >> 16 & 255) * 2.2
-            / ((entry >> 16 & 255) + 1.2 * (0.25 + 0.75 * (entry & 65535) / mean))
-        ) AS score
-        FROM postings CROSS JOIN memory GROUP BY 1
+        SELECT entry >> 24 AS key,
+            sum(times * greatest(ln((docs - texts + 0.5) / (texts + 0.5)), {least})) AS score
+        FROM chosen CROSS JOIN memory CROSS JOIN LATERAL (
+            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = chosen.word
+        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry GROUP BY 1
     )
     SELECT key, score FROM scored WHERE (
         $4::bigint >= (SELECT last_day FROM memory)
@@ -63,7 +52,7 @@ _BEST = """
         )
     ) ORDER BY round(score * 1e9) DESC, key LIMIT $5
 """
-# Nothing but words that are everywhere: BM25 would tell little, so the newest it is.
+# Nothing but words that are everywhere tells texts apart, so the newest it is.
 _NEWEST = """
     SELECT DISTINCT t.key, 0.0::float8 FROM unnest($2::text[]) asked (word) CROSS JOIN LATERAL (
         SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word
@@ -193,8 +182,8 @@ def _statements(names: Names, index: str) -> dict[str, str]:
         "words": names(_WORDS[index]),
         "spaces": names.spaces,
         "docs": index,
-        "length": _LENGTH[index],
         "most": POSTINGS,
+        "least": LEAST,
     }
     named = {"best": _BEST, "newest": _NEWEST, "common": _COMMON, "nearest": _NEAREST}
     return {name: " ".join(sql.split()).format(**fields) for name, sql in named.items()}
