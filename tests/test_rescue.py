@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -31,6 +32,10 @@ LONG = "a very long turn about tea and travels " * 500  # goes on over several p
 async def rescued(file: Path, to: Path) -> tuple[Rescued, Any]:
     target = await Folder(to).open_copy("ana")
     return await rescuing.rescue(rescuing.read(file), target), target
+
+
+def overwrite(file: Path, start: bytes) -> None:
+    file.write_bytes(start + file.read_bytes()[len(start) :])
 
 
 @pytest.fixture
@@ -145,6 +150,15 @@ def without_each_page(file: Path) -> Iterator[Path]:
         path = file.with_name(f"without-{page}.db")
         path.write_bytes(hurt)
         yield path
+
+
+async def test_noise_over_the_first_page_does_not_make_a_file_look_locked(
+    file: Path, tmp_path: Path
+) -> None:
+    overwrite(file, np.random.default_rng(1).bytes(PAGE))
+    done, target = await rescued(file, tmp_path / "new")
+    assert done.sessions > 5
+    await target.store.close()
 
 
 async def test_every_page_may_be_blank(file: Path, tmp_path: Path) -> None:

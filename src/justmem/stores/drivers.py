@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
@@ -31,6 +31,8 @@ _PLAIN = b"SQLite format 3\0"
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
 _ROUNDS = 256_000  # SQLCipher 4's own, so that its other programs open the file too
 _ALL = 256
+_LOOKS = 16  # pages that tell whether a file is locked, about
+_PAGE_KINDS = (2, 5, 10, 13)  # in SQLite's file format
 _CHUNK = 1 << 22  # bytes read at a time
 
 Kind = Literal["new", "plain", "locked", "damaged"]
@@ -231,6 +233,7 @@ def _looked_into(path: Path, alone: bool) -> _File:
     try:
         with path.open("rb") as stream:
             first = stream.read(PAGE)
+            kind = _kind(first, stream)
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -238,7 +241,6 @@ def _looked_into(path: Path, alone: bool) -> _File:
             f"The store {path} cannot be opened ({error.strerror}): "
             "correct the permissions of the file and its folder."
         ) from None
-    kind = _kind(first, path.stat().st_size)
     return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
 
 
@@ -279,12 +281,26 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _kind(first: bytes, size: int) -> Kind:
-    """A locked page is noise: all byte values occur in it, which in a plain one, torn or not,
-    they never do."""
+def _kind(first: bytes, stream: BinaryIO) -> Kind:
+    """A locked page is noise: all byte values occur in it, which in a plain first one, torn or
+    not, they never do. Noise may have been written over that one alone, so others tell too."""
     if not first:
         return "new"
     if first.startswith(_PLAIN):
         return "plain"
     noise = len(first) == PAGE and len(set(first)) >= _ALL * 9 // 10
-    return "locked" if noise and size % PAGE == 0 else "damaged"
+    size = stream.seek(0, os.SEEK_END)
+    return "locked" if noise and size % PAGE == 0 and not _orderly(stream, size) else "damaged"
+
+
+def _orderly(stream: BinaryIO, size: int) -> bool:
+    """Whether pages beyond the first begin as SQLite's do: with the kind of the page, or the
+    number of the one that it goes on in."""
+    pages = size // PAGE
+    looked_at = range(1, pages, max(1, pages // _LOOKS))
+    orderly = 0
+    for page in looked_at:
+        stream.seek(page * PAGE)
+        start = stream.read(4)
+        orderly += start[0] in _PAGE_KINDS or int.from_bytes(start, "big") <= pages
+    return orderly * 2 > len(looked_at)

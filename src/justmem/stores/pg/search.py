@@ -23,7 +23,7 @@ _ALWAYS = 2**31 - 1  # no day is later
 _WORDS = {"cards": "card_words", "passages": "passage_words"}
 # What the words of a question that stand in a text weigh together, rare ones more; one that stands
 # in more than POSTINGS texts is left out. Sums of floats depend on their order, so equal scores are
-# told by their first nine places, and then come in order of keys, as in the SQLite store.
+# told by their first nine places, and then come in order of days and keys, as in SQLite's store.
 _BEST = """
     WITH asked AS (
         SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
@@ -36,21 +36,18 @@ _BEST = """
         )::bigint AS texts FROM asked
     ), chosen AS (
         SELECT word, times, texts FROM counted WHERE texts BETWEEN 1 AND {most}
-    ), memory AS (
-        SELECT {docs}::float8 AS docs, last_day FROM {spaces} WHERE space = $1
     ), scored AS (
-        SELECT entry >> 24 AS key,
+        SELECT entry >> 24 AS key, day,
             sum(times * greatest(ln((docs - texts + 0.5) / (texts + 0.5)), {least})) AS score
-        FROM chosen CROSS JOIN memory CROSS JOIN LATERAL (
-            SELECT found FROM {words} w WHERE w.space = $1 AND w.word = chosen.word
-        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry GROUP BY 1
+        FROM chosen CROSS JOIN LATERAL (
+            SELECT found, day FROM {words} w JOIN {sessions} s
+            ON s.space = w.space AND s.key = w.session
+            WHERE w.space = $1 AND w.word = chosen.word AND s.day <= $4::bigint
+        ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry CROSS JOIN (
+            SELECT {docs}::float8 AS docs FROM {spaces} WHERE space = $1
+        ) memory GROUP BY 1, 2
     )
-    SELECT key, score FROM scored WHERE (
-        $4::bigint >= (SELECT last_day FROM memory)
-        OR EXISTS (
-            SELECT 1 FROM {table} t WHERE t.space = $1 AND t.key = scored.key AND t.day <= $4
-        )
-    ) ORDER BY round(score * 1e9) DESC, key LIMIT $5
+    SELECT key, score FROM scored ORDER BY round(score * 1e9) DESC, day, key LIMIT $5
 """
 # Nothing but words that are everywhere tells texts apart, so the newest it is.
 _NEWEST = """
@@ -181,6 +178,7 @@ def _statements(names: Names, index: str) -> dict[str, str]:
         "table": names(index),
         "words": names(_WORDS[index]),
         "spaces": names.spaces,
+        "sessions": names.sessions,
         "docs": index,
         "most": POSTINGS,
         "least": LEAST,
