@@ -34,7 +34,7 @@ async def rescued(file: Path, to: Path) -> tuple[Rescued, Any]:
     return await rescuing.rescue(rescuing.read(file), target), target
 
 
-def overwrite(file: Path, start: bytes) -> None:
+def scribble(file: Path, start: bytes) -> None:
     file.write_bytes(start + file.read_bytes()[len(start) :])
 
 
@@ -155,7 +155,7 @@ def without_each_page(file: Path) -> Iterator[Path]:
 async def test_noise_over_the_first_page_does_not_make_a_file_look_locked(
     file: Path, tmp_path: Path
 ) -> None:
-    overwrite(file, np.random.default_rng(1).bytes(PAGE))
+    scribble(file, np.random.default_rng(1).bytes(PAGE))
     done, target = await rescued(file, tmp_path / "new")
     assert done.sessions > 5
     await target.store.close()
