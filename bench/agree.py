@@ -94,9 +94,7 @@ async def run(data: Path, url: str) -> None:
             same += await compared(benchmark.history(name), cases, embedder, Path(folder), url)
     total = len(benchmark.cases)
     for what, count in same.items():
-        print(
-            f"{what:<20} the same, in the same order, for {count} of {total}   {count / total:.1%}"
-        )
+        print(f"{what:<22} the same for {count} of {total} questions   {count / total:.1%}")
 
 
 def main() -> None:

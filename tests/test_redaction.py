@@ -210,3 +210,9 @@ async def test_what_is_no_hook_is_refused_by_name(tmp_path: Path, named: Any, to
             "ana", folder=tmp_path, redact=named, embedder=HashEmbedder(8), reranker="none"
         )
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("value", [10**5000, [[]], 1.5])
+def test_what_is_no_redaction_is_named(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="is not a redaction"):
+        justmem.open(space="ana", store=str(tmp_path), redact=value)

@@ -223,7 +223,7 @@ def build_redaction(value: Any) -> Redact | None:
     found = found() if isinstance(found, type) else found
     if not callable(found):
         raise InvalidSetting(
-            f"{str(value)[:80]} is not a redaction: it needs to be a function from text to text."
+            f"{shown(value)} is not a redaction: it needs to be a function from text to text."
         )
     return cast("Redact", found)
 

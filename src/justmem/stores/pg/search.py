@@ -24,10 +24,11 @@ _WORDS = {"cards": "card_words", "passages": "passage_words"}
 # What the words of a question that stand in a text weigh together, rare ones more; one that stands
 # in more than POSTINGS texts is left out. Sums of floats depend on their order, so equal scores are
 # told by their first nine places, and then come in order of days and keys, as in SQLite's store.
+# MATERIALIZED: else a word is counted again for every text it stands in.
 _BEST = """
     WITH asked AS (
         SELECT word, times FROM unnest($2::text[], $3::bigint[]) AS q (word, times)
-    ), counted AS (
+    ), counted AS MATERIALIZED (
         SELECT word, times, (
             SELECT sum(cardinality(found)) FROM (
                 SELECT found FROM {words} w WHERE w.space = $1 AND w.word = asked.word
@@ -40,14 +41,14 @@ _BEST = """
         SELECT entry >> 24 AS key, day,
             sum(times * greatest(ln((docs - texts + 0.5) / (texts + 0.5)), {least})) AS score
         FROM chosen CROSS JOIN LATERAL (
-            SELECT found, day FROM {words} w JOIN {sessions} s
-            ON s.space = w.space AND s.key = w.session
-            WHERE w.space = $1 AND w.word = chosen.word AND s.day <= $4::bigint
+            SELECT found, (
+                SELECT day FROM {sessions} s WHERE s.space = $1 AND s.key = w.session
+            ) AS day FROM {words} w WHERE w.space = $1 AND w.word = chosen.word
         ) each_session CROSS JOIN LATERAL unnest(each_session.found) entry CROSS JOIN (
             SELECT {docs}::float8 AS docs FROM {spaces} WHERE space = $1
         ) memory GROUP BY 1, 2
     )
-    SELECT key, score FROM scored ORDER BY round(score * 1e9) DESC, day, key LIMIT $5
+    SELECT key, score FROM scored WHERE day <= $4::bigint ORDER BY round(score * 1e9) DESC, day, key LIMIT $5
 """
 # Nothing but words that are everywhere tells texts apart, so the newest it is.
 _NEWEST = """
