@@ -139,6 +139,26 @@ class AuditContract:
         assert len(await logged(again)) == 51
         assert (await auditing.check(again, None)).whole
 
+    async def test_a_change_is_entered_after_what_was_read_before_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = (await open_space()).by(author())
+        await store.keep(said())
+        for change in (
+            store.fail("s1", "the model stayed away"),
+            store.settle(said(), made(said())),
+            store.replace_vectors("other", 4, {}),
+            store.forget(sessions=["s1"]),
+            store.keep(said()),
+            store.drop_sources(),
+        ):
+            store.note(author().did("ask", ["s1"]))
+            await change
+        verbs = [verb for _, verb, _ in await logged(store)]
+        assert verbs[1::2] == ["ask"] * 6
+        changes = ["keep", "fail", "settle", "reembed", "forget", "keep", "drop_sources"]
+        assert verbs[0::2] == changes
+
     async def test_many_names_write_one_chain(self, open_space: OpenSpace) -> None:
         one, other = await open_space(), await open_space()
         for number in range(6):

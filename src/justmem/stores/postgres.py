@@ -157,8 +157,12 @@ class PostgresStore:
     def note(self, deeds: Sequence[Deed]) -> None:
         self._notes.add(deeds)
 
-    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
+    async def noted(self) -> None:
+        """Once what was read before is in the audit: a change is entered after it."""
         await self._notes.written()
+
+    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
+        await self.noted()
         return await self.log.entries(where)
 
     def copying(self) -> CopyableStore:
@@ -172,15 +176,18 @@ class PostgresStore:
     # ------------------------------------------------------------ sessions
 
     async def keep(self, session: Session) -> SessionRecord:
+        await self.noted()
         return await self._writes.keep(session)
 
     async def blanked(self, session: Session) -> Session:
         return await self._reads.blanked(session)
 
     async def settle(self, session: Session, digested: Digested) -> None:
+        await self.noted()
         await self._derived.settle(session, digested)
 
     async def fail(self, session_id: str, reason: str) -> None:
+        await self.noted()
         await self._writes.fail(session_id, reason)
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
@@ -247,16 +254,18 @@ class PostgresStore:
         """The rows are gone when this returns. Their bytes go with the server's next vacuum, or
         with `sweep`, which `remains` does too."""
         self._reads.forget()
+        await self.noted()
         return await self._forgetting.forget(cards, turns, sessions, subject)
 
     async def sources(self) -> Sources:
         return await self._reads.sources()
 
     async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
+        await self.noted()
         return await self._forgetting.drop_sources(fresh=fresh)
 
     async def erase(self) -> Forgotten:
-        await self._notes.written()  # so that erasing is the last entry
+        await self.noted()
         gone = await self._forgetting.erase()
         await self.close()
         return gone
@@ -278,6 +287,7 @@ class PostgresStore:
     async def replace_vectors(
         self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
     ) -> None:
+        await self.noted()
         await self._derived.replace_vectors(embedder, dim, replaced)
 
     # ------------------------------------------------------------ the ledger

@@ -235,7 +235,9 @@ class SqliteStore:
     async def change(
         self, work: Callable[[sqlite3.Connection], T], told: Callable[[Author, T], list[Deed]]
     ) -> tuple[T, Entry | None]:
-        """The work and its entry in one transaction. What changed nothing leaves none."""
+        """The work and its entry in one transaction, after the entries of what was read before.
+        What changed nothing leaves none."""
+        await self._notes.written()
 
         def both(db: sqlite3.Connection) -> tuple[T, Entry | None]:
             with writing(db):

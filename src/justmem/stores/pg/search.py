@@ -48,7 +48,8 @@ _BEST = """
             SELECT {docs}::float8 AS docs FROM {spaces} WHERE space = $1
         ) memory GROUP BY 1, 2
     )
-    SELECT key, score FROM scored WHERE day <= $4::bigint ORDER BY round(score * 1e9) DESC, day, key LIMIT $5
+    SELECT key, score FROM scored WHERE day <= $4::bigint
+    ORDER BY round(score * 1e9) DESC, day, key LIMIT $5
 """
 # Nothing but words that are everywhere tells texts apart, so the newest it is.
 _NEWEST = """

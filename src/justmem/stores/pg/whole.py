@@ -103,6 +103,7 @@ class PostgresCopy:
     # ------------------------------------------------------------ in
 
     async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+        await self.store.noted()
         forgotten = set(await self.forgotten())
         wholes = [tombstones.spared(whole, forgotten) for whole in wholes]
         while True:
