@@ -1,256 +1,44 @@
-"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store.
-
-Any object with these methods will do; nothing has to inherit from anything here.
-"""
+"""The store: the memory of one space."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from datetime import date
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from justmem.domain import (
-    Call,
     Card,
-    Citation,
     Entry,
-    Evidence,
     Forgotten,
     Health,
     Passage,
-    Plan,
     Quarantined,
     Session,
     SessionRecord,
     SessionState,
     Sources,
-    Stage,
     Stats,
 )
+from justmem.ports.audit import Author, Deed, EntryFilter
+from justmem.ports.models import Vectors
+from justmem.ports.searches import (
+    CardFilter,
+    Extent,
+    Found,
+    Hits,
+    Index,
+    Place,
+    Reach,
+    View,
+)
+from justmem.ports.sweeps import Searched
 from justmem.traces import Traces
 
-Vectors = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """Where traces were looked for, and the places where some were found."""
-
-    files: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
-    bytes: int = 0
-    remains: tuple[str, ...] = ()
-
-    def __add__(self, other: Searched) -> Searched:
-        return Searched(
-            self.files + other.files,
-            self.tables + other.tables,
-            self.bytes + other.bytes,
-            self.remains + other.remains,
-        )
-
-
-# ---------------------------------------------------------------- models
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A static instruction, the data it is about, and the JSON shape of the reply."""
-
-    stage: Stage
-    system: str
-    user: str
-    schema: Mapping[str, Any]
-    max_tokens: int
-    limit: int | None = None  # tokens that all attempts together may take
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    text: str
-    call: Call
-    truncated: bool = False  # stopped by max_tokens
-
-
-class LanguageModel(Protocol):
-    name: str
-    context: int  # tokens that prompt and reply may take together
-
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        """Retries what is worth retrying; raises ModelError with the call it cost."""
-        ...
-
-
-@runtime_checkable
-class StreamingModel(Protocol):
-    """What a language model may have besides: a reply that can be read while it is written."""
-
-    def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
-        """The reply's text in pieces; last, the whole Completion. Read it to the end: what a
-        call cost is known only then."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    vectors: Vectors  # one row per text, of unit length
-    tokens: int
-
-
-class Embedder(Protocol):
-    name: str
-    dim: int
-
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    scores: NDArray[np.float32]  # one per text; higher is better, comparable within one reranker
-    tokens: int
-
-
-class Reranker(Protocol):
-    name: str
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
-
-
-@runtime_checkable
-class KeepingModel(Protocol):
-    """What a language model may have besides, if it keeps replies on disk."""
-
-    async def holding(self, traces: Traces) -> int:
-        """How many replies hold any of the traces."""
-        ...
-
-    async def forget(self, traces: Traces) -> int:
-        """Removes those replies, from its file too; how many there were."""
-        ...
-
-    async def remains(self, traces: Traces) -> Searched: ...
-
-
-class Closes(Protocol):
-    """What a model over a network may have besides."""
-
-    async def close(self) -> None: ...
-
-
-# ---------------------------------------------------------------- stages
-
-
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """What a session holds. `notes` name whatever was dropped, salvaged or moved."""
-
-    cards: Sequence[Card]
-    quarantined: Sequence[Quarantined] = ()
-    calls: Sequence[Call] = ()
-    notes: Sequence[str] = ()
-
-
-class Extractor(Protocol):
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
-        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    plan: Plan
-    calls: Sequence[Call] = ()
-    notes: Sequence[str] = ()
-
-
-class Planner(Protocol):
-    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        """`limit` as above."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    text: str
-    sufficient: bool
-    citations: Sequence[Citation] = ()
-    calls: Sequence[Call] = ()
-    notes: Sequence[str] = ()
-
-
-class Answerer(Protocol):
-    async def answer(
-        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
-    ) -> Reply:
-        """`sessions` holds the raw session of every chosen card, for exact quotations; not those
-        whose words are not kept."""
-        ...
-
-
-@runtime_checkable
-class StreamingAnswerer(Protocol):
-    """What an answerer may have besides."""
-
-    def stream(
-        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
-    ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the answer's text as they come; last, the Reply, which `answer` would give."""
-        ...
-
-
-# ---------------------------------------------------------------- store
-
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
-
-Index = Literal["cards", "passages"]
-INDEXES: tuple[Index, ...] = get_args(Index)
-
-Place = tuple[str, int]  # a session's id and the number of one of its turns
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A query used to discover: the question or a rewrite."""
-
-    text: str
-    vector: Vectors  # shape (dim,)
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """What one view found, best first, as (key, score). Keys are the store's own row numbers:
-    hand them back to `cards_at` or `passages_at`."""
-
-    dense: Sequence[tuple[int, float]]
-    lexical: Sequence[tuple[int, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a search goes, for each of its views."""
-
-    dense: int  # cards by nearness
-    lexical: int  # cards by their words
-    spoken: int  # turns by their words, which lead to the cards that rest on them
-    quotes: int  # of those turns, the best that no card rests on, in all
-    until: date | None = None  # nothing that was said on a later day
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the views lead to, all of one moment of the store."""
-
-    cards: Mapping[int, Card]  # by key, in rising order
-    vectors: Vectors  # of these cards, in that order
-    hits: Sequence[Hits]  # for each view, the keys of the cards it found itself
-    places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
-    turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of those to quote
-    sessions: Mapping[str, Session]  # to quote from
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,72 +58,6 @@ class Digested:
     def wordless(self) -> Digested:
         """What is left of it where the words are not kept."""
         return replace(self, passages=(), passage_vectors=np.zeros((0, 0), np.float32))
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How much there is, at a glance: asked at every question, so it must cost next to nothing."""
-
-    last_at: datetime | None  # the time of the latest session
-    cards: int
-    tokens: int  # of all turns: what the full history would cost in a prompt
-
-
-@dataclass(frozen=True, slots=True)
-class CardFilter:
-    subject: str | None = None
-    kind: str | None = None
-    status: str | None = None
-    session_id: str | None = None
-    text: str | None = None  # words that must occur
-    limit: int = 1000
-    offset: int = 0
-
-
-Audit = Literal["all", "writes", "off"]
-_GOING = ("forget", "erase", "drop_sources")  # always entered
-CHANGES = ("keep", "settle", "fail", *_GOING, "reembed", "import", "copy")
-MOST_TARGETS = 100  # of one entry: what touches more says how many
-
-
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """Something done, on its way into the audit. `targets` are ids; a store enters their marks."""
-
-    at: datetime
-    actor: str
-    verb: str
-    targets: Sequence[str]
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """In whose name something is done, and how much of it the audit is to have."""
-
-    actor: str
-    clock: Callable[[], datetime]
-    audit: Audit = "all"
-
-    def did(self, verb: str, targets: Sequence[str] = (), **counts: int) -> list[Deed]:
-        """The deed, or none where the setting leaves it out. Forgetting is never left out."""
-        changes = verb in CHANGES
-        wanted = {"all": True, "writes": changes, "off": verb in _GOING}
-        if not wanted[self.audit]:
-            return []
-        at = self.clock().astimezone(UTC)
-        named = tuple(dict.fromkeys(targets))
-        return [Deed(at, self.actor, verb, named if len(named) <= MOST_TARGETS else (), counts)]
-
-
-@dataclass(frozen=True, slots=True)
-class EntryFilter:
-    after: int = 0  # numbers above this one
-    before: int | None = None  # numbers below this one
-    since: datetime | None = None
-    target: str | None = None  # an id: entries that name it
-    latest: bool = False  # the last `limit` of them; else the first
-    limit: int = 1000
 
 
 class Store(Protocol):

@@ -1,0 +1,116 @@
+"""The nouns of JustMem: pure values, no I/O.
+
+Everything here is frozen. Turn numbers count from 1, as people count.
+"""
+
+from __future__ import annotations
+
+from justmem.domain.audit import Checked, Entry, chained, spoken
+from justmem.domain.cards import (
+    KINDS,
+    STATUSES,
+    UNKNOWN_DATE,
+    Card,
+    EventDate,
+    Kind,
+    Passage,
+    Precision,
+    Quarantined,
+    Status,
+    card_id,
+)
+from justmem.domain.conversations import (
+    ROLES,
+    Role,
+    Session,
+    SessionRecord,
+    SessionState,
+    Sources,
+    Turn,
+)
+from justmem.domain.health import Damage, Health, Rescued
+from justmem.domain.limits import Budget, Retention
+from justmem.domain.profiles import PAPER, Profile, Weights
+from justmem.domain.questions import (
+    MODES,
+    OPERATIONS,
+    Access,
+    Answer,
+    Candidate,
+    Citation,
+    Evidence,
+    Mode,
+    Operation,
+    Plan,
+    Source,
+)
+from justmem.domain.receipts import Call, Receipt, Stage, Usage
+from justmem.domain.results import (
+    About,
+    Certificate,
+    Expiring,
+    Forgotten,
+    Loaded,
+    Preview,
+    Remembered,
+    Stats,
+)
+from justmem.domain.value import Value, dump
+
+__all__ = [
+    "KINDS",
+    "MODES",
+    "OPERATIONS",
+    "PAPER",
+    "ROLES",
+    "STATUSES",
+    "UNKNOWN_DATE",
+    "About",
+    "Access",
+    "Answer",
+    "Budget",
+    "Call",
+    "Candidate",
+    "Card",
+    "Certificate",
+    "Checked",
+    "Citation",
+    "Damage",
+    "Entry",
+    "EventDate",
+    "Evidence",
+    "Expiring",
+    "Forgotten",
+    "Health",
+    "Kind",
+    "Loaded",
+    "Mode",
+    "Operation",
+    "Passage",
+    "Plan",
+    "Precision",
+    "Preview",
+    "Profile",
+    "Quarantined",
+    "Receipt",
+    "Remembered",
+    "Rescued",
+    "Retention",
+    "Role",
+    "Session",
+    "SessionRecord",
+    "SessionState",
+    "Source",
+    "Sources",
+    "Stage",
+    "Stats",
+    "Status",
+    "Turn",
+    "Usage",
+    "Value",
+    "Weights",
+    "card_id",
+    "chained",
+    "dump",
+    "spoken",
+]

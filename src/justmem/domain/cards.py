@@ -1,0 +1,118 @@
+"""What is remembered of it: cards, their dates, and what stands beside them."""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import re
+from datetime import date, datetime
+from typing import Literal, Self, get_args
+
+from justmem.domain.value import Value
+
+Kind = Literal[
+    "fact", "event", "preference", "state", "measurement", "relation", "list", "interaction"
+]
+Status = Literal["stable", "ongoing", "planned", "completed"]
+Precision = Literal["day", "month", "year", "range", "unknown"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+STATUSES: tuple[Status, ...] = get_args(Status)
+_ISO = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?(?:T.*)?")
+
+
+class EventDate(Value):
+    """When something happened, as exactly as it is known: `2023`, `2023-05`, `2023-05-07`,
+    `2023-05-06/2023-05-07` or `unknown`. When it was *said* is kept apart, on the card."""
+
+    text: str = "unknown"
+    start: date | None = None
+    end: date | None = None
+    precision: Precision = "unknown"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError for anything that is not one of the forms above."""
+        text = text.strip()
+        if not text or text.lower() == "unknown":
+            return cls()
+        first, slash, last = text.partition("/")
+        start, end, precision = _span(first)
+        if not slash:
+            return cls(text=text.partition("T")[0], start=start, end=end, precision=precision)
+        _, end, _ = _span(last)
+        if end < start:
+            raise ValueError(f"the range {text!r} ends before it starts")
+        return cls(text=text, start=start, end=end, precision="range")
+
+    def overlaps(self, other: EventDate) -> bool:
+        if self.start is None or self.end is None or other.start is None or other.end is None:
+            return False
+        return self.start <= other.end and other.start <= self.end
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _span(text: str) -> tuple[date, date, Precision]:
+    match = _ISO.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a date like 2023, 2023-05 or 2023-05-07")
+    year, month, day = (int(part) if part else None for part in match.groups())
+    assert year is not None
+    if month is None:
+        return date(year, 1, 1), date(year, 12, 31), "year"
+    if day is None:
+        last = calendar.monthrange(year, month)[1] if 1 <= month <= 12 else 0
+        return date(year, month, 1), date(year, month, last), "month"
+    return date(year, month, day), date(year, month, day), "day"
+
+
+UNKNOWN_DATE = EventDate()
+
+
+class Card(Value):
+    """One atomic memory, linked to the turns it rests on."""
+
+    id: str
+    subject: str
+    fact: str
+    event_date: EventDate = UNKNOWN_DATE
+    status: Status = "stable"
+    kind: Kind = "fact"
+    session_id: str
+    said_at: datetime
+    turns: tuple[int, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.subject} {self.fact}"
+
+    @property
+    def dated(self) -> str:
+        """The text with its date: what is embedded, so that a question for a time can find it."""
+        known = self.event_date.precision != "unknown"
+        return f"{self.text} ({self.event_date})" if known else self.text
+
+
+def card_id(session_id: str, subject: str, fact: str) -> str:
+    """The same card of the same session always has the same id, so that ids survive
+    re-remembering and a forgotten card can be recognised without keeping its words."""
+    digest = hashlib.blake2b(f"{session_id}\0{subject}\0{fact}".encode(), digest_size=6)
+    return "c" + digest.hexdigest()
+
+
+class Quarantined(Value):
+    """A card that no turn supports: kept for inspection, never used as memory."""
+
+    subject: str
+    fact: str
+    reason: str
+
+
+class Passage(Value):
+    """A stretch of one turn, as the source index holds it. Most turns are one passage."""
+
+    session_id: str
+    turn: int
+    start: int
+    end: int

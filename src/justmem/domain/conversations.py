@@ -1,0 +1,81 @@
+"""What was said: sessions and their turns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, get_args
+
+from justmem.domain.value import Value
+
+Role = Literal["user", "assistant", "system", "tool"]
+Sources = Literal["keep", "drop"]  # whether a space keeps the words its cards were made from
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+class Turn(Value):
+    """One utterance. One that was forgotten keeps its number and its speaker, and has no words."""
+
+    speaker: str
+    role: Role = "user"
+    text: str
+    at: datetime | None = None
+    forgotten: bool = False
+
+
+class Session(Value):
+    """A dated conversation. `at` is when it took place, never when it was stored."""
+
+    id: str
+    at: datetime
+    turns: tuple[Turn, ...]
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that was said, or when, changes."""
+        said = [(t.speaker, t.role, t.text, t.at.isoformat() if t.at else None) for t in self.turns]
+        canonical = json.dumps([self.at.isoformat(), said], ensure_ascii=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def turn(self, number: int) -> Turn:
+        return self.turns[number - 1]
+
+    @property
+    def user_side(self) -> tuple[tuple[int, Turn], ...]:
+        """The numbered turns that cards are made from (in a two-person chat: all of them)."""
+        return tuple(
+            (n, t) for n, t in enumerate(self.turns, 1) if t.role == "user" and not t.forgotten
+        )
+
+    def without(self, numbers: Collection[int]) -> Session:
+        """The same session with these turns forgotten. The others keep their numbers."""
+        gone = {"text": "", "forgotten": True}
+        turns = (
+            turn.model_copy(update=gone) if number in numbers else turn
+            for number, turn in enumerate(self.turns, 1)
+        )
+        return self.model_copy(update={"turns": tuple(turns)}) if numbers else self
+
+
+class SessionState(StrEnum):
+    PENDING = "pending"  # raw turns kept, cards not made yet
+    STORED = "stored"  # cards made
+    EMPTY = "empty"  # nothing durable was said
+    FAILED = "failed"  # cards could not be made; `reason` says why
+
+
+class SessionRecord(Value):
+    """What the store knows of a session, without its words."""
+
+    id: str
+    at: datetime
+    digest: str
+    state: SessionState
+    reason: str = ""
+    turns: int
+    cards: int = 0
+    quarantined: int = 0
+    tokens: int = 0

@@ -1,0 +1,51 @@
+"""How much may be spent, and how long things are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from justmem.domain.cards import Card, Kind
+from justmem.domain.value import Value
+
+
+class Budget(Value):
+    """Every limit. A call that would pass one is not made; None means no limit."""
+
+    cards: int = Field(10, ge=1)
+    dense: int = Field(40, ge=0)  # candidates per view
+    lexical: int = Field(20, ge=0)  # candidates per view
+    rerank: int = Field(12, ge=1)  # candidates the reranker reads (in the paper's profile: all)
+    source_tokens: int = Field(1500, ge=0)
+    ask_tokens: int | None = Field(None, ge=1)
+    session_tokens: int | None = Field(100_000, ge=1)
+    day_tokens: int | None = Field(None, ge=1)
+
+
+class Retention(Value):
+    """How many days things are kept, counted from the time of their session; None means always.
+    A card goes with its session, or earlier if its kind has fewer days."""
+
+    days: int | None = Field(None, ge=1)  # sessions, words and cards
+    kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)  # cards
+
+    def session_expired(self, at: datetime, now: datetime) -> bool:
+        return _older(at, now, self.days)
+
+    def card_expired(self, card: Card, now: datetime) -> bool:
+        """With its session, or by its kind."""
+        return any(_older(card.said_at, now, d) for d in (self.days, self.kinds.get(card.kind)))
+
+    @property
+    def limited(self) -> bool:
+        return self.days is not None or bool(self.kinds)
+
+
+def _older(at: datetime, now: datetime, days: int | None) -> bool:
+    if days is None:
+        return False
+    # Both are times on a wall: a zone, where a store was given one, is left out.
+    return now.replace(tzinfo=None) - at.replace(tzinfo=None) > timedelta(days=days)

@@ -1,0 +1,52 @@
+"""How cards are chosen: our default, and the paper's setting."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from justmem.domain.value import Value
+
+
+class Weights(Value):
+    """What each signal is worth when cards are ranked. The first three are standardised over the
+    candidates and averaged; the others are added, in standard deviations of that average."""
+
+    dense: float = 1.0  # the card's vector
+    lexical: float = 0.5  # its words and those of its turns
+    turn: float = 0.5  # the vectors of its turns
+    subject: float = 1.0  # it is about whom the question names
+    period: float = 0.6  # its event lies in the period asked about
+    kind: float = 0.2  # it is of a kind that the plan expects
+    quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
+    rerank: float = 0.25  # what the reranker thinks of it, among those it reads
+    remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
+    remark_turn: float = 0.0  # instead of `turn`, likewise
+    remark_reason: float = 1.0  # it tells a reason, a resolution, a lesson or a trouble
+
+
+class Profile(Value):
+    """The places where our default goes beyond the paper. Each can be switched off by itself."""
+
+    name: str = "default"
+    select_by: Literal["views", "question"] = "views"  # question: a reranker's word alone (Eq. 3)
+    replay: Literal["turns", "session"] = "turns"  # session: the best card's, whole
+    rewrites_under_replay: bool = True
+    speaker: bool = True  # "I" in a question is put as the speaker's name
+    turns: bool = True  # a card is also found and weighed by the turns it rests on
+    quotes: bool = True  # turns that no card rests on may be chosen
+    merge: bool = True  # cards that add nothing share a slot
+    reasons: bool = True  # behind a remark, more is looked through, and for reasons
+    weights: Weights = Weights()
+
+
+PAPER = Profile(
+    name="paper",
+    select_by="question",
+    replay="session",
+    rewrites_under_replay=False,
+    speaker=False,
+    turns=False,
+    quotes=False,
+    merge=False,
+    reasons=False,
+)

@@ -1,0 +1,125 @@
+"""What is asked, and what comes of it: plan, evidence, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Kind
+from justmem.domain.conversations import Turn
+from justmem.domain.receipts import Receipt
+from justmem.domain.value import Value
+
+Operation = Literal["lookup", "aggregate", "temporal", "order", "compare"]
+Mode = Literal[
+    "short", "list", "count", "date", "duration", "yesno", "order", "advice", "verbatim", "reply"
+]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class Access(StrEnum):
+    LOOKUP = "LOOKUP"
+    COMPOSE = "COMPOSE"
+    REPLAY = "REPLAY"
+
+
+class Plan(Value):
+    """What a question needs. It says nothing of the answer."""
+
+    operation: Operation = "lookup"
+    mode: Mode = "short"
+    entities: tuple[str, ...] = ()
+    period: EventDate = UNKNOWN_DATE
+    routes: tuple[Kind, ...] = ()
+    spans_sessions: bool = False
+    needs_source: bool = False
+    rewrites: tuple[str, ...] = ()
+
+    @property
+    def access(self) -> Access:
+        """Equation 1 of the paper."""
+        if self.needs_source:
+            return Access.REPLAY
+        return Access.COMPOSE if self.spans_sessions else Access.LOOKUP
+
+
+class Candidate(Value):
+    """A card that discovery found, with every score that ordered it."""
+
+    card: Card
+    scores: Mapping[str, float] = Field(default_factory=dict)
+    score: float = 0.0
+    also: tuple[Card, ...] = ()  # near-duplicates that share its slot, for their provenance
+
+
+class Citation(Value):
+    """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked.
+    Where the words are not kept, the place alone: no speaker, no quote."""
+
+    session_id: str
+    turn: int
+    speaker: str
+    said_at: datetime
+    quote: str
+    start: int
+    end: int
+    card_id: str | None = None
+    kept: bool = True  # False: this space does not keep the words
+
+
+class Source(Value):
+    """Original turns, as (number, turn) pairs in their order: what REPLAY recovers, and what
+    `source(card)` shows with the card's own words cited."""
+
+    session_id: str
+    at: datetime
+    turns: tuple[tuple[int, Turn], ...]
+    whole: bool = False
+    tokens: int = 0
+    citations: tuple[Citation, ...] = ()
+
+
+class Evidence(Value):
+    """What memory holds that bears on a question: the result of `recall`."""
+
+    question: str
+    at: datetime
+    speaker: str | None = None  # who says it, where known
+    plan: Plan
+    chosen: tuple[Candidate, ...] = ()
+    sources: tuple[Source, ...] = ()
+    sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
+    candidates: tuple[Candidate, ...] = ()
+    receipt: Receipt = Receipt()
+
+    @property
+    def access(self) -> Access:
+        return self.plan.access
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(candidate.card for candidate in self.chosen)
+
+
+class Answer(Value):
+    text: str
+    sufficient: bool  # False: memory does not hold the answer, and `text` says so
+    citations: tuple[Citation, ...]
+    evidence: Evidence
+    receipt: Receipt
+
+    @property
+    def plan(self) -> Plan:
+        return self.evidence.plan
+
+    @property
+    def access(self) -> Access:
+        return self.evidence.access
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,85 @@
+"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store.
+
+Any object with these methods will do; nothing has to inherit from anything here.
+"""
+
+from __future__ import annotations
+
+from justmem.ports.audit import CHANGES, MOST_TARGETS, Audit, Author, Deed, EntryFilter
+from justmem.ports.models import (
+    Closes,
+    Completion,
+    Embedded,
+    Embedder,
+    KeepingModel,
+    LanguageModel,
+    Prompt,
+    Reranked,
+    Reranker,
+    StreamingModel,
+    Vectors,
+)
+from justmem.ports.searches import (
+    INDEXES,
+    CardFilter,
+    Extent,
+    Found,
+    Hits,
+    Index,
+    Place,
+    Reach,
+    View,
+)
+from justmem.ports.stages import (
+    Answerer,
+    Extraction,
+    Extractor,
+    Planned,
+    Planner,
+    Reply,
+    StreamingAnswerer,
+)
+from justmem.ports.store import ClaimingStore, CopyableStore, Digested, Store, Whole
+from justmem.ports.sweeps import Searched
+
+__all__ = [
+    "CHANGES",
+    "INDEXES",
+    "MOST_TARGETS",
+    "Answerer",
+    "Audit",
+    "Author",
+    "CardFilter",
+    "ClaimingStore",
+    "Closes",
+    "Completion",
+    "CopyableStore",
+    "Deed",
+    "Digested",
+    "Embedded",
+    "Embedder",
+    "EntryFilter",
+    "Extent",
+    "Extraction",
+    "Extractor",
+    "Found",
+    "Hits",
+    "Index",
+    "KeepingModel",
+    "LanguageModel",
+    "Place",
+    "Planned",
+    "Planner",
+    "Prompt",
+    "Reach",
+    "Reply",
+    "Reranked",
+    "Reranker",
+    "Searched",
+    "Store",
+    "StreamingAnswerer",
+    "StreamingModel",
+    "Vectors",
+    "View",
+    "Whole",
+]

@@ -1,0 +1,100 @@
+"""Models: of language, of vectors, of what fits a question."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem.domain import Call, Stage
+from justmem.ports.sweeps import Searched
+from justmem.traces import Traces
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A static instruction, the data it is about, and the JSON shape of the reply."""
+
+    stage: Stage
+    system: str
+    user: str
+    schema: Mapping[str, Any]
+    max_tokens: int
+    limit: int | None = None  # tokens that all attempts together may take
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    text: str
+    call: Call
+    truncated: bool = False  # stopped by max_tokens
+
+
+class LanguageModel(Protocol):
+    name: str
+    context: int  # tokens that prompt and reply may take together
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        """Retries what is worth retrying; raises ModelError with the call it cost."""
+        ...
+
+
+@runtime_checkable
+class StreamingModel(Protocol):
+    """What a language model may have besides: a reply that can be read while it is written."""
+
+    def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+        """The reply's text in pieces; last, the whole Completion. Read it to the end: what a
+        call cost is known only then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    vectors: Vectors  # one row per text, of unit length
+    tokens: int
+
+
+class Embedder(Protocol):
+    name: str
+    dim: int
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    scores: NDArray[np.float32]  # one per text; higher is better, comparable within one reranker
+    tokens: int
+
+
+class Reranker(Protocol):
+    name: str
+
+    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
+
+
+@runtime_checkable
+class KeepingModel(Protocol):
+    """What a language model may have besides, if it keeps replies on disk."""
+
+    async def holding(self, traces: Traces) -> int:
+        """How many replies hold any of the traces."""
+        ...
+
+    async def forget(self, traces: Traces) -> int:
+        """Removes those replies, from its file too; how many there were."""
+        ...
+
+    async def remains(self, traces: Traces) -> Searched: ...
+
+
+class Closes(Protocol):
+    """What a model over a network may have besides."""
+
+    async def close(self) -> None: ...

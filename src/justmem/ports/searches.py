@@ -1,0 +1,75 @@
+"""A search: what it asks a store for, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal, get_args
+
+from justmem.domain import Card, Session
+from justmem.ports.models import Vectors
+
+Index = Literal["cards", "passages"]
+INDEXES: tuple[Index, ...] = get_args(Index)
+Place = tuple[str, int]  # a session's id and the number of one of its turns
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query used to discover: the question or a rewrite."""
+
+    text: str
+    vector: Vectors  # shape (dim,)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What one view found, best first, as (key, score). Keys are the store's own row numbers:
+    hand them back to `cards_at` or `passages_at`."""
+
+    dense: Sequence[tuple[int, float]]
+    lexical: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a search goes, for each of its views."""
+
+    dense: int  # cards by nearness
+    lexical: int  # cards by their words
+    spoken: int  # turns by their words, which lead to the cards that rest on them
+    quotes: int  # of those turns, the best that no card rests on, in all
+    until: date | None = None  # nothing that was said on a later day
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the views lead to, all of one moment of the store."""
+
+    cards: Mapping[int, Card]  # by key, in rising order
+    vectors: Vectors  # of these cards, in that order
+    hits: Sequence[Hits]  # for each view, the keys of the cards it found itself
+    places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
+    turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of those to quote
+    sessions: Mapping[str, Session]  # to quote from
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much there is, at a glance: asked at every question, so it must cost next to nothing."""
+
+    last_at: datetime | None  # the time of the latest session
+    cards: int
+    tokens: int  # of all turns: what the full history would cost in a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class CardFilter:
+    subject: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    session_id: str | None = None
+    text: str | None = None  # words that must occur
+    limit: int = 1000
+    offset: int = 0

@@ -1,0 +1,68 @@
+"""The stages that a model or rules can do: extract, plan, answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from justmem.domain import Call, Card, Citation, Evidence, Plan, Quarantined, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a session holds. `notes` name whatever was dropped, salvaged or moved."""
+
+    cards: Sequence[Card]
+    quarantined: Sequence[Quarantined] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Extractor(Protocol):
+    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    plan: Plan
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Planner(Protocol):
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        """`limit` as above."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    text: str
+    sufficient: bool
+    citations: Sequence[Citation] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Answerer(Protocol):
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        """`sessions` holds the raw session of every chosen card, for exact quotations; not those
+        whose words are not kept."""
+        ...
+
+
+@runtime_checkable
+class StreamingAnswerer(Protocol):
+    """What an answerer may have besides."""
+
+    def stream(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> AsyncGenerator[str | Reply]:
+        """Pieces of the answer's text as they come; last, the Reply, which `answer` would give."""
+        ...
