@@ -14,12 +14,13 @@ import justmem
 from justmem import config, specs
 from justmem.answering.model import ModelAnswerer
 from justmem.answering.rules import RulesAnswerer
-from justmem.config import load, parts
+from justmem.config import load
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting
 from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
+from justmem.opening import parts
 from justmem.planning.model import ModelPlanner
 from justmem.ports import Extraction
 from justmem.testing import HashEmbedder, ScriptedModel

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import justmem
-from justmem import config
+from justmem import config, opening
 from justmem.cli import app
 from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked, WrongKey
 from justmem.testing import ScriptedModel
@@ -207,7 +207,7 @@ def test_the_demo_leaves_no_key_behind(
 
 
 async def _no_questions(settings: config.Settings, *_: object) -> list[Any]:
-    await (await config.opened_store(settings)).close()
+    await (await opening.opened_store(settings)).close()
     return []
 
 

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import justmem
-from justmem import config
+from justmem import config, opening
 from justmem.cli import app
 from justmem.errors import JustMemError
 from justmem.stores.storage import storage
@@ -105,16 +105,16 @@ def raised(said: Said, work: Callable[[], Any]) -> None:
 def test_settings_and_all_that_is_made_of_them_show_nothing(rude: str, said: Said) -> None:
     settings = config.load(**planted(rude))
     said += [repr(settings), str(settings), settings.model_dump_json(include={"key", "api_key"})]
-    made = config.shared_parts(settings)
+    made = opening.shared_parts(settings)
     parts = [*made.values(), *(getattr(part, "model", None) for part in made.values())]
-    said += [repr(part) for part in (*parts, config.keyring(settings))]
+    said += [repr(part) for part in (*parts, opening.keyring(settings))]
     with justmem.open(**planted(rude)) as memory:
         store = memory.asynchronous
         said += [repr(memory), repr(store), repr(vars(memory)), repr(memory.stats())]
     address = f"postgresql://ana:{SECRETS['store']}@127.0.0.1:1/memory"
     said += [repr(config.load(store=address)), repr(storage(address))]
     for folder in ("keys", "key"):
-        ring = config.keyring(
+        ring = opening.keyring(
             config.load(**{f"key_{'folder' if folder == 'keys' else 'file'}": folder})
         )
         said.append(repr(ring))

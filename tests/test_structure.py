@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"memory"},
     {"sync"},
     {"serving", "specs", "config"},
+    {"opening"},
     {"server"},
     {"server"},
     {"cli", "demo"},

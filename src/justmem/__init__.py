@@ -7,7 +7,6 @@ with justmem.open("ana") as memory:
     print(memory.ask("When did I move?"))
 """
 
-from justmem.config import open, open_async
 from justmem.domain import (
     About,
     Access,
@@ -40,6 +39,7 @@ from justmem.domain import (
 )
 from justmem.errors import JustMemError
 from justmem.memory import AsyncMemory
+from justmem.opening import open, open_async
 from justmem.sync import Memory
 
 __version__ = "0.1.0"

@@ -18,9 +18,10 @@ from justmem.cli import drawing
 from justmem.cli.asking import Json, answer_json
 from justmem.cli.run import Run, run_of
 from justmem.cli.terminal import fetching, out, print_json, say
-from justmem.config import KEY_SOURCES, Settings, parts
+from justmem.config import KEY_SOURCES, Settings
 from justmem.domain import Answer, Remembered
 from justmem.memory import AsyncMemory
+from justmem.opening import parts
 
 SPACE = "demo"
 

@@ -18,8 +18,9 @@ from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json
 from justmem.cli.weights import configured, present
-from justmem.config import Settings, spaces_of
+from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
+from justmem.opening import spaces_of
 from justmem.ports import Prompt, Store
 
 State = Literal["ok", "note", "wrong"]

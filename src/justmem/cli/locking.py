@@ -10,8 +10,9 @@ import typer
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
 from justmem.cli.terminal import out, plain, print_json, say
-from justmem.config import Settings, keyring
+from justmem.config import Settings
 from justmem.errors import InvalidSetting
+from justmem.opening import keyring
 from justmem.stores.relocking import relock
 from justmem.stores.sqlite import spaces
 

@@ -12,9 +12,9 @@ import typer
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
 from justmem.cli.terminal import out, plain, print_json, say
-from justmem.config import keyring
 from justmem.domain import Rescued, dump
 from justmem.errors import InvalidSetting
+from justmem.opening import keyring
 from justmem.stores import rescuing
 from justmem.stores.storage import Storage, storage
 

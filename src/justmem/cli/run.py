@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import typer
 
 from justmem.cli.terminal import fetching
-from justmem.config import Settings, load, parts, spaces_of
+from justmem.config import Settings, load
 from justmem.errors import (
     InvalidSession,
     JustMemError,
@@ -25,6 +25,7 @@ from justmem.errors import (
     StoreNotLocked,
 )
 from justmem.memory import AsyncMemory
+from justmem.opening import parts, spaces_of
 from justmem.sessions import as_time
 
 T = TypeVar("T")

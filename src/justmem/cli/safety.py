@@ -9,8 +9,9 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from justmem import private
-from justmem.config import Settings, address, keyring
+from justmem.config import Settings, address
 from justmem.errors import StoreError
+from justmem.opening import keyring
 from justmem.stores import drivers, files
 
 Finding = tuple[Literal["ok", "note", "wrong"], str, str]

@@ -13,9 +13,10 @@ from justmem import copying
 from justmem.cli.asking import Json
 from justmem.cli.run import ACTOR, Run, now, run_of
 from justmem.cli.terminal import fetching, out, plain, print_json, say
-from justmem.config import Settings, address, keyring, shared_parts
+from justmem.config import Settings, address
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
+from justmem.opening import keyring, shared_parts
 from justmem.ports import Author, EntryFilter
 from justmem.stores.storage import PostgresStorage, Storage, storage
 

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from justmem import tokens
-from justmem.config import Settings, shared_parts, spaces_of
+from justmem.config import Settings
 from justmem.domain import Answer, Evidence, Plan, Receipt
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
 from justmem.memory import AsyncMemory
+from justmem.opening import shared_parts, spaces_of
 from justmem.redaction import Redaction
 from justmem.server.ingestion import Ingestion
 from justmem.server.keys import OWNER, Key, Keys, Right

@@ -1,0 +1,182 @@
+"""Settings -> a Memory: every part made from its name, the store last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from justmem import specs
+from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
+from justmem.domain import PAPER, Profile
+from justmem.errors import InvalidSetting
+from justmem.memory import AsyncMemory
+from justmem.ports import Store
+from justmem.sync import Memory
+
+if TYPE_CHECKING:
+    from justmem.stores.keyring import Keyring
+    from justmem.stores.storage import Storage
+
+
+def open(
+    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+) -> Memory:
+    """A memory, ready to use: `with justmem.open("ana") as memory: ...`.
+
+    `settings` are the fields of Settings; `report(name, bytes, of_bytes)` is told of weights
+    being fetched."""
+    found = load(space=space, **settings)
+    # In a thread of its own, since the caller may itself be inside an event loop.
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(lambda: asyncio.run(parts(found, report=report))).result()
+    return Memory(**made)
+
+
+def open_async(
+    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+) -> Opening:
+    """As `open`, for asynchronous code: `async with justmem.open_async("ana") as memory: ...`,
+    or `memory = await justmem.open_async("ana")` and `await memory.close()`."""
+    return Opening(load(space=space, **settings), report)
+
+
+class Opening:
+    """An AsyncMemory about to be opened, by `await` or by `async with`."""
+
+    def __init__(self, settings: Settings, report: specs.Report | None) -> None:
+        self._settings = settings
+        self._report = report
+        self._memory: AsyncMemory | None = None
+
+    async def _open(self) -> AsyncMemory:
+        return AsyncMemory(**await parts(self._settings, report=self._report))
+
+    def __await__(self) -> Generator[Any, None, AsyncMemory]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncMemory:
+        self._memory = await self._open()
+        return self._memory
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._memory is not None:
+            await self._memory.close()
+
+
+async def parts(
+    settings: Settings, *, create: bool = True, report: specs.Report | None = None
+) -> dict[str, Any]:
+    """What a Memory is made of. With `create` off, the space has to be there already."""
+    made = shared_parts(settings, report=report)
+    # The store last: a setting that cannot be used leaves no file behind.
+    store = await opened_store(settings, create=create)
+    return {"store": store, "closing": _built(settings, made), **made}
+
+
+def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
+    """The parts that were made from a name and have connections to close. What the caller passed
+    is the caller's."""
+    ours = [
+        made[name] for name in ("embedder", "reranker") if isinstance(getattr(settings, name), str)
+    ]
+    ours += [
+        getattr(made[name], "model", None)
+        for name in ("extractor", "planner", "answerer")
+        if isinstance(settings.stage(name), str)
+    ]
+    return list({id(part): part for part in ours if hasattr(part, "close")}.values())
+
+
+async def opened_store(settings: Settings, *, create: bool = True) -> Store:
+    keys = _ready_keys(settings)
+    if settings.store is None:
+        from justmem.stores.sqlite import open_store
+
+        return await open_store(settings.folder, settings.space, create=create, keys=keys)
+    from justmem.stores.storage import open_postgres
+
+    return await open_postgres(address(settings), settings.space, create=create)
+
+
+def keyring(settings: Settings) -> Keyring | None:
+    """Where the keys of locked spaces come from; None: the spaces are plain."""
+    from justmem.stores.keyring import keyring
+
+    return keyring(*(getattr(settings, source) for source in KEY_SOURCES))
+
+
+def _ready_keys(settings: Settings) -> Keyring | None:
+    """What stands in the way of a lock is said now, not when the first space is opened."""
+    keys = keyring(settings)
+    if keys is not None:
+        from justmem.stores import drivers
+
+        if settings.store is not None:
+            raise InvalidSetting(
+                "A key is set, but JustMem locks only the files of its SQLite store, not a "
+                "PostgreSQL database: take the key out, and see docs/encryption.md."
+            )
+        drivers.sqlcipher()
+    return keys
+
+
+def spaces_of(settings: Settings) -> Storage:
+    """The place that all spaces are kept in, with the keys to it."""
+    from justmem.stores.storage import storage
+
+    return storage(kept_in(settings), _ready_keys(settings))
+
+
+def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
+    """The same without the store: what the memories of many spaces can share."""
+    stages = _stages(settings)
+    _refuse_recording(settings, stages)
+    return {
+        "embedder": specs.build_embedder(settings.embedder, settings, report),
+        "reranker": specs.build_reranker(settings.reranker, settings, report),
+        **stages,
+        "budget": settings.budget,
+        "retention": settings.retention,
+        "redact": specs.build_redaction(settings.redact),
+        "sources": settings.sources,
+        "profile": PAPER if settings.profile == "paper" else Profile(),
+        "concurrency": settings.concurrency,
+        "audit": settings.audit,
+        "actor": settings.actor or "program",
+    }
+
+
+def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:
+    """A recording holds what was said, in plain text: it would undo the lock."""
+    locked = any(getattr(settings, source) is not None for source in KEY_SOURCES)
+    for stage in stages.values() if locked else ():
+        if getattr(getattr(stage, "model", None), "records", False):
+            raise InvalidSetting(
+                "The spaces are locked, and recorded:FILE=SPEC would write replies beside them in "
+                "plain text: record from a space without a key, or name the model itself."
+            )
+
+
+def _stages(settings: Settings) -> dict[str, Any]:
+    from justmem.answering.model import ModelAnswerer
+    from justmem.answering.rules import RulesAnswerer
+    from justmem.extraction.model import ModelExtractor
+    from justmem.extraction.rules import RulesExtractor
+    from justmem.planning.model import ModelPlanner
+    from justmem.planning.rules import RulesPlanner
+
+    built: dict[str, Any] = {}
+    made: dict[str, Any] = {}
+    for name, method, of_model, of_rules in (
+        ("extractor", "extract", ModelExtractor, RulesExtractor),
+        ("planner", "plan", ModelPlanner, RulesPlanner),
+        ("answerer", "answer", ModelAnswerer, RulesAnswerer),
+    ):
+        stage = specs.build_stage(settings.stage(name), method, settings, built)
+        if stage is None:
+            made[name] = of_rules()
+        else:
+            made[name] = stage if hasattr(stage, method) else of_model(stage)
+    return made
