@@ -10,9 +10,9 @@ import pytest
 
 from justmem import auditing
 from justmem.domain import Card as _Card
-from justmem.domain import Quarantined, Session, SessionState, Turn, card_id
+from justmem.domain import Passage, Quarantined, Session, SessionState, Turn, card_id
 from justmem.errors import NotInMemory
-from justmem.ports import Author, Digested, EntryFilter, Passage, Store
+from justmem.ports import Author, Digested, EntryFilter, Store
 
 OpenSpace = Callable[..., Awaitable[Any]]
 NOON = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
