@@ -12,10 +12,10 @@ class Weights(Value):
     candidates and averaged; the others are added, in standard deviations of that average."""
 
     dense: float = 1.0  # the card's vector
-    lexical: float = 0.5  # its words and those of its turns
+    lexical: float = 0.7  # its words and those of its turns
     turn: float = 0.5  # the vectors of its turns
     subject: float = 1.0  # it is about whom the question names
-    period: float = 0.6  # its event lies in the period asked about
+    period: float = 1.0  # its event lies in the period asked about
     kind: float = 0.2  # it is of a kind that the plan expects
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.25  # what the reranker thinks of it, among those it reads
