@@ -90,7 +90,7 @@ def test_remember_reads_files_and_sums_up(run: Run, tmp_path: Path) -> None:
 
     assert result.exit_code == 0
     assert "ana-1" in result.stdout
-    assert "1 sessions: 1 stored" in result.stdout
+    assert "1 session: 1 stored" in result.stdout
 
 
 def test_remembering_again_costs_nothing_and_says_so(run: Run, ana: Path) -> None:

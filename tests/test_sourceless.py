@@ -252,7 +252,7 @@ def test_the_command_shows_before_it_drops(tmp_path: Path) -> None:
     assert run("drop-sources").exit_code == 2  # nobody to ask
     assert "Saiho-ji" in run("show", "kyoto").output
     done = run("drop-sources", "--yes")
-    assert "9 turns gone; the cards stay. 1 sessions keep their words" in done.output
+    assert "9 turns gone; the cards stay. 1 session keep their words" in done.output
     assert "not kept" in run("show", "kyoto").output
     card = json.loads(run("cards", "--json").stdout)[0]["id"]
     assert "The words it comes from are not kept." in run("show", card).output

@@ -17,7 +17,7 @@ from rich.text import Text
 from justmem.cli import drawing
 from justmem.cli.asking import Json, answer_json
 from justmem.cli.run import Run, run_of
-from justmem.cli.terminal import fetching, out, print_json, say
+from justmem.cli.terminal import amount, fetching, out, print_json, say
 from justmem.config import KEY_SOURCES, Settings
 from justmem.domain import Answer, Remembered
 from justmem.memory import AsyncMemory
@@ -87,8 +87,8 @@ def _opening(done: list[Remembered], history: dict[str, Any], model: str) -> Tex
     cards = sum(len(each.cards) for each in done)
     return Text.assemble(
         "Remembered ",
-        (f"{len(done)} sessions, {turns} turns", "bold"),
+        (f"{amount(len(done), 'session')}, {amount(turns, 'turn')}", "bold"),
         " of a year with Lena: ",
-        (f"{cards} cards", "bold"),
+        (amount(cards, "card"), "bold"),
         ", by rules and local models, no key.\n" if model == "rules" else f", by {model}.\n",
     )

@@ -16,7 +16,7 @@ from justmem import auditing, specs
 from justmem.cli import safety
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
-from justmem.cli.terminal import out, plain, print_json
+from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.cli.weights import configured, present
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
@@ -124,7 +124,9 @@ async def _look(settings: Settings, deep: bool) -> list[Check]:
         store = await place.open(settings.space, create=False)
         try:
             held = await store.stats()
-            what = f"{held.cards:,} cards of {sum(held.sessions.values()):,} sessions"
+            what = (
+                f"{amount(held.cards, 'card')} of {amount(sum(held.sessions.values()), 'session')}"
+            )
             opens = Check("ok", f"the space {settings.space!r} opens: {what}")
             return [opens, *(await _deep(store) if deep else ())]
         finally:
@@ -141,7 +143,7 @@ async def _deep(store: Store) -> list[Check]:
         checks.append(Check("ok", words))
     log = await auditing.check(store, None)
     if log.whole:
-        checks.append(Check("ok", f"the audit is whole: {log.entries:,} entries"))
+        checks.append(Check("ok", f"the audit is whole: {amount(log.entries, 'entry')}"))
     else:
         fix = "someone wrote to it, or the file is damaged: look at who may write there"
         checks.append(Check("wrong", f"the audit is not whole: {log.problem}", fix))

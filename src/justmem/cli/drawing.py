@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from justmem.cli.terminal import plain, words
+from justmem.cli.terminal import amount, plain, words
 from justmem.domain import (
     Answer,
     Card,
@@ -240,7 +240,8 @@ def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:
     states = Counter(value.state.value for value in values)
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     total = (
-        f"{len(values)} sessions: {counted or 'none'}; {sum(len(v.cards) for v in values)} cards; "
+        f"{amount(len(values), 'session')}: {counted or 'none'}; "
+        f"{amount(sum(len(v.cards) for v in values), 'card')}; "
         f"{sum(value.receipt.tokens for value in values):,} tokens"
     )
     return Group(*([table(rows, when="dim")] if rows else []), Text(total, "bold"))

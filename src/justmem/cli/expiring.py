@@ -10,7 +10,7 @@ import typer
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import moment, now, run_of
-from justmem.cli.terminal import out, print_json, say
+from justmem.cli.terminal import amount, out, print_json, say
 from justmem.domain import Expiring, Forgotten, SessionRecord, SessionState, dump
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
@@ -52,12 +52,18 @@ def expire(
     if preview or not (count.cards or count.sessions):
         _show_expiring(found, json)
         return
-    _confirm(f"Forget {count.sessions} sessions and {count.cards} cards for good?", yes)
+    _confirm(
+        f"Forget {amount(count.sessions, 'session')} and {amount(count.cards, 'card')} for good?",
+        yes,
+    )
     gone = run.memory(work)
     if json:
         print_json(dump(gone))
     else:
-        out().print(f"Expired: {gone.cards} cards, {gone.sessions} sessions, {gone.turns} turns.")
+        out().print(
+            f"Expired: {amount(gone.cards, 'card')}, {amount(gone.sessions, 'session')}, "
+            f"{amount(gone.turns, 'turn')}."
+        )
 
 
 def _show_expiring(found: Expiring, json: bool) -> None:
@@ -69,7 +75,11 @@ def _show_expiring(found: Expiring, json: bool) -> None:
         console.print(drawing.sessions(found.sessions[:_SHOWN]))
     if found.cards:
         console.print(drawing.cards(found.cards[:_SHOWN]))
-    say(f"{count.sessions} sessions and {count.cards} cards are older than allowed.", "dim")
+    say(
+        f"{amount(count.sessions, 'session')} and {amount(count.cards, 'card')} "
+        "are older than allowed.",
+        "dim",
+    )
 
 
 def drop_sources(
@@ -95,7 +105,11 @@ def drop_sources(
     if preview:
         _say_dropped({"preview": True, "turns": turns, "waiting": waiting}, json)
         return
-    _confirm(f"Let the words of {len(settled)} sessions ({turns} turns) go for good?", yes)
+    _confirm(
+        f"Let the words of {amount(len(settled), 'session')} "
+        f"({amount(turns, 'turn')}) go for good?",
+        yes,
+    )
     gone = run.memory(work)
     _say_dropped({"preview": False, "turns": gone.turns, "waiting": waiting}, json)
 
@@ -105,9 +119,11 @@ def _say_dropped(told: dict[str, Any], json: bool) -> None:
         print_json(told)
         return
     verb = "would go" if told["preview"] else "gone"
-    text = f"{told['turns']} turns {verb}; the cards stay."
+    text = f"{amount(told['turns'], 'turn')} {verb}; the cards stay."
     if told["waiting"]:
-        text += f" {told['waiting']} sessions keep their words until their cards are made."
+        text += (
+            f" {amount(told['waiting'], 'session')} keep their words until their cards are made."
+        )
     out().print(text)
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
-from justmem.cli.terminal import out, plain, print_json, say, words
+from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import Certificate, Forgotten, Preview, dump
 from justmem.errors import InputError
 from justmem.forgetting import Target
@@ -156,23 +156,19 @@ def _show(found: Preview, json: bool) -> None:
 
 
 def _counted(gone: Forgotten) -> str:
-    counts = (
-        ("cards", gone.cards),
-        ("sessions", gone.sessions),
-        ("turns", gone.turns),
-        ("quarantined", gone.quarantined),
-        ("recorded replies", gone.replies),
-    )
-    always = ("cards", "sessions", "turns")
-    return ", ".join(f"{count} {name}" for name, count in counts if count or name in always)
+    always = (("card", gone.cards), ("session", gone.sessions), ("turn", gone.turns))
+    beside = (("quarantined card", gone.quarantined), ("recorded reply", gone.replies))
+    counts = (*always, *(each for each in beside if each[1]))
+    return ", ".join(amount(count, noun) for noun, count in counts)
 
 
 def _certificate(proof: Certificate) -> Group:
     """No words are in it: it may be printed and kept."""
     lines = [
         f"Certificate: {proof.target}, space {proof.space}, {proof.at:%Y-%m-%d %H:%M}",
-        f"  deleted    {len(proof.digests)} texts, {proof.vectors} vectors",
-        f"  searched   {len(proof.files)} files, {len(proof.tables)} tables, {proof.bytes:,} bytes",
+        f"  deleted    {amount(len(proof.digests), 'text')}, {amount(proof.vectors, 'vector')}",
+        f"  searched   {amount(len(proof.files), 'file')}, "
+        f"{amount(len(proof.tables), 'table')}, {proof.bytes:,} bytes",
         f"  remains    {proof.remains}",
     ]
     lines += [f"  still said elsewhere  {one} in {where}" for one, where in proof.held.items()]

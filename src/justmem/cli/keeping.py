@@ -15,7 +15,7 @@ from justmem import transcripts
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, moment, run_of
-from justmem.cli.terminal import err, out, print_json, say
+from justmem.cli.terminal import amount, err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
 from justmem.inputs import as_path
 from justmem.memory import AsyncMemory
@@ -105,7 +105,7 @@ def reembed(context: typer.Context, json: Json = False) -> None:
     if json:
         print_json({"embedded": count})
     else:
-        out().print(f"{count} texts embedded anew.")
+        out().print(f"{amount(count, 'text')} embedded anew.")
 
 
 @contextmanager

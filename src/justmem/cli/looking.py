@@ -12,7 +12,7 @@ from rich.text import Text
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
-from justmem.cli.terminal import out, print_json, say
+from justmem.cli.terminal import amount, out, print_json, say
 from justmem.domain import KINDS, STATUSES, Card, Session, SessionRecord, Source, Stats, dump
 from justmem.errors import NotInMemory, SourceNotKept
 from justmem.memory import AsyncMemory
@@ -51,7 +51,10 @@ def cards(
     if found:
         out().print(drawing.cards(found))
     many = len(found) == limit
-    say(f"{len(found)} cards" + (f"; more with --offset {offset + limit}" if many else ""), "dim")
+    say(
+        amount(len(found), "card") + (f"; more with --offset {offset + limit}" if many else ""),
+        "dim",
+    )
 
 
 def show(
@@ -106,7 +109,7 @@ def sessions(context: typer.Context, json: Json = False) -> None:
         return
     if found:
         out().print(drawing.sessions(found))
-    say(f"{len(found)} sessions", "dim")
+    say(amount(len(found), "session"), "dim")
 
 
 def stats(context: typer.Context, json: Json = False) -> None:

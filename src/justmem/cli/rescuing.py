@@ -11,7 +11,7 @@ import typer
 
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
-from justmem.cli.terminal import out, plain, print_json, say
+from justmem.cli.terminal import amount, out, plain, print_json, say
 from justmem.domain import Rescued, dump
 from justmem.errors import InvalidSetting
 from justmem.opening import keyring
@@ -68,8 +68,9 @@ async def _rescue(file: Path, place: Storage, to: str, space: str | None) -> Res
 
 def _print(done: Rescued, to: str) -> None:
     out().print(
-        f"{plain(done.space, one_line=True)}: {done.sessions:,} sessions, {done.turns:,} turns and "
-        f"{done.cards:,} cards brought to {plain(to, one_line=True)}",
+        f"{plain(done.space, one_line=True)}: {amount(done.sessions, 'session')}, "
+        f"{amount(done.turns, 'turn')} and "
+        f"{amount(done.cards, 'card')} brought to {plain(to, one_line=True)}",
         soft_wrap=True,
     )
     _list("cards to be made again by `justmem retry`", done.anew)

@@ -12,7 +12,7 @@ import typer
 from justmem import copying
 from justmem.cli.asking import Json
 from justmem.cli.run import ACTOR, Run, now, run_of
-from justmem.cli.terminal import fetching, out, plain, print_json, say
+from justmem.cli.terminal import amount, fetching, out, plain, print_json, say
 from justmem.config import Settings, address
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
@@ -54,8 +54,9 @@ def copy(
     for each in done:
         name = plain(each.space, one_line=True)
         out().print(
-            f"{name}: {each.sessions:,} sessions ({each.brought:,} copied now), "
-            f"{each.cards:,} cards, {each.passages:,} passages, {each.forgotten:,} forgotten; "
+            f"{name}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
+            f"{amount(each.cards, 'card')}, {amount(each.passages, 'passage')}, "
+            f"{each.forgotten:,} forgotten; "
             f"the same on both sides, {each.digest}",
             soft_wrap=True,
         )
@@ -91,7 +92,7 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.C
 def _told(space: str) -> Callable[[int, int], None]:
     def told(done: int, total: int) -> None:
         if done == total or done % 500 == 0:
-            say(f"{space}: {done:,} of {total:,} sessions", "dim")
+            say(f"{space}: {done:,} of {amount(total, 'session')}", "dim")
 
     return told
 
@@ -162,7 +163,7 @@ def work(
     """
     settings = run_of(context).settings()
     done = asyncio.run(working(settings, _address(run_of(context)), once=once, pause=pause))
-    say(f"{done} sessions done.", "dim")
+    say(f"{amount(done, 'session')} done.", "dim")
 
 
 async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
@@ -192,7 +193,7 @@ async def _one(place: PostgresStorage, parts: dict[str, Any], job: Job) -> bool:
     except JustMemError as error:
         say(f"{job.session.id}: {error}", "red")
         return False
-    say(f"{result.session_id}: {result.state}, {len(result.cards)} cards", "dim")
+    say(f"{result.session_id}: {result.state}, {amount(len(result.cards), 'card')}", "dim")
     return True
 
 

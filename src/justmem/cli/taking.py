@@ -16,7 +16,7 @@ from rich.text import Text
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, moment, run_of
-from justmem.cli.terminal import out, plain, print_json, say, words
+from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import About, Checked, Entry, Loaded, dump
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
@@ -91,7 +91,7 @@ def load(
 
     def told(done: int, total: int) -> None:
         if done == total or done % 500 == 0:
-            say(f"{done:,} of {total:,} sessions", "dim")
+            say(f"{done:,} of {amount(total, 'session')}", "dim")
 
     async def work(memory: AsyncMemory) -> Loaded:
         return await memory.load(file.expanduser(), on_loaded=told)
@@ -101,8 +101,8 @@ def load(
         print_json(dump(done))
         return
     out().print(
-        f"{done.sessions:,} sessions in the file, {done.brought:,} taken in now with "
-        f"{done.cards:,} cards; {done.embedded:,} texts embedded."
+        f"{amount(done.sessions, 'session')} in the file, {done.brought:,} taken in now with "
+        f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
     )
 
 
@@ -139,8 +139,8 @@ def _about(found: About) -> Group:
     parts: list[Any] = [
         Text.assemble(
             (plain(found.subject, one_line=True), "bold"),
-            f": {found.cards:,} cards" + (f" ({kinds})" if kinds else ""),
-            f", {found.turns:,} turns of {found.sessions:,} sessions, "
+            f": {amount(found.cards, 'card')}" + (f" ({kinds})" if kinds else ""),
+            f", {amount(found.turns, 'turn')} of {amount(found.sessions, 'session')}, "
             f"{found.first:%Y-%m-%d} to {found.last:%Y-%m-%d}",
         )
     ]
@@ -190,7 +190,7 @@ def audit(
         return
     if found:
         out().print(_entries(found))
-    say(f"{len(found)} entries", "dim")
+    say(amount(len(found), "entry"), "dim")
 
 
 def _entries(found: list[Entry]) -> Any:
@@ -216,7 +216,7 @@ def _check(context: typer.Context, last: str | None, json: bool) -> None:
     if json:
         print_json({**dump(found), "whole": found.whole})
     elif found.whole:
-        out().print(f"{found.entries:,} entries, none changed, none missing between them.")
+        out().print(f"{amount(found.entries, 'entry')}, none changed, none missing between them.")
         if found.last:
             out().print(f"The last is {found.last}", soft_wrap=True)
             say("Keep it elsewhere: --last HASH then shows whether the end was cut off.", "dim")

@@ -44,6 +44,12 @@ def err() -> Console:
     return Console(stderr=True, markup=False, emoji=False, highlight=False)
 
 
+def amount(count: int, noun: str) -> str:
+    """`1 card`, `1,200 cards`, `3 entries`."""
+    several = f"{noun[:-1]}ies" if noun.endswith(("ry", "ly")) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
 def say(text: object, style: str = "") -> None:
     err().print(words(text, style), soft_wrap=True)
 
