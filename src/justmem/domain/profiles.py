@@ -18,7 +18,7 @@ class Weights(Value):
     period: float = 1.0  # its event lies in the period asked about
     kind: float = 0.2  # it is of a kind that the plan expects
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
-    rerank: float = 0.25  # what the reranker thinks of it, among those it reads
+    rerank: float = 0.2  # what the reranker thinks of it, among those it reads
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
     remark_reason: float = 1.0  # it tells a reason, a resolution, a lesson or a trouble
