@@ -31,9 +31,10 @@ from justmem.errors import (
     WrongKey,
 )
 from justmem.stores import drivers, files
+from justmem.stores.folder import spaces
 from justmem.stores.keyring import KeyCommand, KeyFile, KeyFolder, Keyring
 from justmem.stores.relocking import relock
-from justmem.stores.sqlite import SqliteStore, open_store, spaces
+from justmem.stores.sqlite import SqliteStore, open_store
 from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
 

@@ -32,7 +32,8 @@ from justmem.errors import (
 )
 from justmem.ports import CardFilter, View
 from justmem.stores import forgetting, schema, words
-from justmem.stores.sqlite import SqliteStore, open_store, spaces
+from justmem.stores.folder import spaces
+from justmem.stores.sqlite import SqliteStore, open_store
 from store_contract import (
     DIM,
     OpenSpace,

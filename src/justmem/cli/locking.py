@@ -13,8 +13,8 @@ from justmem.cli.terminal import out, plain, print_json, say
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
 from justmem.opening import keyring
+from justmem.stores.folder import spaces
 from justmem.stores.relocking import relock
-from justmem.stores.sqlite import spaces
 
 if TYPE_CHECKING:
     from justmem.stores.keyring import Keyring

@@ -70,7 +70,7 @@ class Folder:
         return SqliteCopy(await open_store(self.path, space, create=create, keys=keys))
 
     async def spaces(self) -> list[str]:
-        from justmem.stores.sqlite import spaces
+        from justmem.stores.folder import spaces
 
         return await asyncio.to_thread(spaces, self.path, self.keys)
 
