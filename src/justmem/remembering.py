@@ -122,7 +122,7 @@ class Remembering:
     async def _left(self, session: Session, tally: Tally) -> int | None:
         """A session's limit holds over all attempts at its cards: one that fails again and again
         is not paid for again and again."""
-        if self._budget.session_tokens is None:
+        if self._budget.session_tokens is None or not getattr(self._extractor, "spends", True):
             return None
         spent = await self._store.spent_on(session.id)
         if spent:

@@ -29,6 +29,8 @@ LONGEST = 30  # words: short statements of one turn are joined up to this length
 class RulesExtractor:
     """Extracts by rules alone: no calls, no clock, the same cards every time."""
 
+    spends = False  # no limit has to be looked up for it
+
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         # In a thread: a long session would keep everybody else of this event loop waiting.
         return Extraction(cards=await asyncio.to_thread(extract_by_rules, session))

@@ -21,6 +21,8 @@ class Extraction:
 
 
 class Extractor(Protocol):
+    """One that never spends tokens may say so with `spends = False`: no limit is looked up then."""
+
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import json
 from collections import deque
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from justmem.domain import Entry, Forgotten
+from justmem.domain import Entry, Forgotten, chained, spoken
 from justmem.errors import StoreError
 from justmem.ports import Deed, Whole
 
@@ -28,17 +29,18 @@ def mark(key: bytes, id: str) -> str:
 
 def chain(number: int, deed: Deed, targets: tuple[str, ...], before: str) -> Entry:
     """The entry that follows the one whose hash is `before`."""
-    entry = Entry.model_construct(
+    at, counts = deed.at.replace(microsecond=deed.at.microsecond // 1000 * 1000), dict(deed.counts)
+    said = chained(number, spoken(at, deed.actor, deed.verb, targets, counts), before)
+    return Entry.trusted(
         number=number,
-        at=deed.at.replace(microsecond=deed.at.microsecond // 1000 * 1000),
+        at=at,
         actor=deed.actor,
         verb=deed.verb,
         targets=targets,
-        counts=dict(deed.counts),
+        counts=counts,
         before=before,
-        hash="",
+        hash=hashlib.sha256(said.encode()).hexdigest(),
     )
-    return entry.model_copy(update={"hash": entry.digest})
 
 
 def instant(at: datetime) -> str:
