@@ -15,7 +15,7 @@ from datetime import datetime
 import numpy as np
 
 from justmem.domain import Budget, Card, Profile, Retention
-from justmem.ports import Found, Place, Reach, Store, Vectors, View
+from justmem.ports import Found, Place, Reach, Store, Vectors, View, best_bare
 from justmem.quotes import quote
 from justmem.ranking import Scores
 
@@ -80,17 +80,18 @@ def _young(found: Found, retention: Retention, asked: datetime) -> Found:
 
 def _quotes(found: Found) -> list[Card]:
     """The best user-side turns among those found that no card rests on, as cards."""
-    best: dict[Place, float] = {}
     covered = {(card.session_id, turn) for card in found.cards.values() for turn in card.turns}
-    for scores in found.places:
-        for place, score in scores.items():
-            known = place in found.turns and place[0] in found.sessions
-            if place not in covered and known:
-                best[place] = max(score, best.get(place, 0.0))
-    places = sorted(best, key=lambda place: (-best[place], place))[:_QUOTES]
+    known = [
+        {
+            place: score
+            for place, score in scores.items()
+            if place in found.turns and place[0] in found.sessions
+        }
+        for scores in found.places
+    ]
     return [
         quote(found.sessions[session_id], number)
-        for session_id, number in places
+        for session_id, number in best_bare(known, covered, _QUOTES)
         if found.sessions[session_id].turn(number).role == "user"
     ]
 

@@ -29,6 +29,7 @@ from justmem.ports.searches import (
     Place,
     Reach,
     View,
+    best_bare,
 )
 from justmem.ports.stages import (
     Answerer,
@@ -82,4 +83,5 @@ __all__ = [
     "Vectors",
     "View",
     "Whole",
+    "best_bare",
 ]

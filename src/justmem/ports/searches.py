@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal, get_args
@@ -73,3 +73,15 @@ class CardFilter:
     text: str | None = None  # words that must occur
     limit: int = 1000
     offset: int = 0
+
+
+def best_bare(
+    places: Sequence[Mapping[Place, float]], resting: Collection[Place], count: int
+) -> list[Place]:
+    """Of the turns that views found by their words, the best that no card rests on."""
+    best: dict[Place, float] = {}
+    for scores in places:
+        for place, score in scores.items():
+            if place not in resting:
+                best[place] = max(score, best.get(place, 0.0))
+    return sorted(best, key=lambda place: (-best[place], place))[:count]

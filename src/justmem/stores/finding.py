@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from justmem.ports import Found, Hits, Index, Place, Reach, Vectors, View
+from justmem.ports import Found, Hits, Index, Place, Reach, Vectors, View, best_bare
 from justmem.stores import drivers, reads, rows
 from justmem.stores.vectors import MatrixCache, moment
 from justmem.stores.words import WordIndex
@@ -57,7 +57,7 @@ class Finder:
             keys |= _keys_on(db, {place for scores in places for place in scores})
         cards = reads.cards_at(db, sorted(keys))
         resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
-        bare = best_bare(places, resting, reach.quotes)
+        bare = set(best_bare(places, resting, reach.quotes))
         return Found(
             cards=cards,
             vectors=self._matrices["cards"].at(db, moment(db)).rows(list(cards)),
@@ -66,18 +66,6 @@ class Finder:
             turns=_turn_vectors(db, resting | bare),
             sessions=reads.sessions_at(db, list({session_id for session_id, _ in bare})),
         )
-
-
-def best_bare(
-    places: Sequence[Mapping[Place, float]], resting: set[Place], count: int
-) -> set[Place]:
-    """The best of the turns found that no card rests on."""
-    best: dict[Place, float] = {}
-    for scores in places:
-        for place, score in scores.items():
-            if place not in resting:
-                best[place] = max(score, best.get(place, 0.0))
-    return set(sorted(best, key=lambda place: (-best[place], place))[:count])
 
 
 def _places(db: sqlite3.Connection, spoken: Sequence[Hits]) -> list[dict[Place, float]]:

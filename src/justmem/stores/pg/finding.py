@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import Card
-from justmem.ports import Found, Hits, Place, Reach, Vectors, View
+from justmem.ports import Found, Hits, Place, Reach, Vectors, View, best_bare
 from justmem.stores import rows as shared
-from justmem.stores.finding import best_bare
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.database import Database
 from justmem.stores.pg.reads import Reads
@@ -60,7 +59,7 @@ class Finder:
         found, places = await self._rows(keys, said)
         cards = {key: found[key][0] for key in sorted(found)}
         resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
-        bare = best_bare(places, resting, reach.quotes)
+        bare = set(best_bare(places, resting, reach.quotes))
         turns, sessions = await asyncio.gather(
             self._turn_vectors(list(resting | bare)),
             self._reads.sessions_at(list({session_id for session_id, _ in bare})),
