@@ -22,7 +22,6 @@ import asyncio
 import json
 import tempfile
 from importlib import resources
-from itertools import product
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -99,40 +98,35 @@ class Known:
 
 async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, float]:
     """CPU seconds per session: (extraction by rules, the rest of our own, embedding the cards),
-    and cards per session. Of each session the median over the rounds, the first left out."""
+    and cards per session. They take turns; medians over the rounds, the first left out."""
     history = json.loads(resources.files("justmem.demo").joinpath("history.json").read_text())
     known, rules = Known(embedder), RulesExtractor()
-    sessions = [
-        [as_session({**given, "id": f"{given['id']}-{number}"}) for number in range(rounds + 1)]
-        for given in history["sessions"]
-    ]
-    extracting, embedding, whole = ([[0.0] * (rounds + 1) for _ in sessions] for _ in range(3))
-    cards = 0
-    for place, number in product(range(len(sessions)), range(rounds + 1)):
-        session = sessions[place][number]
-        began = process_time()
-        extraction = await rules.extract(session, limit=None)
-        extracting[place][number] = process_time() - began
-        texts = [card.dated for card in extraction.cards]
-        began = process_time()
-        embedded = await embedder.embed(texts)
-        embedding[place][number] = process_time() - began
-        known.vectors |= dict(zip(texts, embedded.vectors, strict=True))
-        spoken = [opening(session, passage) for passage in passages(session)]
-        known.vectors |= dict.fromkeys(spoken, embedded.vectors[0])
-        cards += len(texts)
+    count, measured = len(history["sessions"]), []
     with tempfile.TemporaryDirectory() as folder:
         memory = await memory_of(Path(folder), known)
-        for number, place in product(range(rounds + 1), range(len(sessions))):
-            began = process_time()
-            await memory.remember(sessions[place][number])
-            whole[place][number] = process_time() - began
+        for number in range(rounds + 1):
+            extracting = embedding = whole = 0.0
+            cards = 0
+            for given in history["sessions"]:
+                session = as_session({**given, "id": f"{given['id']}-{number}"})
+                began = process_time()
+                extraction = await rules.extract(session, limit=None)
+                extracting += process_time() - began
+                texts = [card.dated for card in extraction.cards]
+                began = process_time()
+                embedded = await embedder.embed(texts)
+                embedding += process_time() - began
+                known.vectors |= dict(zip(texts, embedded.vectors, strict=True))
+                spoken = [opening(session, passage) for passage in passages(session)]
+                known.vectors |= dict.fromkeys(spoken, embedded.vectors[0])
+                began = process_time()
+                await memory.remember(session)
+                whole += process_time() - began
+                cards += len(texts)
+            measured.append((extracting, whole - extracting, embedding, cards))
         await memory.close()
-    extract, embed, all_ = (
-        sum(median(each[1:]) for each in times) / len(sessions)
-        for times in (extracting, embedding, whole)
-    )
-    return extract, all_ - extract, embed, cards / len(sessions) / (rounds + 1)
+    extract, own, embed, made = (median(each) / count for each in zip(*measured[1:], strict=True))
+    return extract, own, embed, made
 
 
 async def main() -> None:
