@@ -261,3 +261,12 @@ def test_what_is_no_time_is_refused_and_the_forms_are_named(value: object) -> No
 def test_a_year_that_cannot_be_right_is_refused(value: object) -> None:
     with pytest.raises(InvalidSession, match="cannot be right"):
         as_time(value)
+
+
+def test_a_changed_copy_has_a_digest_of_its_own() -> None:
+    whole = as_session([said("My cat is called Pixel."), said("She is two.")], at=AT)
+    before = whole.digest
+    changed = [whole.without([1]), whole.model_copy(update={"at": AT + timedelta(days=1)})]
+    assert len({before, *(each.digest for each in changed)}) == 3
+    assert whole.model_copy(update={"id": "other"}).digest == before == whole.digest
+    assert whole == as_session(whole.model_copy())

@@ -153,17 +153,15 @@ class Ledger:
         try:
             yield limit
         finally:
-            await _to_the_end(self._enter(day, tally, limit, held, session))
-
-    async def _enter(
-        self, day: date, tally: Tally, limit: int | None, held: int, session: str | None
-    ) -> None:
-        spent = tally.counted
-        if tally.abandoned and limit is not None:
-            spent = max(spent, limit)
-        try:
+            spent = tally.counted
+            if tally.abandoned and limit is not None:
+                spent = max(spent, limit)
             if spent or held:
-                await self._store.spend(day, spent, reserved=held, session=session)
+                await _to_the_end(self._enter(day, spent, held, session))
+
+    async def _enter(self, day: date, spent: int, held: int, session: str | None) -> None:
+        try:
+            await self._store.spend(day, spent, reserved=held, session=session)
         finally:
             async with self._released:
                 self._held -= held

@@ -37,7 +37,7 @@ class Remembering:
         ledger: Ledger,
         concurrency: int,
     ) -> None:
-        self._store = store
+        self._use(store)
         self._embedder = embedder
         self._extractor = extractor
         self._budget = budget
@@ -48,8 +48,13 @@ class Remembering:
     def by(self, store: Store) -> Self:
         """The same, with its locks and its limits, through a store in another's name."""
         named = copy(self)
-        named._store = store
+        named._use(store)
         return named
+
+    def _use(self, store: Store) -> None:
+        self._store = store
+        # Asked once: looking whether a store has all of a port's methods takes a while.
+        self._claiming = store if isinstance(store, ClaimingStore) else None
 
     async def remember(self, session: Session, notes: Sequence[str] = ()) -> Remembered:
         """`notes` of what happened to it before go onto its receipt."""
@@ -61,8 +66,8 @@ class Remembering:
                 return await self._known(record, notes)
             if record.digest != session.digest:  # turns of it were forgotten: no model sees them
                 session = await self._store.blanked(session)
-            if isinstance(self._store, ClaimingStore):
-                return await self._claimed(self._store, session, notes)
+            if self._claiming is not None:
+                return await self._claimed(self._claiming, session, notes)
             return await self._digest(session, notes)
 
     async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
@@ -144,5 +149,5 @@ class Remembering:
             passage_vectors=vectors[len(cards) :],
             quarantined=extraction.quarantined,
             tokens=said,
-            card_tokens=sum(tokens.count(card.text) for card in cards),
+            card_tokens=tokens.count("\n".join(card.text for card in cards)),
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Any, Literal, get_args
 
 from justmem.domain.value import Value
 
@@ -33,12 +34,18 @@ class Session(Value):
     at: datetime
     turns: tuple[Turn, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Changes when anything that was said, or when, changes."""
         said = [(t.speaker, t.role, t.text, t.at.isoformat() if t.at else None) for t in self.turns]
         canonical = json.dumps([self.at.isoformat(), said], ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Session:
+        """Pydantic's copy takes along what was computed of the original."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("digest", None)
+        return copied
 
     def turn(self, number: int) -> Turn:
         return self.turns[number - 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -25,23 +24,28 @@ class _Space(NamedTuple):
 
 def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
     """How many sessions have let their words go that may still be in the file."""
-    digest, turns = session.digest, rows.turns_text(session)
+    digest = session.digest
     with writing(db):
-        counted = _check_kept(db, session.id, digest)
+        kept = _check_kept(db, session.id, digest)
         dropping = sourceless.policy(db) == "drop"
-        removed = remove_derived(db, counted.key)
+        removed = kept.followed and remove_derived(db, kept.key)
         if removed:
             leave_traces(db)
-        make_current(db, counted.key, session, digest, turns, digested.state, digested.reason)
-        if db.execute(
-            "DELETE FROM incoming WHERE session = ? AND digest = ?", (counted.key, digest)
-        ).rowcount:
+        if kept.current:
+            db.execute(
+                "UPDATE sessions SET state = ?, reason = ?, spent = 0 WHERE key = ?",
+                (digested.state, digested.reason, kept.key),
+            )
+        else:
+            turns = rows.turns_text(session)
+            make_current(db, kept.key, session, digest, turns, digested.state, digested.reason)
+            db.execute("DELETE FROM incoming WHERE session = ?", (kept.key,))
             leave_traces(db)
         if dropping:
             digested = digested.wordless()
-            db.execute("DELETE FROM texts WHERE session = ?", (counted.key,))
+            db.execute("DELETE FROM texts WHERE session = ?", (kept.key,))
             db.execute("UPDATE space SET unswept = unswept + 1")
-        _add_derived(db, counted, session, digested, removed)
+        _add_derived(db, kept, session, digested, removed)
         (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
     return int(unswept)
 
@@ -54,25 +58,27 @@ def take_dropped(db: sqlite3.Connection, whole: Whole) -> None:
         found = db.execute(
             "SELECT key, cards, tokens FROM sessions WHERE id = ?", (session.id,)
         ).fetchone()
-        counted = _Counted(*found) if found else _Counted(add_session(db, session, digest), 0, 0)
-        removed = remove_derived(db, counted.key)
-        make_current(db, counted.key, session, digest, "", made.state, made.reason)
-        db.execute("UPDATE sessions SET turns = ? WHERE key = ?", (turns, counted.key))
+        kept = _Kept(*found) if found else _Kept(add_session(db, session, digest), 0, 0)
+        removed = remove_derived(db, kept.key)
+        make_current(db, kept.key, session, digest, "", made.state, made.reason)
+        db.execute("UPDATE sessions SET turns = ? WHERE key = ?", (turns, kept.key))
         for table in ("texts", "incoming"):
-            db.execute(f"DELETE FROM {table} WHERE session = ?", (counted.key,))
-        _add_derived(db, counted, session, made, removed)
+            db.execute(f"DELETE FROM {table} WHERE session = ?", (kept.key,))
+        _add_derived(db, kept, session, made, removed)
 
 
-class _Counted(NamedTuple):
+class _Kept(NamedTuple):
     """A session's key, and the cards and tokens it counted for."""
 
     key: int
     cards: int
     tokens: int
+    current: bool = False  # the text is the session's own, not one that waits to replace it
+    followed: bool = True  # something was made of the session before
 
 
 def _add_derived(
-    db: sqlite3.Connection, of: _Counted, session: Session, digested: Digested, removed: bool
+    db: sqlite3.Connection, of: _Kept, session: Session, digested: Digested, removed: bool
 ) -> None:
     """`removed`: there was something before, and it is gone."""
     key = of.key
@@ -101,11 +107,14 @@ def _add_derived(
     )
 
 
-def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> _Counted:
+def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> _Kept:
     """A text that was replaced or forgotten while its cards were made must not come back."""
     kept = db.execute(
-        "SELECT s.key, s.cards, s.tokens FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
-        "WHERE s.id = ? AND ? IN (s.digest, i.digest)",
+        "SELECT s.key, s.cards, s.tokens, s.digest = ?2, s.quarantined > 0 "
+        "OR EXISTS (SELECT 1 FROM card_chunks WHERE session = s.key) "
+        "OR EXISTS (SELECT 1 FROM passage_chunks WHERE session = s.key) "
+        "FROM sessions s LEFT JOIN incoming i ON i.session = s.key "
+        "WHERE s.id = ?1 AND ?2 IN (s.digest, i.digest)",
         (session_id, digest),
     ).fetchone()
     if kept is None:
@@ -113,7 +122,7 @@ def _check_kept(db: sqlite3.Connection, session_id: str, digest: str) -> _Counte
             f"Session {session_id!r} was changed or forgotten while its cards were being made: "
             "remember it again if it should stay."
         )
-    return _Counted(*kept)
+    return _Kept(*kept)
 
 
 def _add_cards(
@@ -124,17 +133,14 @@ def _add_cards(
     vectors = _vector_bytes(db, digested.card_vectors, places, len(digested.cards), space)
     if not places:
         return 0
+    stored = [(n, digested.cards[place]) for n, place in zip(keys.tolist(), places, strict=True)]
     db.executemany(
         f"INSERT INTO cards VALUES ({', '.join('?' * 14)})",
-        [
-            rows.card_row(card_key, key, digested.cards[place])
-            for card_key, place in zip(keys.tolist(), places, strict=True)
-        ],
+        [rows.card_row(card_key, key, card) for card_key, card in stored],
     )
-    db.execute(
-        "INSERT INTO card_words (rowid, text) SELECT key, subject || ' ' || fact FROM cards "
-        "WHERE session = ? ORDER BY key",
-        (key,),
+    db.executemany(
+        "INSERT INTO card_words (rowid, text) VALUES (?, ?)",
+        [(card_key, card.text) for card_key, card in stored],
     )
     db.execute(
         "INSERT INTO card_chunks (first, session, day, keys, vectors) VALUES (?, ?, ?, ?, ?)",
@@ -146,13 +152,10 @@ def _add_cards(
 def _wanted(db: sqlite3.Connection, cards: Sequence[Card]) -> list[int]:
     """Places of the cards to store: each id once, and none that was forgotten on its own."""
     first = {card.id: place for place, card in reversed(list(enumerate(cards)))}
-    forgotten = db.execute(
-        "SELECT id FROM forgotten WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(first)),),
-    ).fetchall()
-    for (id,) in forgotten:
-        del first[id]
-    return sorted(first.values())
+    forgotten = "SELECT 1 FROM forgotten WHERE id = ?"
+    return sorted(
+        place for id, place in first.items() if not db.execute(forgotten, (id,)).fetchone()
+    )
 
 
 def _add_passages(

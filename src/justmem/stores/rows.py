@@ -196,7 +196,7 @@ def _event(text: str, start: int | None, end: int | None, precision: Precision) 
 
 def record_of(row: Row) -> SessionRecord:
     id, at, digest, state, reason, turns, cards, quarantined, tokens = row
-    return SessionRecord.model_construct(
+    return SessionRecord.trusted(
         id=id,
         at=_time(at),
         digest=digest,
@@ -211,4 +211,4 @@ def record_of(row: Row) -> SessionRecord:
 
 def quarantined_of(row: Row) -> Quarantined:
     subject, fact, reason = row
-    return Quarantined.model_construct(subject=subject, fact=fact, reason=reason)
+    return Quarantined.trusted(subject=subject, fact=fact, reason=reason)
