@@ -43,6 +43,22 @@ def standardised(signal: Scores) -> Scores:
     return standard
 
 
+def logits(read: Scores) -> Scores:
+    """What a reranker says, whatever its scale: some give chances between 0 and 1, others the
+    logits of them."""
+    if read.min(initial=0.0) < 0 or read.max(initial=0.0) > 1:
+        return read
+    chance = np.clip(read, 1e-5, 1 - 1e-5)
+    odds: Scores = np.log(chance / (1 - chance)).astype(np.float32)
+    return odds
+
+
+def softened(logits: Scores) -> Scores:
+    """Between 0 and 1, and never quite sure: a small cross-encoder errs."""
+    chance: Scores = 1 / (1 + np.exp(-logits / np.float32(2)))
+    return chance
+
+
 def combined(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
     """One score for each view and candidate."""
     total = sum(weights.values())
@@ -62,6 +78,13 @@ def over_views(scores: Scores, *, remark: bool) -> Scores:
     guesses = scores[1:] if len(scores) > 1 else scores
     soft: Scores = np.log(np.exp(_SHARP * guesses).mean(axis=0)) / np.float32(_SHARP)
     return soft
+
+
+def apart(vectors: Vectors) -> Scores:
+    """How little a candidate is like the others, in standard deviations. Small talk is near to
+    whatever one asks, and much of it is: among vectors this is what rarity is among words."""
+    scores: Scores = -standardised((vectors @ vectors.mean(axis=0))[np.newaxis])[0]
+    return scores
 
 
 def about(cards: Sequence[Card], views: Sequence[str]) -> Scores:

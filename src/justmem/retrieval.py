@@ -76,7 +76,7 @@ class Retrieval:
         texts = [asked.question, *(plan.rewrites if broad else ())]
         if asked.speaker and self._profile.speaker:
             texts = [named(text, asked.speaker) for text in texts]
-        vectors = await tally.embed(self._embedder, texts, query=True)
+        vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     async def _select(
@@ -129,13 +129,13 @@ class Retrieval:
             (weights.period, ranking.in_period(pool.cards, plan)),
             (weights.kind, ranking.of_kind(pool.cards, plan)),
             (weights.quote, np.array(pool.quotes, np.float32)),
-            *(
-                [(weights.remark_reason, ranking.telling_why(pool.cards))]
-                if remark and self._profile.reasons
-                else []
-            ),
         ):
             fused = fused + np.float32(worth) * holds
+        if self._profile.apart:
+            worth = weights.remark_apart if remark else weights.apart
+            fused = fused + np.float32(worth) * ranking.apart(pool.vectors)
+        if remark and self._profile.reasons:
+            fused = fused + np.float32(weights.remark_reason) * ranking.telling_why(pool.cards)
         return fused
 
     async def _reranked(
@@ -157,10 +157,12 @@ class Retrieval:
         head = np.argsort(-scores, kind="stable")[: None if paper else self._budget.rerank].tolist()
         texts = [pool.cards[i].dated for i in head]
         against = views if remark and not paper else views[:1]
-        read = await tally.rerank(reranker, [view.text for view in against], texts)
-        said = ranking.over_views(ranking.standardised(read), remark=remark and not paper)
-        after = scores - np.float32(1e6) if paper else scores.copy()
-        after[head] = (
-            said if paper else scores[head] + np.float32(self._profile.weights.rerank) * said
-        )
+        read = ranking.logits(await tally.rerank(reranker, [v.text for v in against], texts))
+        if paper:
+            after = scores - np.float32(1e6)
+            after[head] = read[0]
+        else:
+            after = scores.copy()
+            worth = np.float32(self._profile.weights.rerank)
+            after[head] += worth * ranking.over_views(ranking.softened(read), remark=remark)
         return after, dict(zip(head, read[0].tolist(), strict=True))

@@ -11,17 +11,19 @@ class Weights(Value):
     """What each signal is worth when cards are ranked. The first three are standardised over the
     candidates and averaged; the others are added, in standard deviations of that average."""
 
-    dense: float = 1.0  # the card's vector
+    dense: float = 1.3  # the card's vector
     lexical: float = 0.7  # its words and those of its turns
     turn: float = 0.5  # the vectors of its turns
     subject: float = 1.0  # it is about whom the question names
     period: float = 1.0  # its event lies in the period asked about
     kind: float = 0.2  # it is of a kind that the plan expects
+    apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
-    rerank: float = 0.2  # what the reranker thinks of it, among those it reads
+    rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
-    remark_reason: float = 1.0  # it tells a reason, a resolution, a lesson or a trouble
+    remark_apart: float = 0.6  # instead of `apart`: small talk is a little like every remark
+    remark_reason: float = 0.7  # it tells a reason, a resolution, a lesson or a trouble
 
 
 class Profile(Value):
@@ -34,6 +36,7 @@ class Profile(Value):
     speaker: bool = True  # "I" in a question is put as the speaker's name
     turns: bool = True  # a card is also found and weighed by the turns it rests on
     quotes: bool = True  # turns that no card rests on may be chosen
+    apart: bool = True  # what is like all other candidates counts for less
     merge: bool = True  # cards that add nothing share a slot
     reasons: bool = True  # behind a remark, more is looked through, and for reasons
     weights: Weights = Weights()
@@ -47,6 +50,7 @@ PAPER = Profile(
     speaker=False,
     turns=False,
     quotes=False,
+    apart=False,
     merge=False,
     reasons=False,
 )

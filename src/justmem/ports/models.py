@@ -69,7 +69,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    scores: NDArray[np.float32]  # one per text; higher is better, comparable within one reranker
+    scores: NDArray[np.float32]  # one per text: chances between 0 and 1, or the logits of them
     tokens: int
 
 
