@@ -1,6 +1,10 @@
 """COMPOSE: the evidence is spread; discovery widens, the number of cards does not."""
 
+from collections.abc import Sequence
+
 from justmem import Access, Budget
+from justmem.ports import Embedded
+from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 SPREAD = plan(
@@ -98,3 +102,27 @@ async def test_a_remark_finds_what_lies_behind_it_and_gets_a_reply(make: Make) -
     assert "has a knee that hurts on stairs" in {card.fact for card in answer.evidence.cards}
     assert "This is a remark" in model.prompts[-1].system
     assert answer.text == "Mind your knee on those steps!"
+
+
+class Asked(HashEmbedder):
+    """Keeps what it was given as questions."""
+
+    def __init__(self) -> None:
+        super().__init__(512)
+        self.questions: list[str] = []
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        self.questions += texts if query else ()
+        return await super().embed(texts, query=query)
+
+
+async def test_a_remark_is_compared_as_the_statement_it_is(make: Make) -> None:
+    embedder = Asked()
+    memory = await make(embedder=embedder)
+    await memory.remember_many(HISTORY)
+
+    await memory.recall("We are climbing the tower tomorrow, all 400 steps!", at=NOW)
+    assert embedder.questions == []
+
+    await memory.recall("Which races did I run?", at=NOW)
+    assert "Which races did" in embedder.questions[0]

@@ -55,7 +55,7 @@ def curve() -> list[Ablation]:
         Ablation(name="no reranker, half the pool", set=(none, "dense=20", "lexical=10")),
         Ablation(name="no reranker", set=(none,)),
         Ablation(name="no reranker, double pool", set=(none, "dense=80", "lexical=40")),
-        Ablation(name="MiniLM-L6, 12 pairs", set=(smaller,)),
+        Ablation(name="MiniLM-L6, 14 pairs", set=(smaller,)),
         *(Ablation(name=f"{n} pairs", set=(f"rerank={n}",)) for n in (6, 20, 30, 60)),
         Ablation(name="as the paper: the whole pool", set=("profile=paper",)),
     ]

@@ -18,7 +18,7 @@ class Budget(Value):
     cards: int = Field(10, ge=1)
     dense: int = Field(40, ge=0)  # candidates per view
     lexical: int = Field(20, ge=0)  # candidates per view
-    rerank: int = Field(15, ge=1)  # candidates the reranker reads (in the paper's profile: all)
+    rerank: int = Field(14, ge=1)  # candidates the reranker reads (in the paper's profile: all)
     source_tokens: int = Field(1500, ge=0)
     ask_tokens: int | None = Field(None, ge=1)
     session_tokens: int | None = Field(100_000, ge=1)

@@ -1,0 +1,45 @@
+"""How signals become one ranking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from justmem import ranking
+from justmem.ranking import Scores
+
+
+def unit(*rows: list[float]) -> Scores:
+    given = np.array(rows, np.float32)
+    lengths: Scores = np.linalg.norm(given, axis=1, keepdims=True)
+    return (given / lengths).astype(np.float32)
+
+
+def test_what_is_like_all_the_others_stands_apart_least() -> None:
+    talk = [[1.0, 0.1, 0.0], [1.0, 0.0, 0.1], [1.0, 0.1, 0.1]]
+    scores = ranking.apart(unit(*talk, [0.2, 1.0, 0.0]))
+    assert int(np.argmax(scores)) == 3
+    assert all(scores[3] > 0 > each for each in scores[:3])
+
+
+@pytest.mark.parametrize("vectors", [unit([1.0, 0.0]), unit([0.0, 1.0], [0.0, 1.0])])
+def test_among_equals_none_stands_apart(vectors: Scores) -> None:
+    assert ranking.apart(vectors).tolist() == [0.0] * len(vectors)
+
+
+def test_chances_and_logits_of_a_reranker_come_to_the_same() -> None:
+    said = np.array([[-3.0, 0.5, 6.0]], np.float32)
+    chances = (1 / (1 + np.exp(-said))).astype(np.float32)
+    np.testing.assert_allclose(ranking.logits(chances), said, atol=1e-3)
+    assert ranking.logits(said) is said
+
+
+@pytest.mark.parametrize("read", [[[0.0, 1.0]], [[1.0, 1.0]], [[0.0]], [[]]])
+def test_a_reranker_that_is_quite_sure_stays_finite(read: list[list[float]]) -> None:
+    assert np.isfinite(ranking.logits(np.array(read, np.float32))).all()
+
+
+def test_what_is_said_of_a_hopeless_head_moves_little() -> None:
+    hopeless, telling = np.array([[-11.0, -7.0]], np.float32), np.array([[-2.0, 2.0]], np.float32)
+    moved = [float(np.ptp(ranking.softened(read))) for read in (hopeless, telling)]
+    assert moved[0] < 0.05 < moved[1]
