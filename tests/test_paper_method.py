@@ -52,7 +52,7 @@ async def test_each_card_contains_content_temporal_information_provenance_and_me
 async def test_individual_memories_of_one_session_compete_globally(make: Make) -> None:
     memory = await make(scripted(extract=extract_history, plan=plan()), budget=Budget(cards=2))
     await memory.remember_many(HISTORY)
-    evidence = await memory.recall("three-day plan for Kyoto, loves gardens", at=NOW)
+    evidence = await memory.recall("a three-day plan for Kyoto, a trip booked", at=NOW)
     assert [card.session_id for card in evidence.cards] == ["kyoto", "kyoto"]
 
 
