@@ -52,6 +52,12 @@ def assisted(*texts: str) -> list[Card]:
         ("I took my kids to the beach.", "took Nora's kids to the beach"),
         ("I told you about Oslo.", "told Ivar about Oslo"),
         ("We both love jazz.", "said Nora and Ivar both love jazz"),
+        ("We all hiked around the lake.", "hiked around the lake"),
+        ("Exciting news: I started a rowing course.", "started a rowing course"),
+        ("I totally agree! Rowing keeps me awake.", "said rowing keeps Nora awake"),
+        ("Breaking old habits isn't easy for me.", "said breaking old habits isn't easy for Nora"),
+        ("Love is hard work at my age.", "said love is hard work at Nora's age"),
+        ("I cycle; the bus takes too long.", "cycles; the bus takes too long"),
     ],
 )
 def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:

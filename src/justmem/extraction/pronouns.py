@@ -168,7 +168,7 @@ _LEAD = re.compile(
     r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
     r"|one day"
     r"|yesterday (?:morning|evening|afternoon)),?"
-    r") )?(?P<who>I|[Ww]e)\s+(?P<rest>\S.*)$",
+    r") )?(?P<who>I|[Ww]e(?: all)?)\s+(?P<rest>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _POSSESSED = re.compile(
@@ -255,7 +255,7 @@ def _dropped(text: str) -> str | None:
     if verb == "don't":
         negated = re.match(r" (?:know|want|have|think|like|get|see|feel|need|even|really)\b", rest)
         return f"{adverbs}doesn't{rest}" if negated else None
-    if verb in _DROPS and rest.strip():
+    if verb in _DROPS and rest.strip() and not _IS.match(rest):  # "Love is hard" is about love
         return f"{adverbs}{agree(verb)}{rest}"
     if verb in ("could", "would", "should", "might", "did", "was", "were", "used"):
         return None
@@ -266,9 +266,11 @@ def _dropped(text: str) -> str | None:
 
 _DROPS = frozenset(("wish", "need", "want", "think", "feel", "guess", "miss", "hate", "enjoy"))
 _DROPS |= {"prefer", "love", "hope", "plan", "believe", "haven't", "am", "have"}
+_IS = re.compile(r"\s+(?:is|are|was|were|can|has|isn't|can't)\b")
 _OWN_VERB = re.compile(
     r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
-    r"|fills|gets|warms|reminds)\b|'s (?:my|the|a|so)\b)"
+    r"|fills|gets|warms|reminds|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
+    r"|'s (?:my|the|a|so)\b)"
 )
 
 

@@ -19,6 +19,7 @@ _INTERJECTION = re.compile(
     r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi"
     r"|glad to hear"
     r"|(?:good )?(?:morning|afternoon|evening)"
+    r"|(?:some |such )?(?:exciting|big|great|good|amazing|awesome|sad|bad) news"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
     r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
@@ -72,6 +73,7 @@ _KIND = "|".join(
         r"|of course)\b.*",
         r"i (?:totally |really |completely )?(?:get|feel|hear) (?:it|that|you|what|how)\b.*",
         r"i (?:bet|can (?:imagine|see|tell))\b.*",
+        r"i (?:\w+ly |couldn't |could not )?agree(?: more)?(?: with (?:you|that|this))?",
         # encouragement
         r"(?:keep|good luck|best of luck|have (?:a|fun)|enjoy|wishing|sending|hang in"
         r"|bring it on)\b.*",

@@ -75,12 +75,12 @@ def singular(phrase: str) -> str:
     changed = False
     for index in range(0, len(pieces), 2):
         word = pieces[index]
-        bare = word.strip(",").lower()
-        if is_adverb(bare):
+        bare = word.rstrip(",;:.!?")
+        if is_adverb(bare.lower()):
             continue
-        new = agree(word.rstrip(","))
-        changed = new != word.rstrip(",")
-        pieces[index] = new + word[len(word.rstrip(",")) :]
+        new = agree(bare)
+        changed = new != bare
+        pieces[index] = new + word[len(bare) :]
         break
     text = "".join(pieces)
     return _COORDINATED.sub(_agree_second, text) if changed else text
