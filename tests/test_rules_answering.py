@@ -189,6 +189,30 @@ def test_a_remark_is_answered_with_the_memories_that_bear_on_it() -> None:
     assert reply.citations
 
 
+def test_what_happened_on_the_very_day_asked_about_needs_less_support() -> None:
+    (then, other) = (card("got a smoker", when="2023-05-22"), card("got a smoker", when="2023-04"))
+    question = "What appliance did Nora get 10 days ago?"
+    assert ask(question, [then], rerank=1.0).text.startswith("Nora got a smoker")
+    assert not ask(question, [other], rerank=1.0).sufficient
+
+
+def test_two_events_need_a_card_each_and_none_that_answers_alone() -> None:
+    walk = card("joined the Walk for Hunger", when="2023-02-21", said="2023-02-22")
+    cleanup = card("helped at the Coastal Cleanup", when="2023-03-07", said="2023-03-08")
+    question = "How many days were there between the 'Walk for Hunger' and the 'Coastal Cleanup'?"
+    reply = ask(question, [walk, cleanup], rerank=-9.0)
+    assert reply.text.startswith("14 days: ")
+    assert len(reply.citations) == 2
+    assert not ask(question, [walk, card("likes tea")], rerank=-9.0).sufficient
+
+
+def test_advice_is_given_what_bears_on_it_even_if_nothing_answers() -> None:
+    cards = [card("has an iPhone 13"), card("wants a case with room for cards")]
+    reply = ask("Can you suggest some accessories for my phone?", cards, rerank=-2.0)
+    assert reply.text.startswith("What memory holds that bears on it: Nora has an iPhone 13.")
+    assert not ask("Can you suggest a hotel in Miami?", cards, rerank=-9.0).sufficient
+
+
 @pytest.mark.parametrize("rerank", [-8.0, 0.0])
 def test_weak_support_is_no_answer(rerank: float) -> None:
     reply = ask("What country is Nora's neighbour from?", [card("likes tea")], rerank=rerank)

@@ -15,13 +15,21 @@ from justmem.answering.counting import distinct, stated_number
 from justmem.answering.spans import (
     ago,
     best_for,
+    both_told,
     day_of,
     duration_in,
     length,
     two_events,
     unit_asked,
 )
-from justmem.answering.support import Supported, negated, relevant, suffices, supported
+from justmem.answering.support import (
+    ENOUGH_SPREAD,
+    Supported,
+    negated,
+    relevant,
+    suffices,
+    supported,
+)
 from justmem.dates import say
 from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
 from justmem.ports import Reply
@@ -29,6 +37,7 @@ from justmem.words import content, overlap
 
 NOT_IN_MEMORY = "That is not in memory."
 _MOST_LISTED = 8
+_BEARING = 3  # cards shown where none is the answer
 _QUOTABLE = 0.25  # the share of the asked words that a quoted turn must have, roughly
 
 
@@ -56,7 +65,8 @@ def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Repl
         if quoted is not None:
             return quoted
     found = supported(evidence)
-    if not suffices(evidence, found):
+    timed = evidence.plan.mode == "duration" or evidence.plan.operation == "order"
+    if not suffices(evidence, found) and not (timed and both_told(evidence.question, found)):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
 
@@ -179,14 +189,16 @@ def _which_first(evidence: Evidence, found: Sequence[Supported]) -> _Said | None
 
 
 def _advice(evidence: Evidence, found: Sequence[Supported]) -> _Said:
-    items = distinct(relevant(found), evidence.question)[:4]
-    listed = " ".join(_sentence(one.card) for one in items)
-    return _Said(f"What memory holds that bears on it: {listed}", [one.card for one in items])
+    cards = [one.card for one in distinct(relevant(found), evidence.question)[:4]]
+    if found[0].support < ENOUGH_SPREAD:  # none answers: as for a remark
+        cards = [candidate.card for candidate in evidence.chosen][:_BEARING]
+    listed = " ".join(map(_sentence, cards))
+    return _Said(f"What memory holds that bears on it: {listed}", cards)
 
 
 def _bearing(evidence: Evidence, found: Sequence[Supported]) -> _Said | None:
     """A remark: the chosen order knows more than shared words do."""
-    cards = [candidate.card for candidate in evidence.chosen][:3]
+    cards = [candidate.card for candidate in evidence.chosen][:_BEARING]
     if not cards:
         return None
     return _Said("This may bear on it: " + " ".join(map(_sentence, cards)), cards)

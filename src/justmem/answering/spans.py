@@ -8,6 +8,7 @@ from datetime import date, datetime
 
 from justmem.answering.support import Supported, asked_words, shares
 from justmem.domain import Card
+from justmem.words import content
 
 _UNIT = re.compile(r"\bhow many (?:\w+ )?(day|week|month|year|hour|minute)s?\b", re.IGNORECASE)
 _FOR = re.compile(
@@ -75,9 +76,12 @@ def two_events(question: str) -> tuple[str, str] | None:
     return None
 
 
+_TOLD = 0.6  # the share of its words that a card must have to tell of an event
+
+
 def best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> Supported | None:
     """The card that speaks of one of the two things."""
-    wanted = asked_words(part)
+    wanted = _words_of(part)
     rated = [
         (shares(one.card.text, wanted) + 0.02 * one.support, -index, one)
         for index, one in enumerate(found)
@@ -85,6 +89,24 @@ def best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> 
     ]
     rated = [row for row in rated if row[0] >= 0.35]
     return max(rated)[2] if rated else None
+
+
+def _words_of(part: str) -> set[str]:
+    """What it is about; the names in it where it has nothing else ("the Coastal Cleanup")."""
+    return asked_words(part) or set(content(part))
+
+
+def both_told(question: str, found: Sequence[Supported]) -> bool:
+    """Whether two cards speak of the two things. Neither need answer the whole question."""
+    pair = two_events(question)
+    if pair is None:
+        return False
+    first = best_for(pair[0], found)
+    second = best_for(pair[1], found, but=first.card if first else None)
+    return all(
+        one is not None and shares(one.card.text, _words_of(part)) >= _TOLD
+        for part, one in zip(pair, (first, second), strict=True)
+    )
 
 
 def ago(card: Card, at: datetime, unit: str) -> str:

@@ -10,17 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-from justmem.domain import Candidate, Card, Evidence
+from justmem.domain import Candidate, Card, EventDate, Evidence
 from justmem.words import content, names, stem, words
 
 ENOUGH = 3.5  # support that one card must have to be an answer
 ENOUGH_SPREAD = 1.5  # where many cards answer together, each may have less
+ENOUGH_ADVICE = -3.0  # advice is asked of who advises; memory only has to bear on it
 _NEAR = 4.0  # cards this close to the best one speak of the same thing
 _WORDS = 3.0  # what sharing all asked words is worth
 _OTHER = 12.0  # what it costs to be about someone else
 _MENTIONED = 5.0  # the same, where the one asked about is at least mentioned
 _NAMED = 2.0  # what it costs to have none of the names asked about ("Is Bruno her dog?")
+_THEN = 3.0  # what it is worth to have happened in the period asked about
+_SHORT = timedelta(days=10)
 _SHADOW = 0.35  # how much a better card about someone else takes away
 
 _ASKING = """remind previous conversation chat mention recommend suggest tell wonder confirm look
@@ -60,6 +64,8 @@ def supported(evidence: Evidence) -> list[Supported]:
         worth = _closeness(candidate, asked) + _WORDS * shares(candidate.card.text, wanted)
         if named and not named & set(content(candidate.card.text)):
             worth -= _NAMED
+        if _then(candidate.card.event_date, evidence.plan.period):
+            worth += _THEN
         if not people or _is_about(candidate.card, people):
             own.append(Supported(candidate, worth))
         else:
@@ -76,8 +82,17 @@ def supported(evidence: Evidence) -> list[Supported]:
     return sorted(found, key=lambda one: -one.support)
 
 
+def _then(told: EventDate, asked: EventDate) -> bool:
+    """The same few days: in a whole month too much happens."""
+    return told.overlaps(asked) and all(
+        one.end - one.start <= _SHORT for one in (told, asked) if one.start and one.end
+    )
+
+
 def suffices(evidence: Evidence, found: Sequence[Supported]) -> bool:
     limit = ENOUGH_SPREAD if evidence.plan.spans_sessions else ENOUGH
+    if evidence.plan.mode == "advice":
+        limit = ENOUGH_ADVICE
     return bool(found) and found[0].support >= limit
 
 
