@@ -39,6 +39,16 @@ def test_a_reranker_that_is_quite_sure_stays_finite(read: list[list[float]]) -> 
     assert np.isfinite(ranking.logits(np.array(read, np.float32))).all()
 
 
+def test_small_chances_keep_their_order() -> None:
+    read = np.array([[1e-7, 1e-6, 0.5, 0.999999]], np.float32)
+    assert (np.diff(ranking.logits(read)) > 0).all()
+
+
+def test_scores_of_any_size_are_softened() -> None:
+    chances = ranking.softened(np.array([[-1e6, 0.0, 1e6]], np.float32))
+    assert chances.tolist() == [[pytest.approx(0.0, abs=1e-6), 0.5, pytest.approx(1.0)]]
+
+
 def test_what_is_said_of_a_hopeless_head_moves_little() -> None:
     hopeless, telling = np.array([[-11.0, -7.0]], np.float32), np.array([[-2.0, 2.0]], np.float32)
     moved = [float(np.ptp(ranking.softened(read))) for read in (hopeless, telling)]

@@ -22,6 +22,7 @@ Scores = NDArray[np.float32]
 # tenth; where one place is sought, being first must count (source hit@1: 76 with 60, 100 with 10).
 RRF_K = 10
 _SHARP = 2.0
+_LEAST_CHANCE = 1e-9
 
 
 def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
@@ -48,14 +49,13 @@ def logits(read: Scores) -> Scores:
     logits of them."""
     if read.min(initial=0.0) < 0 or read.max(initial=0.0) > 1:
         return read
-    chance = np.clip(read, 1e-5, 1 - 1e-5)
-    odds: Scores = np.log(chance / (1 - chance)).astype(np.float32)
-    return odds
+    chance = np.clip(read.astype(np.float64), _LEAST_CHANCE, 1 - _LEAST_CHANCE)
+    return np.log(chance / (1 - chance)).astype(np.float32)
 
 
 def softened(logits: Scores) -> Scores:
     """Between 0 and 1, and never quite sure: a small cross-encoder errs."""
-    chance: Scores = 1 / (1 + np.exp(-logits / np.float32(2)))
+    chance: Scores = 1 / (1 + np.exp(-np.clip(logits, -50, 50) / np.float32(2)))
     return chance
 
 
