@@ -41,7 +41,6 @@ def ablations() -> list[Ablation]:
         Ablation(name="by the question alone", set=("select_by=question",)),
         Ablation(name="as the paper", set=("profile=paper",)),
         Ablation(name="no reranker", set=("reranker=none",)),
-        Ablation(name="twenty cards", set=("cards=20",)),
     ]
 
 
