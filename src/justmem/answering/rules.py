@@ -14,12 +14,11 @@ from justmem.answering.citing import cite, quote
 from justmem.answering.counting import distinct, stated_number
 from justmem.answering.spans import (
     ago,
-    best_for,
-    both_told,
     day_of,
     duration_in,
     length,
-    two_events,
+    surely_both,
+    told_of_both,
     unit_asked,
 )
 from justmem.answering.support import (
@@ -66,7 +65,7 @@ def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Repl
             return quoted
     found = supported(evidence)
     timed = evidence.plan.mode == "duration" or evidence.plan.operation == "order"
-    if not suffices(evidence, found) and not (timed and both_told(evidence.question, found)):
+    if not suffices(evidence, found) and not (timed and surely_both(evidence.question, found)):
         return Reply(NOT_IN_MEMORY, sufficient=False)
     return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
 
@@ -118,14 +117,10 @@ def _duration(evidence: Evidence, found: Sequence[Supported]) -> _Said:
             (one.card for one in relevant(found) if one.card.event_date.start), found[0].card
         )
         return _Said(f"{_capital(ago(card, evidence.at, unit))}: {_sentence(card)}", [card])
-    pair = two_events(question) if evidence.plan.spans_sessions else None
-    if pair is not None:
-        first = best_for(pair[0], found)
-        second = best_for(pair[1], found, but=first.card if first else None)
-        if first and second:
-            between = length(day_of(first.card), day_of(second.card), unit)
-            text = f"{between}: {_sentence(first.card)} {_sentence(second.card)}"
-            return _Said(text, [first.card, second.card])
+    both = told_of_both(question, found) if evidence.plan.spans_sessions else None
+    if both is not None:
+        between = length(day_of(both[0]), day_of(both[1]), unit)
+        return _Said(f"{between}: {_sentence(both[0])} {_sentence(both[1])}", both)
     for one in relevant(found):
         stated = duration_in(one.card.fact)
         if stated:
@@ -177,31 +172,31 @@ def _order(evidence: Evidence, found: Sequence[Supported]) -> _Said:
 
 
 def _which_first(evidence: Evidence, found: Sequence[Supported]) -> _Said | None:
-    pair = two_events(evidence.question)
-    if pair is None:
+    both = told_of_both(evidence.question, found)
+    if both is None:
         return None
-    one = best_for(pair[0], found)
-    other = best_for(pair[1], found, but=one.card if one else None)
-    if one is None or other is None:
-        return None
-    early, late = sorted((one.card, other.card), key=day_of)
+    early, late = sorted(both, key=day_of)
     return _Said(f"First: {_sentence(early)} Then: {_sentence(late)}", [early, late])
 
 
 def _advice(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     cards = [one.card for one in distinct(relevant(found), evidence.question)[:4]]
     if found[0].support < ENOUGH_SPREAD:  # none answers: as for a remark
-        cards = [candidate.card for candidate in evidence.chosen][:_BEARING]
+        cards = _first_chosen(evidence)
     listed = " ".join(map(_sentence, cards))
     return _Said(f"What memory holds that bears on it: {listed}", cards)
 
 
 def _bearing(evidence: Evidence, found: Sequence[Supported]) -> _Said | None:
     """A remark: the chosen order knows more than shared words do."""
-    cards = [candidate.card for candidate in evidence.chosen][:_BEARING]
+    cards = _first_chosen(evidence)
     if not cards:
         return None
     return _Said("This may bear on it: " + " ".join(map(_sentence, cards)), cards)
+
+
+def _first_chosen(evidence: Evidence) -> list[Card]:
+    return [candidate.card for candidate in evidence.chosen[:_BEARING]]
 
 
 def _latest(evidence: Evidence, found: Sequence[Supported]) -> _Said:

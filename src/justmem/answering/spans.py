@@ -76,10 +76,27 @@ def two_events(question: str) -> tuple[str, str] | None:
     return None
 
 
-_TOLD = 0.6  # the share of its words that a card must have to tell of an event
+def told_of_both(question: str, found: Sequence[Supported]) -> tuple[Card, Card] | None:
+    """The cards that speak of the two things, where there is one for each."""
+    pair = two_events(question)
+    first = _best_for(pair[0], found) if pair else None
+    second = _best_for(pair[1], found, but=first.card) if pair and first else None
+    return (first.card, second.card) if first and second else None
 
 
-def best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> Supported | None:
+def surely_both(question: str, found: Sequence[Supported]) -> bool:
+    """Whether those two cards say enough by themselves: neither need answer the whole question."""
+    pair, cards = two_events(question), told_of_both(question, found)
+    if pair is None or cards is None:
+        return False
+    told = zip(pair, cards, strict=True)
+    return all(shares(card.text, _words_of(part)) >= _SURELY for part, card in told)
+
+
+_SURELY = 0.6  # the share of its words that a card must have to tell of a thing for sure
+
+
+def _best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> Supported | None:
     """The card that speaks of one of the two things."""
     wanted = _words_of(part)
     rated = [
@@ -94,19 +111,6 @@ def best_for(part: str, found: Sequence[Supported], but: Card | None = None) -> 
 def _words_of(part: str) -> set[str]:
     """What it is about; the names in it where it has nothing else ("the Coastal Cleanup")."""
     return asked_words(part) or set(content(part))
-
-
-def both_told(question: str, found: Sequence[Supported]) -> bool:
-    """Whether two cards speak of the two things. Neither need answer the whole question."""
-    pair = two_events(question)
-    if pair is None:
-        return False
-    first = best_for(pair[0], found)
-    second = best_for(pair[1], found, but=first.card if first else None)
-    return all(
-        one is not None and shares(one.card.text, _words_of(part)) >= _TOLD
-        for part, one in zip(pair, (first, second), strict=True)
-    )
 
 
 def ago(card: Card, at: datetime, unit: str) -> str:
