@@ -89,6 +89,11 @@ def test_what_many_memories_answer_together_is_composed_with_rewrites(question: 
     assert 1 <= len(made.rewrites) <= 2
 
 
+def test_a_rewrite_keeps_the_order_of_words_that_need_no_turning() -> None:
+    made = plan_by_rules("How many days passed between the race and the party?", AT)
+    assert made.rewrites[0] == "days passed between the race and the party"
+
+
 def test_a_local_question_is_looked_up_without_rewrites() -> None:
     made = plan("Where did I leave the spare key?")
     assert made.access is Access.LOOKUP

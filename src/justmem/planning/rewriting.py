@@ -32,7 +32,8 @@ def statement_of(question: str) -> str:
     match = _WH.match(text)
     if match:
         noun, rest = match["noun"].strip(), match["rest"].strip()
-        text = f"{rest} {noun}" if rest else noun
+        # Without an auxiliary the words stand in the order of a statement already.
+        text = f"{rest} {noun}" if match["aux"] else f"{noun} {rest}"
     else:
         text = re.sub(rf"^{_AUXILIARY}\s+", "", text, flags=re.IGNORECASE)
     text = re.sub(r"\b(?:likely|be considered|I)\b", " ", text)
