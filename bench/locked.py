@@ -40,8 +40,9 @@ from justmem.extraction.rules import RulesExtractor
 from justmem.planning.rules import RulesPlanner
 from justmem.stores.drivers import Lock
 from justmem.stores.keyring import Keyring
+from justmem.stores.opening import open_store
 from justmem.stores.relocking import relock
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.sqlite import SqliteStore
 
 KEYS = Keyring(SecretStr("5f" * 32))
 

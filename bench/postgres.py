@@ -46,7 +46,7 @@ from store import Writer
 
 from justmem.copying import in_flight
 from justmem.ports import Reach, Vectors, View, Whole
-from justmem.stores import sqlite
+from justmem.stores import opening
 from justmem.stores.pg import encode, terms
 from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.whole import PostgresCopy
@@ -246,7 +246,7 @@ async def searches(url: str, administrator: str, cards: int, rounds: int) -> Non
     store = await open_store(url, f"bench {cards}")
     await fill(store, writer, cards)
     with tempfile.TemporaryDirectory() as folder:
-        local = await sqlite.open_store(Path(folder), "bench")
+        local = await opening.open_store(Path(folder), "bench")
         await local.bind("bench", DIM)
         for session, digested in Writer(DIM, TURNS).sessions(cards):
             await local.keep(session)

@@ -34,7 +34,8 @@ import numpy as np
 
 from justmem.domain import Card, Passage, Session, SessionState, Turn, card_id
 from justmem.ports import Digested, Vectors, View
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.opening import open_store
+from justmem.stores.sqlite import SqliteStore
 
 CARDS_A_SESSION = 14
 EMBEDDING = 4.4e-3  # seconds of CPU that the default embedder takes for a card

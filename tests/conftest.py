@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from justmem import AsyncMemory
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder
 from stories import Make, by_model, by_rules
 

@@ -13,7 +13,7 @@ import pytest
 from justmem import AsyncMemory
 from justmem.domain import Checked
 from justmem.errors import NotInMemory, StoreError
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from stories import BIKE, HISTORY, NOW, RUN, Make, extract_history, scripted
 
 MODEL = scripted(extract=extract_history)

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from justmem.cli.app import app
 from justmem.errors import StoreDamaged
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.opening import open_store
+from justmem.stores.sqlite import SqliteStore
 from postgres import rows
 from store_contract import OpenSpace, remember, session
 

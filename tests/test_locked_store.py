@@ -33,8 +33,9 @@ from justmem.errors import (
 from justmem.stores import drivers, files
 from justmem.stores.folder import spaces
 from justmem.stores.keyring import KeyCommand, KeyFile, KeyFolder, Keyring
+from justmem.stores.opening import open_store
 from justmem.stores.relocking import relock
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.sqlite import SqliteStore
 from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
 
@@ -261,7 +262,7 @@ import asyncio, sys
 from pathlib import Path
 from pydantic import SecretStr
 from justmem.stores.keyring import Keyring
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 async def main():
     store = await open_store(Path(sys.argv[1]), "ana", keys=Keyring(SecretStr(sys.argv[2])))
     await store.spend(__import__("datetime").date(2024, 5, 1), 1)

@@ -20,7 +20,7 @@ from justmem.copying import copy, fingerprint
 from justmem.domain import Rescued
 from justmem.errors import InvalidFile, StoreError
 from justmem.stores import rescuing
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.stores.storage import Folder
 from store_contract import MAY, card, remember, session
 from test_copying import filled

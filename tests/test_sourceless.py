@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, SessionState
 from justmem.cli.app import app
 from justmem.errors import InvalidSetting, ModelUnavailable, NotInMemory, SourceNotKept
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, Make, by_model, extract_history, plan, scripted
 

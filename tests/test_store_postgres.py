@@ -14,7 +14,7 @@ import pytest
 import justmem
 from justmem.errors import InvalidSetting
 from justmem.ports import CardFilter
-from justmem.stores import sqlite
+from justmem.stores import opening
 from justmem.stores.pg import schema, terms
 from justmem.stores.pg.porter import stem
 from justmem.stores.postgres import open_store
@@ -125,7 +125,7 @@ async def test_both_stores_rank_alike(open_postgres: OpenSpace, tmp_path: Path) 
     draw = random.Random(3)
     vocabulary = [f"{a}{b}" for a in ("paint", "walk", "run", "sing") for b in ("", "s", "ing")]
     vocabulary += ["tea", "kittens", "Café", "one", "the", "of", "marathon", "Lisbon", "on"]
-    theirs, ours = await sqlite.open_store(tmp_path, "ana"), await open_postgres()
+    theirs, ours = await opening.open_store(tmp_path, "ana"), await open_postgres()
     for number in range(40):
         said = [" ".join(draw.choices(vocabulary, k=draw.randint(2, 14))) for _ in range(5)]
         of = session(f"s{number}", *said, at=MAY + timedelta(days=number))

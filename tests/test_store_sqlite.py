@@ -33,7 +33,8 @@ from justmem.errors import (
 from justmem.ports import CardFilter, View
 from justmem.stores import forgetting, schema, words
 from justmem.stores.folder import spaces
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.opening import open_store
+from justmem.stores.sqlite import SqliteStore
 from store_contract import (
     DIM,
     OpenSpace,
@@ -511,7 +512,7 @@ CHILD = """
 import asyncio, sys
 from datetime import date
 from pathlib import Path
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from store_contract import *
 
 async def main():

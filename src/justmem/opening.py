@@ -92,7 +92,7 @@ def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:
     keys = _ready_keys(settings)
     if settings.store is None:
-        from justmem.stores.sqlite import open_store
+        from justmem.stores.opening import open_store
 
         return await open_store(settings.folder, settings.space, create=create, keys=keys)
     from justmem.stores.storage import open_postgres

@@ -2,8 +2,8 @@
 
 import justmem.cli.app
 import justmem.copying
+import justmem.stores.opening
 import justmem.stores.postgres
-import justmem.stores.sqlite
 import justmem.stores.whole
 import torture._children
 import torture._talk

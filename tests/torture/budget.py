@@ -29,7 +29,8 @@ from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, Store
 from justmem.extraction.model import ModelExtractor
 from justmem.planning.model import ModelPlanner
 from justmem.ports import Author, Completion, Prompt
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.opening import open_store
+from justmem.stores.sqlite import SqliteStore
 from justmem.testing import HashEmbedder
 
 PROMISE = "No call sequence spends more than its limit, per ask, per session and per day."

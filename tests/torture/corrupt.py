@@ -15,7 +15,7 @@ from justmem.domain import Session, SessionState, dump
 from justmem.errors import InvalidFile, JustMemError, NotInMemory, StoreDamaged, StoreError
 from justmem.stores import rescuing
 from justmem.stores.files import side_files
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.stores.storage import Folder
 from torture._children import Child, Say
 from torture._places import folder

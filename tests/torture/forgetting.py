@@ -27,7 +27,7 @@ from justmem.extraction.model import ModelExtractor
 from justmem.models.recorded import RecordedModel
 from justmem.planning.rules import RulesPlanner
 from justmem.ports import Prompt, Store
-from justmem.stores import sqlite
+from justmem.stores import opening, sqlite
 from justmem.stores.keyring import Keyring
 from justmem.testing import HashEmbedder, ScriptedModel
 from torture import _places
@@ -82,7 +82,7 @@ async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
         recording = folder / "elsewhere" / "replies.jsonl"
 
         def opened(space: str) -> Any:
-            return sqlite.open_store(folder / "home", space, keys=keys)
+            return opening.open_store(folder / "home", space, keys=keys)
 
         async def data() -> bytes:
             home = [path.read_bytes() for path in (folder / "home").rglob("*") if path.is_file()]

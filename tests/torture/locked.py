@@ -17,8 +17,8 @@ from pydantic import SecretStr
 from justmem.errors import NotInMemory, StoreLocked, StoreNotLocked
 from justmem.stores import locks
 from justmem.stores.keyring import KeyFolder, Keyring
+from justmem.stores.opening import open_store
 from justmem.stores.relocking import relock
-from justmem.stores.sqlite import open_store
 from store_contract import remember, session
 
 PROMISE = (

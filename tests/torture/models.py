@@ -17,7 +17,8 @@ from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.models.rerank import HttpReranker
-from justmem.stores.sqlite import SqliteStore, open_store
+from justmem.stores.opening import open_store
+from justmem.stores.sqlite import SqliteStore
 from justmem.testing import (
     HashEmbedder,
     Request,

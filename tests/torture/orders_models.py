@@ -14,7 +14,7 @@ from justmem.domain import Answer, Call, Card, Session
 from justmem.errors import InputError, NotInMemory
 from justmem.planning.model import REWRITES
 from justmem.ports import Completion, Prompt
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder, Scripted, ScriptedModel
 from justmem.words import content
 from stories import BIKE, KYOTO, RUN, by_model, by_rules, extract_history, plan

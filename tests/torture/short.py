@@ -23,7 +23,7 @@ from justmem.extraction.model import ModelExtractor
 from justmem.planning.model import ModelPlanner
 from justmem.ports import Embedded, Prompt
 from justmem.secrets import secrets
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 
 PROMISE = "What is redacted, expired or dropped is in no file, no prompt and no answer."

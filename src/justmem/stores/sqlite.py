@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from copy import copy
 from datetime import date
 from functools import partial
@@ -31,13 +30,9 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import (
-    NotInMemory,
     StoreBusy,
-    StoreDamaged,
     StoreError,
     StoreFull,
-    StoreLocked,
-    StoreNotLocked,
 )
 from justmem.ports import (
     Author,
@@ -59,17 +54,15 @@ from justmem.ports import (
 from justmem.stores import (
     audit,
     derived,
-    drivers,
     files,
     forgetting,
     locks,
     reads,
     remains,
-    schema,
     sourceless,
     writes,
 )
-from justmem.stores.connections import Connections, connect, translated, writing
+from justmem.stores.connections import Connections, writing
 from justmem.stores.finding import Finder
 from justmem.stores.keyring import Keyring
 from justmem.stores.notes import Notes, counted
@@ -79,72 +72,6 @@ from justmem.traces import Traces
 T = TypeVar("T")
 _MOST_UNSWEPT = 64  # sessions
 _SWEPT_AT_ONCE = 8 * 1024 * 1024  # bytes: rewriting a file this small takes no time
-_ATTEMPTS = 40  # at opening a file that others make or replace at the same moment
-
-
-async def open_store(
-    folder: Path,
-    space: str,
-    *,
-    create: bool = True,
-    patience: float = 5.0,
-    keys: Keyring | None = None,
-) -> SqliteStore:
-    """`patience`: seconds to wait for another process that writes, before StoreBusy. `keys`: the
-    space is locked, with the key that they hold for it."""
-    return await asyncio.to_thread(_open, Path(folder), space, create, patience, keys)
-
-
-def _open(
-    folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
-) -> SqliteStore:
-    path = folder / files.file_name(space)
-    if keys is not None:
-        locks.finish_erasing(path, keys)
-    for _ in range(_ATTEMPTS):
-        if create:
-            files.create_private(path)
-        elif not files.exists(path):
-            raise NotInMemory(f"There is no space {space!r} in {folder}.")
-        with suppress(FileNotFoundError, drivers.Outrun):
-            claim = drivers.claim(path)
-            empty = claim.kind == "new"
-            try:
-                with translated(path):
-                    return _opened(claim, space, patience, keys)
-            except (StoreDamaged, StoreLocked, StoreNotLocked):
-                # A file that was made or replaced meanwhile is another one: look again.
-                drivers.check_current(claim)
-                if not (empty and path.stat().st_size):
-                    raise
-        time.sleep(0.05)
-    raise drivers.Outrun(path)
-
-
-def _opened(claim: drivers.Claim, space: str, patience: float, keys: Keyring | None) -> SqliteStore:
-    path = claim.path
-    with ExitStack() as undo:
-        undo.callback(claim.release)
-        lock, key = locks.unlocked(claim, keys, patience)
-        db = connect(path, patience, lock)
-        undo.callback(db.close)
-        if lock is not None:
-            drivers.check(db, claim)
-        schema.prepare(db, path, space)
-        # From here on nobody replaces the file: that takes having it alone.
-        drivers.check_current(claim)
-        claim.filled("plain" if lock is None else "locked")
-        locks.tidy(path, keys, key)
-        _finish_forgetting(db, path)
-        chain = audit.key(db)
-        undo.pop_all()
-        return SqliteStore(space, path, Connections(claim, patience, db, lock), chain, keys)
-
-
-def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:
-    """What an interrupted `forget` left to do; not worth failing for, the next opening will."""
-    with suppress(StoreBusy, StoreFull), translated(path):
-        forgetting.sweep(db)
 
 
 def _ordinal(day: date | None) -> int | None:

@@ -55,13 +55,13 @@ class Folder:
         self._either = either
 
     async def open(self, space: str, *, create: bool = True) -> Store:
-        from justmem.stores.sqlite import open_store
+        from justmem.stores.opening import open_store
 
         return await open_store(self.path, space, create=create, keys=self.keys)
 
     async def open_copy(self, space: str, *, create: bool = True) -> CopyableStore:
         from justmem.stores.locks import is_locked
-        from justmem.stores.sqlite import open_store
+        from justmem.stores.opening import open_store
         from justmem.stores.whole import SqliteCopy
 
         keys = self.keys

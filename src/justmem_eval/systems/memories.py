@@ -22,7 +22,7 @@ from justmem.extraction.rules import RulesExtractor
 from justmem.planning.model import ModelPlanner
 from justmem.planning.rules import RulesPlanner
 from justmem.ports import Extractor, LanguageModel, Planner
-from justmem.stores.sqlite import open_store
+from justmem.stores.opening import open_store
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
