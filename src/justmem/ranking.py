@@ -121,20 +121,26 @@ def distinct(
     only on turns that the slot rests on already. Below `depth`, where nothing is chosen any more,
     each card stands alone."""
     walked = list(order[:depth])
-    same = (vectors[walked] @ vectors[walked].T >= alike).tolist()
+    near = vectors[walked]
+    same = near @ near.T >= alike
+    alone = (same.sum(axis=1) <= 1).tolist()  # like none but itself
     slots: list[list[int]] = []
     heads: list[int] = []  # the place of each slot's first in the walk
     held: list[set[tuple[str, int]]] = []
+    taken: set[tuple[str, int]] = set()  # by any slot
     for place, index in enumerate(walked):
         turns = {(cards[index].session_id, turn) for turn in cards[index].turns}
-        row = same[place]
-        for slot, head, covered in zip(slots, heads, held, strict=True):
-            if row[head] or turns <= covered:
-                slot.append(index)
-                covered |= turns
-                break
-        else:
+        slot = None
+        if not alone[place] or turns <= taken:  # most cards need not be compared with the slots
+            slot = next(
+                (n for n, head in enumerate(heads) if same[place, head] or turns <= held[n]), None
+            )
+        if slot is None:
             slots.append([index])
             heads.append(place)
             held.append(turns)
+        else:
+            slots[slot].append(index)
+            held[slot] |= turns
+        taken |= turns
     return slots + [[index] for index in order[depth:]]

@@ -97,11 +97,12 @@ class Retrieval:
             depth = 4 * self._budget.cards
             slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
 
-        best = {name: rows.max(axis=0).tolist() for name, rows in pool.signals.items()}
+        names = list(pool.signals)
+        best = np.stack([rows.max(axis=0) for rows in pool.signals.values()], axis=1).tolist()
 
         def candidate(slot: Sequence[int]) -> Candidate:
             head, *rest = slot
-            signals = {name: values[head] for name, values in best.items()}
+            signals = dict(zip(names, best[head], strict=True))
             if head in reranked:
                 signals["rerank"] = reranked[head]
             return Candidate.trusted(

@@ -6,6 +6,17 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
+# The slots of a model, which frozen ones refuse to fill by name.
+_put_fields, _put_given, _put_extra, _put_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in (
+        "__dict__",
+        "__pydantic_fields_set__",
+        "__pydantic_extra__",
+        "__pydantic_private__",
+    )
+)
+
 
 class Value(BaseModel):
     """A frozen value that refuses fields it does not know."""
@@ -17,13 +28,10 @@ class Value(BaseModel):
         """Of fields that we wrote ourselves, all of them, unchecked: what `model_construct` does,
         without looking for those left out. A search makes hundreds."""
         value = cls.__new__(cls)
-        for name, held in (
-            ("__dict__", fields),
-            ("__pydantic_fields_set__", set(fields)),
-            ("__pydantic_extra__", None),
-            ("__pydantic_private__", None),
-        ):
-            object.__setattr__(value, name, held)
+        _put_fields(value, fields)
+        _put_given(value, set(fields))
+        _put_extra(value, None)
+        _put_private(value, None)
         return value
 
 

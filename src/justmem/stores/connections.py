@@ -37,6 +37,7 @@ def connect(path: Path, patience: float, lock: drivers.Lock | None = None) -> sq
     db.execute("PRAGMA synchronous = FULL")
     # Always on, not just while forgetting: a page freed earlier would keep its words.
     db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA cache_size = -8000")  # KiB; a recall reads hundreds of pages
     db.execute("PRAGMA cell_size_check = ON")  # a damaged page is told from a sound one
     db.create_function("fold", 1, str.casefold, deterministic=True)
     return db

@@ -107,7 +107,9 @@ def _turn_vectors(db: sqlite3.Connection, wanted: set[Place]) -> Mapping[Place, 
         "AND s.id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(asked)),),
     ).fetchall()
-    vectors: dict[Place, Vectors] = {}
+    read: list[bytes] = []
+    lies: dict[Place, slice] = {}  # where each turn's vectors lie in all that was read
+    end = 0
     for session_id, chunk, spans, size in found:
         turns = rows.spans_of(spans)[:, 0].tolist()
         width = rows.width_of(size, len(turns))
@@ -115,6 +117,7 @@ def _turn_vectors(db: sqlite3.Connection, wanted: set[Place]) -> Mapping[Place, 
             for turn in asked[session_id]:
                 if count := turns.count(turn):  # they lie side by side
                     packed.seek(turns.index(turn) * width)
-                    read = np.frombuffer(packed.read(count * width), np.float32)
-                    vectors[session_id, turn] = read.reshape(count, -1)
-    return vectors
+                    read.append(packed.read(count * width))
+                    lies[session_id, turn] = slice(end, end := end + count)
+    vectors = np.frombuffer(b"".join(read), np.float32).reshape(max(1, end), -1)
+    return {place: vectors[lie] for place, lie in lies.items()}

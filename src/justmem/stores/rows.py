@@ -67,7 +67,7 @@ def _turn_row(turn: Turn) -> Row:
 
 def session_of(id: str, at: str, turns: str, digest: str | None = None) -> Session:
     """`digest`: what was recorded when the words came in, to check them by."""
-    session = Session.model_construct(id=id, at=_time(at), turns=turns_of(turns))
+    session = Session.trusted(id=id, at=_time(at), turns=turns_of(turns))
     if digest is not None and session.digest != digest:
         raise StoreDamaged(
             f"The words of session {id!r} are not those that were stored: restore the store from a "

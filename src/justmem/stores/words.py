@@ -107,13 +107,16 @@ class WordIndex:
         sizes = [len(keys) for keys in found]
         keys, places = np.unique(np.concatenate(found), return_inverse=True)
         scores = np.bincount(places, np.repeat([known.weight(size) for size in sizes], sizes))
-        days = known.days_of(keys)
+        # Sums depend on their order in the last places.
+        scores = np.round(scores, 9)
         if until is not None:
-            early = days <= until
-            keys, scores, days = keys[early], scores[early], days[early]
-        # Sums depend on their order in the last places. Of equal rows the one that was said first
-        # leads, in whatever order they were remembered.
-        top = np.lexsort((keys, days, -np.round(scores, 9)))[:count]
+            early = known.days_of(keys) <= until
+            keys, scores = keys[early], scores[early]
+        if len(keys) > count:
+            best = scores >= np.partition(scores, len(scores) - count)[len(scores) - count]
+            keys, scores = keys[best], scores[best]
+        # Of equal rows the one that was said first leads, in whatever order they were remembered.
+        top = np.lexsort((keys, known.days_of(keys), -scores))[:count]
         return list(zip(keys[top].tolist(), scores[top].tolist(), strict=True))
 
     def _newest(
