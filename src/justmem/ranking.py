@@ -23,6 +23,7 @@ Scores = NDArray[np.float32]
 RRF_K = 10
 _SHARP = 2.0
 _LEAST_CHANCE = 1e-9
+_NO_SPREAD = 1e-6
 
 
 def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
@@ -38,9 +39,10 @@ def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
 def standardised(signal: Scores) -> Scores:
     """Each view's scores in standard deviations over the candidates, so that signals of
     different origin can be added."""
-    spread = signal.std(axis=1, keepdims=True)
-    scale: Scores = np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
-    standard: Scores = (signal - signal.mean(axis=1, keepdims=True)) / scale
+    centred: Scores = signal - signal.mean(axis=1, keepdims=True)
+    spread = np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
+    spread[spread <= _NO_SPREAD] = 1
+    standard: Scores = centred / spread
     return standard
 
 
