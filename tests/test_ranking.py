@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 import pytest
 
 from justmem import ranking
+from justmem.domain import Card
 from justmem.ranking import Scores
 
 
@@ -53,3 +56,37 @@ def test_what_is_said_of_a_hopeless_head_moves_little() -> None:
     hopeless, telling = np.array([[-11.0, -7.0]], np.float32), np.array([[-2.0, 2.0]], np.float32)
     moved = [float(np.ptp(ranking.softened(read))) for read in (hopeless, telling)]
     assert moved[0] < 0.05 < moved[1]
+
+
+def card_of(session_id: str) -> Card:
+    return Card(
+        id="c",
+        subject="Nora",
+        fact="sang",
+        session_id=session_id,
+        said_at=datetime(2023, 5, 8),
+        turns=(1,),
+    )
+
+
+def test_another_session_comes_before_a_third_card_of_the_same() -> None:
+    cards = [card_of("a"), card_of("a"), card_of("a"), card_of("b"), card_of("b")]
+    scores = np.array([1.0, 0.9, 0.8, 0.75, 0.1], np.float32)
+    slots = [[0], [1], [2], [3], [4]]
+    assert ranking.spread(slots, scores, cards, again=-0.05, count=4) == [[0], [1], [3], [2], [4]]
+
+
+def test_what_is_far_better_stays_first_wherever_it_was_said() -> None:
+    cards = [card_of("a"), card_of("a"), card_of("b")]
+    scores = np.array([1.0, 0.9, 0.2], np.float32)
+    assert ranking.spread([[0], [1], [2]], scores, cards, again=-0.05, count=2) == [[0], [1], [2]]
+
+
+def test_slots_keep_the_cards_that_share_them() -> None:
+    cards = [card_of("a"), card_of("a"), card_of("a"), card_of("b")]
+    scores = np.array([1.0, 0.9, 0.5, 0.49], np.float32)
+    assert ranking.spread([[0, 1], [2], [3]], scores, cards, again=-0.05, count=3) == [
+        [0, 1],
+        [3],
+        [2],
+    ]

@@ -64,6 +64,26 @@ def test_when_is_answered_with_a_date_and_its_source() -> None:
     assert reply.citations[0].quote == "I went to a choir."
 
 
+def test_when_is_answered_without_what_else_the_card_tells() -> None:
+    told = "opens the bakery on 2 June 2023; is working hard to make it right (photo: an oven)"
+    reply = ask("When does Nora open the bakery?", [card(told, when="2023-06-02")])
+    assert reply.text == "Nora opens the bakery on 2 June 2023."
+
+
+def test_when_keeps_what_leads_to_the_answer() -> None:
+    told = "had news on 2 June 2023; the bakery is hers; is over the moon"
+    reply = ask("When did Nora get the bakery?", [card(told, when="2023-06-02")])
+    assert reply.text == "Nora had news on 2 June 2023; the bakery is hers."
+
+
+def test_the_things_on_a_list_can_be_told_apart() -> None:
+    museums = [card("visited the Design Museum; loved the chairs"), card("visited the Zoo Museum")]
+    reply = ask("Which museums has Nora visited?", museums)
+    assert reply.text == (
+        "(1) Nora visited the Design Museum; loved the chairs; (2) Nora visited the Zoo Museum."
+    )
+
+
 def test_when_without_a_date_says_when_it_was_told() -> None:
     reply = ask("When did Nora lose her job?", [card("lost a job")])
     assert "told on 8 May 2023" in reply.text

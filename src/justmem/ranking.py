@@ -6,6 +6,7 @@ its rewrites.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -146,3 +147,19 @@ def distinct(
             held[slot] |= turns
         taken |= turns
     return slots + [[index] for index in order[depth:]]
+
+
+def spread(
+    slots: Sequence[list[int]], scores: Scores, cards: Sequence[Card], *, again: float, count: int
+) -> list[list[int]]:
+    """The same slots with the first `count` taken one by one: each that was taken already makes
+    the others of its session worth `again` more, or less."""
+    left = list(slots)
+    taken: list[list[int]] = []
+    times: Counter[str] = Counter()
+    while left and len(taken) < count:
+        best = max(left, key=lambda s: scores[s[0]] + again * times[cards[s[0]].session_id])
+        left.remove(best)
+        taken.append(best)
+        times[cards[best[0]].session_id] += 1
+    return taken + left

@@ -96,6 +96,9 @@ class Retrieval:
         if self._profile.merge:
             depth = 4 * self._budget.cards
             slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
+        if self._profile.spread and plan.spans_sessions and plan.mode != "reply":
+            again, count = self._profile.weights.again, self._budget.cards
+            slots = ranking.spread(slots, scores, pool.cards, again=again, count=count)
 
         names = list(pool.signals)
         best = np.stack([rows.max(axis=0) for rows in pool.signals.values()], axis=1).tolist()

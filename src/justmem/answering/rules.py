@@ -24,6 +24,7 @@ from justmem.answering.spans import (
 from justmem.answering.support import (
     ENOUGH_SPREAD,
     Supported,
+    asked_words,
     negated,
     relevant,
     suffices,
@@ -102,7 +103,8 @@ def _date(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     dated = next((one for one in near if one.card.event_date.start is not None), None)
     if dated is not None and dated.support >= near[0].support - 2.5:
         card = dated.card
-        when, sentence = say(card.event_date), _sentence(card, dated=False)
+        when = say(card.event_date)
+        sentence = _closed(_capital(_to_the_point(_plain(card), evidence.question)))
         # Rules write dates into their facts: said once is enough.
         return _Said(sentence if when in sentence else f"{_capital(when)}: {sentence}", [card])
     card = near[0].card
@@ -139,13 +141,12 @@ def _count(evidence: Evidence, found: Sequence[Supported]) -> _Said:
         number, holder = stated
         return _Said(f"{_capital(number)}: {_sentence(holder.card)}", [holder.card])
     items = distinct(near, evidence.question)[:_MOST_LISTED]
-    listed = "; ".join(_plain(one.card) for one in items)
-    return _Said(f"{len(items)}: {listed}.", [one.card for one in items])
+    return _Said(f"{len(items)}: {_listed(items)}", [one.card for one in items])
 
 
 def _list(evidence: Evidence, found: Sequence[Supported]) -> _Said:
     items = distinct(relevant(found), evidence.question)[:_MOST_LISTED]
-    return _Said("; ".join(_plain(one.card) for one in items) + ".", [one.card for one in items])
+    return _Said(_listed(items), [one.card for one in items])
 
 
 def _yesno(evidence: Evidence, found: Sequence[Supported]) -> _Said:
@@ -264,6 +265,31 @@ def _sentence(card: Card, *, dated: bool = True) -> str:
     text = _capital(_plain(card))
     if dated and card.event_date.start is not None and say(card.event_date) not in text:
         text += f" ({say(card.event_date)})"
+    return _closed(text)
+
+
+def _listed(items: Sequence[Supported]) -> str:
+    """Numbered, since cards have semicolons of their own."""
+    texts = [_plain(one.card) for one in items]
+    if len(texts) == 1:
+        return _closed(texts[0])
+    return _closed("; ".join(f"({number}) {text}" for number, text in enumerate(texts, 1)))
+
+
+_CLAUSES = re.compile(r"; | -+ |(?= \(photo: )")
+
+
+def _to_the_point(text: str, question: str) -> str:
+    """Without what follows the clause that says most of what is asked."""
+    wanted = asked_words(question)
+    ends = [*(match.start() for match in _CLAUSES.finditer(text)), len(text)]
+    said = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    shared = [len(wanted & set(content(clause))) for clause in said]
+    best = max(shared)
+    return text[: ends[len(shared) - 1 - shared[::-1].index(best)]] if best else text
+
+
+def _closed(text: str) -> str:
     return text + ("" if text.endswith(("!", "?")) else ".")
 
 

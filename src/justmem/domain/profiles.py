@@ -20,6 +20,7 @@ class Weights(Value):
     apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
+    again: float = -0.05  # each better card of its session, where evidence spans sessions
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
     remark_apart: float = 0.6  # instead of `apart`: small talk is a little like every remark
@@ -38,6 +39,7 @@ class Profile(Value):
     quotes: bool = True  # turns that no card rests on may be chosen
     apart: bool = True  # what is like all other candidates counts for less
     merge: bool = True  # cards that add nothing share a slot
+    spread: bool = True  # where evidence spans sessions, so do the cards chosen
     reasons: bool = True  # behind a remark, more is looked through, and for reasons
     weights: Weights = Weights()
 
@@ -52,5 +54,6 @@ PAPER = Profile(
     quotes=False,
     apart=False,
     merge=False,
+    spread=False,
     reasons=False,
 )
