@@ -42,7 +42,9 @@ class Discovery:
         self._profile = profile
         self._retention = retention
 
-    async def pool(self, views: Sequence[View], asked: datetime, *, remark: bool) -> Pool:
+    async def pool(
+        self, views: Sequence[View], asked: datetime, *, remark: bool, replies: bool
+    ) -> Pool:
         """For a remark no quotes: it shares no words with what lies behind it. What is older than
         the space allows is left out, whether or not it has been swept away yet."""
         budget, profile = self._budget, self._profile
@@ -58,7 +60,7 @@ class Discovery:
         found = await self._store.find(views, reach)
         if self._retention.limited:
             found = _young(found, self._retention, asked)
-        said = _quotes(found) if reach.quotes else []
+        said = _quotes(found, replies=replies) if reach.quotes else []
         return _weighed(views, found, said, turns=profile.turns)
 
 
@@ -78,7 +80,7 @@ def _young(found: Found, retention: Retention, asked: datetime) -> Found:
     )
 
 
-def _quotes(found: Found) -> list[Card]:
+def _quotes(found: Found, *, replies: bool) -> list[Card]:
     """The best user-side turns among those found that no card rests on, as cards."""
     covered = {(card.session_id, turn) for card in found.cards.values() for turn in card.turns}
     known = [
@@ -92,7 +94,7 @@ def _quotes(found: Found) -> list[Card]:
     return [
         quote(found.sessions[session_id], number)
         for session_id, number in best_bare(known, covered, _QUOTES)
-        if found.sessions[session_id].turn(number).role == "user"
+        if replies or found.sessions[session_id].turn(number).role == "user"
     ]
 
 

@@ -41,7 +41,9 @@ class Retrieval:
         plan = asked.plan
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            pool = await self._discovery.pool(views, asked.at, remark=plan.mode == "reply")
+            pool = await self._discovery.pool(
+                views, asked.at, remark=plan.mode == "reply", replies=plan.needs_source
+            )
         with tally.stage("select"):
             candidates, chosen = await self._select(views, pool, plan, tally)
         found = Recovered()
