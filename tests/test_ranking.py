@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from justmem import ranking
-from justmem.domain import Card
+from justmem.domain import Card, EventDate, Plan
 from justmem.ranking import Scores
 
 
@@ -58,11 +58,26 @@ def test_what_is_said_of_a_hopeless_head_moves_little() -> None:
     assert moved[0] < 0.05 < moved[1]
 
 
+def test_an_event_without_a_date_counts_by_when_it_was_told() -> None:
+    plan = Plan(period=EventDate.parse("2023-05"))
+    told = card_of("a")
+    cards = [
+        told.model_copy(update={"event_date": EventDate.parse("2023-05-02")}),
+        told,
+        told.model_copy(update={"event_date": EventDate.parse("2022")}),
+        told.model_copy(update={"kind": "preference"}),
+        told.model_copy(update={"said_at": datetime(2023, 6, 8)}),
+    ]
+    assert ranking.in_period(cards, plan).tolist() == [1, pytest.approx(0.6), 0, 0, 0]
+    assert not ranking.in_period(cards, Plan()).any()
+
+
 def card_of(session_id: str) -> Card:
     return Card(
         id="c",
         subject="Nora",
         fact="sang",
+        kind="event",
         session_id=session_id,
         said_at=datetime(2023, 5, 8),
         turns=(1,),

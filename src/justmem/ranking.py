@@ -25,6 +25,7 @@ RRF_K = 10
 _SHARP = 2.0
 _LEAST_CHANCE = 1e-9
 _NO_SPREAD = 1e-6
+_TOLD = 0.6
 
 
 def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
@@ -102,8 +103,15 @@ def about(cards: Sequence[Card], views: Sequence[str]) -> Scores:
 
 
 def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
-    """1 where a card's event lies in the period asked about."""
-    return np.array([card.event_date.overlaps(plan.period) for card in cards], np.float32)
+    """1 where a card's event lies in the period asked about; something less where it has no date
+    and was told in that period: people mostly tell what is new."""
+
+    def worth(card: Card) -> float:
+        if card.event_date.start is None and card.kind == "event":
+            return _TOLD * plan.period.holds(card.said_at.date())
+        return card.event_date.overlaps(plan.period)
+
+    return np.array([worth(card) for card in cards], np.float32)
 
 
 def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
