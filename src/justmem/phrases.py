@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 from justmem import reckoning
 from justmem.calendars import (
@@ -20,7 +21,7 @@ from justmem.calendars import (
     week,
     weekend,
 )
-from justmem.domain import EventDate
+from justmem.domain import UNKNOWN_DATE, EventDate
 from justmem.reckoning import NUMBERS, WORDS, Match, Resolver, Said
 
 _NUMBER = r"\d{1,3}|couple(?: of)?|few|several|some|" + "|".join(w for w in NUMBERS if len(w) > 2)
@@ -55,7 +56,14 @@ def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
             except (ValueError, OverflowError):  # 31 June, the year 0: no such day
                 continue
             if when is not None:
-                yield match.start(), match.end(), when
+                yield match.start(), _end(match, said), when
+
+
+def _end(match: Match, said: Said) -> int:
+    """Of a phrase around a date: where that date ends. What follows it is none of the phrase."""
+    inner = match.groupdict().get("inner")
+    anchor = _anchor(inner, said) if inner else None
+    return match.start("inner") + anchor.length if anchor else match.end()
 
 
 # ---------------------------------------------------------------- phrases around a date
@@ -63,16 +71,16 @@ def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
 
 def _nth_of(match: Match, said: Said) -> EventDate | None:
     """The first weekend of August; the last Friday of next month."""
-    inner = _anchor(match["inner"], said)
-    if inner is None or inner.precision != "month" or inner.start is None:
+    inner = _dated(match["inner"], said)
+    if inner.precision != "month" or inner.start is None:
         return None
     return nth(match["ordinal"].lower(), match["what"].lower(), inner.start)
 
 
 def _beside(match: Match, said: Said) -> EventDate | None:
     """The Sunday before 25 May 2023; two days after Christmas."""
-    anchor = _anchor(match["inner"], said)
-    if anchor is None or anchor.start is None or anchor.end is None:
+    anchor = _dated(match["inner"], said)
+    if anchor.start is None or anchor.end is None:
         return None
     base, last = anchor.start, anchor.end
     back = match["way"].lower() in ("before", "prior to", "preceding")
@@ -95,23 +103,37 @@ def _beside(match: Match, said: Said) -> EventDate | None:
 
 
 def _week_of(match: Match, said: Said) -> EventDate | None:
-    anchor = _anchor(match["inner"], said)
-    return span(*week(anchor.start)) if anchor and anchor.start else None
+    """The week of 8 May; that of May would be any of four."""
+    anchor = _dated(match["inner"], said)
+    return span(*week(anchor.start)) if anchor.start and anchor.precision == "day" else None
 
 
-def _anchor(text: str, said: Said) -> EventDate | None:
+class _Anchor(NamedTuple):
+    """A date that a text begins with, and how much of the text it takes."""
+
+    length: int
+    date: EventDate
+
+
+def _anchor(text: str, said: Said) -> _Anchor | None:
     """The date that a phrase inside another begins with; there, a bare month or holiday is one."""
     for lead in ("", "in ", "on "):
         hits = [(end, when) for start, end, when in matches(lead + text, said) if start == 0]
         if hits:
-            return max(hits, key=lambda hit: hit[0])[1]
+            end, when = max(hits, key=lambda hit: hit[0])
+            return _Anchor(end - len(lead), when)
     return None
+
+
+def _dated(text: str, said: Said) -> EventDate:
+    anchor = _anchor(text, said)
+    return anchor.date if anchor else UNKNOWN_DATE
 
 
 def _weekday_then(match: Match, said: Said) -> EventDate | None:
     """The Wednesday two months ago; Friday of last week: the such day nearest to that."""
-    anchor = _anchor(match["inner"], said)
-    if anchor is None or anchor.start is None or anchor.end is None:
+    anchor = _dated(match["inner"], said)
+    if anchor.start is None or anchor.end is None:
         return None
     number = WEEKDAYS[match["weekday"].lower()[:3]]
     if anchor.precision == "range":
@@ -169,7 +191,7 @@ RULES: tuple[tuple[re.Pattern[str], Resolver], ...] = (
         rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?:,? {_YEAR})?\b",
         reckoning.holiday,
     ),
-    _rule(rf"\b{_NUM} {_UNIT} (?:ago|back|earlier)\b", reckoning.ago),
+    _rule(rf"\b{_NUM} {_UNIT} (?:ago|back|earlier)\b(?! (?:than|each|every))", reckoning.ago),
     _rule(r"\ba (?P<unit>year|month) and a half ago\b", reckoning.half_ago),
     _rule(rf"\bin {_NUM} {_UNIT}(?:['’]s?)?(?: time)?\b(?! of\b)", reckoning.ahead),
     _rule(rf"\b{_NUM} {_UNIT} from now\b", reckoning.ahead),
@@ -180,7 +202,9 @@ RULES: tuple[tuple[re.Pattern[str], Resolver], ...] = (
         reckoning.within,
     ),
     _rule(r"\b(?:" + "|".join(sorted(WORDS, key=len, reverse=True)) + r")\b", reckoning.word),
-    _rule(rf"(?<!every\s)(?<!each\s)\b(?:{_SIDE} )?{WEEKDAY}\b", reckoning.weekday),
+    _rule(
+        rf"\b(?:{_SIDE} )?{WEEKDAY}\b(?! (?:morning|afternoon|evening|night)s)", reckoning.weekday
+    ),
     _rule(
         rf"\b{WEEKDAY},? (?:of )?(?P<inner>(?:last|this|next) week|\w+ (?:weeks?|months?) ago)\b",
         _weekday_then,

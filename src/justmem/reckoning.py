@@ -152,7 +152,10 @@ def holiday(match: Match, said: Said) -> EventDate | None:
 
 def ago(match: Match, said: Said) -> EventDate | None:
     near, far = range_of(match)
-    return shift(match["unit"].lower(), -far, -near, said)
+    unit = match["unit"].lower()
+    if unit in ("hour", "minute") and not match.group().lower().endswith("ago"):
+        return None  # "an hour earlier" than usual
+    return shift(unit, -far, -near, said)
 
 
 def ahead(match: Match, said: Said) -> EventDate | None:
@@ -207,9 +210,34 @@ def word(match: Match, said: Said) -> EventDate:
     return span(said.at + timedelta(days=first), said.at + timedelta(days=last))
 
 
+# "A Saturday", "my Saturday class": no day in particular. "Black Friday", "the Taco Tuesday menu":
+# a name.
+_ANY_SUCH_DAY = re.compile(
+    r"(?:\b(?:every|each|an?|any|some|most|one|that|my|our|your|his|its|their|first|second|third"
+    r"|fourth|entire|whole|black|cyber|easter|palm|good|super bowl)|['’]s)\s+$",
+    re.IGNORECASE,
+)
+_NAME_BEFORE = re.compile(r"(?:\w,?\s+[A-Z]\w+|\bher)\s+$")
+_NOUN_AFTER = re.compile(
+    r"\s+(?!(?:and|or|but|at|in|on|with|to|for|from|by|of|as|so|because|when|while|after|before|which"
+    r"|that|since|until|i|we|he|she|they|it|you|the|a|an|is|was|will|about|morning|afternoon|evening"
+    r"|night)\b)[a-z]"
+)
+
+
+def _named(match: Match) -> bool:
+    """Whether the weekday belongs to what stands beside it."""
+    before = match.string[max(0, match.start() - 30) : match.start()]
+    if _ANY_SUCH_DAY.search(before):
+        return True
+    return bool(_NAME_BEFORE.search(before) and _NOUN_AFTER.match(match.string, match.end()))
+
+
 def weekday(match: Match, said: Said) -> EventDate | None:
     number = WEEKDAYS[match["weekday"].lower()[:3]]
     side = " ".join((match.groupdict().get("side") or "").lower().split())
+    if not side and _named(match):
+        return None
     back = (said.at.weekday() - number) % 7 or 7
     ahead = (number - said.at.weekday()) % 7
     if side in _LAST:
