@@ -93,10 +93,27 @@ def test_a_general_you_is_not_taken_for_the_other_speaker() -> None:
         "Take care, bye!",
         "",
         "🎉🎉🎉",
+        "I'll definitely check out some of those resources, thanks for the tips!",
+        "I will keep that in mind.",
+        "I really like these ideas!",
+        "I think that's all for now.",
+        "Talk later!",
     ],
 )
 def test_small_talk_makes_no_cards(said: str) -> None:
     assert nora(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("I like those ideas, especially the brass lamps.", "especially the brass lamps"),
+        ("I'll try the 4-7-8 breathing exercise tonight.", "4-7-8 breathing exercise"),
+        ("I'll check those out, thanks, I am more of a red wine person.", "red wine person"),
+    ],
+)
+def test_what_is_told_beside_small_talk_stays(said: str, fact: str) -> None:
+    assert any(fact in card.fact for card in nora(said))
 
 
 def test_a_short_answer_is_kept_with_its_question() -> None:

@@ -34,6 +34,10 @@ _GOOD = (
     r"|epic|stunning|sick|dope|news|idea|plan|shame|yummy|tasty|blast|time"
 )
 _VERY = r"(?:\w+ly |so |such an? |an? |really |very |pretty |too |just |like |the )*"
+_ADVICE = (
+    r"steps?|tips?|suggestions?|ideas?|recommendations?|resources?|options?|advice|methods?"
+    r"|techniques?|exercises?|links?|websites?|sites?|apps?|points?|examples?|ones?"
+)
 _KIND = "|".join(
     (
         # meeting and parting
@@ -45,8 +49,8 @@ _KIND = "|".join(
         rf"|hearing"
         r"|talking|chatting|catching)\b.*",
         r"(?:hey|hi|hello|yo|sup)\b.{0,25}",
-        r"(?:take care|talk (?:to|soon)|see you|see ya|catch you|bye|later|cheers|let me know"
-        r"|stay)\b.*",
+        r"(?:take care|talk (?:to|soon|later)|ttyl|see you|see ya|catch you|bye|later|cheers"
+        r"|let me know|stay)\b.*",
         r"(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)\b.*",
         r"(?:can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing))\b.*",
         # praise
@@ -84,6 +88,19 @@ _KIND = "|".join(
         r"(?:i )?(?:definitely |totally |really |sure )?(?:will|won't)(?: do| forget)?(?: that"
         r"| it| so)?",
         r"let's (?:keep|do it|go|catch|make|stay|chat|talk)\b.*",
+        # taking advice
+        r"(?:i think )?(?:i'll|i will|i'm going to|i'm gonna|gonna|will)"
+        r"(?: definitely| certainly| surely| probably| just| also| be sure to| make sure to)*"
+        r" (?:try|check|look|give|keep|use|follow|consider|take|start|do|go)"
+        r"(?: out| into| at| with| over| through)?(?: some of| all of| all| both of| both| one of)?"
+        rf" (?:it|that|those|these|them|this|your)(?: (?:{_ADVICE}))?"
+        r"(?: out| a try| a shot| a go| in mind| into account| into consideration| a look| for sure"
+        r"| too| then| first| today| now| soon)*(?:,? (?:thanks?|thank you)\b.*)?",
+        rf"i (?:really |also |do |definitely )*(?:like|love|appreciate) (?:all )?(?:of )?"
+        rf"(?:those|these|the|your) (?:{_ADVICE})(?:,? (?:thanks?|thank you)\b.*)?",
+        r"(?:i think |i guess )?(?:that's|that is) (?:all|everything|it)(?: for (?:now|today)"
+        r"| i (?:need|have|wanted)\b.*)?",
+        r"i (?:think|guess) (?:i'll|i will) (?:stop|leave it) here\b.*",
         # asking back
         r"how(?:'s| is| are| have| has)? (?:it|you|things|everything|life|ya|u|about you)\b.*",
         r"what(?:'s| is) (?:up|new|going on|happening)\b.*|(?:what|how) about (?:you|yours)\b.*",
@@ -122,10 +139,17 @@ _CONJUNCTION = re.compile(
 def _without_kind_words(text: str) -> str:
     """ "It's great to see you, I just came from Molde" -> "I just came from Molde"."""
     clause = re.match(r"([^,;!?—-]{4,80}?)(?:[,;!]| [-–—]|—)\s+(?=\S+ \S+ \S+)", text)
-    if clause and _PLEASANTRY.match(clause[1].replace("’", "'")) and len(content(clause[1])) <= 4:
+    if clause is None or _GOES_ON.match(text, clause.end()):
+        return text
+    if _PLEASANTRY.match(clause[1].replace("’", "'")) and len(content(clause[1])) <= 4:
         return text[clause.end() :]
     return text
 
+
+# "I like those ideas, especially the second": what follows means nothing alone.
+_GOES_ON = re.compile(
+    r"(?:especially|particularly|mainly|mostly|including|such as)\b", re.IGNORECASE
+)
 
 _GREETING = re.compile(
     r"^(?:hey|hi|hello|so|and|well)?[, ]*(?:how(?:'s|'ve|'re| is| are| have| has)? (?:it|you|ya|u"
