@@ -20,7 +20,7 @@ from justmem.words import content
 Scores = NDArray[np.float32]
 
 # Of reciprocal rank fusion. The customary 60 makes the first rank worth hardly more than the
-# tenth; where one place is sought, being first must count (source hit@1: 76 with 60, 100 with 10).
+# tenth; where one place is sought, being first must count.
 RRF_K = 10
 _SHARP = 2.0
 _LEAST_CHANCE = 1e-9

@@ -27,8 +27,8 @@ from justmem.words import clean, content, overlap
 _KINDS = frozenset(get_args(Kind))
 _STATUSES = frozenset(get_args(Status))
 
-# The share of a card's words that its turns must hold. Of 1,247 recorded cards all pass; put on
-# another session's turns, 85 % of them do not.
+# The share of a card's words that its turns must hold: all recorded cards pass, and most do not
+# when they are put on another session's turns (bench/cards.py).
 _NAMED = 0.15
 _LARGE = 10**9  # no year or turn; and spelling out an endless number is an attack
 _MOVED = 0.3  # to be moved to a turn that nobody named, a card needs more
