@@ -42,9 +42,9 @@ def standardised(signal: Scores) -> Scores:
     """Each view's scores in standard deviations over the candidates, so that signals of
     different origin can be added."""
     centred: Scores = signal - signal.mean(axis=1, keepdims=True)
-    spread = np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
+    spread = np.sqrt(np.square(centred, dtype=np.float64).mean(axis=1, keepdims=True))
     spread[spread <= _NO_SPREAD] = 1
-    standard: Scores = centred / spread
+    standard: Scores = (centred / spread).astype(np.float32)
     return standard
 
 

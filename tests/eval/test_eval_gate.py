@@ -43,6 +43,15 @@ def test_figures_as_committed_pass(data: Path, tmp_path: Path) -> None:
     assert "as committed" in said
 
 
+def test_the_committed_figures_hold(data: Path, tmp_path: Path) -> None:
+    """With the models people use. What is worse on purpose: `make gate ARGS=--write`."""
+    floors = Path(__file__).with_name("floors.toml")
+    command = ["gate", "--data", str(data), "--floors", str(floors), "--cache", str(tmp_path)]
+    result = CliRunner().invoke(app, command)
+    fallen = [line for line in result.output.splitlines() if "worse by" in line]
+    assert (result.exit_code, fallen) == (0, []), result.output[-2000:]
+
+
 def test_a_fall_fails_and_says_by_how_much(data: Path, tmp_path: Path) -> None:
     floors = tmp_path / "floors.toml"
     floors.write_text(FLOORS.replace("figures = {}", 'figures = {"turn.slot.fraction" = 101.0}'))
