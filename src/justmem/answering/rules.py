@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from justmem.answering.citing import cite, quote
 from justmem.answering.counting import distinct, stated_number
@@ -283,10 +284,10 @@ def _to_the_point(text: str, question: str) -> str:
     """Without what follows the clause that says most of what is asked."""
     wanted = asked_words(question)
     ends = [*(match.start() for match in _CLAUSES.finditer(text)), len(text)]
-    said = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    shared = [len(wanted & set(content(clause))) for clause in said]
-    best = max(shared)
-    return text[: ends[len(shared) - 1 - shared[::-1].index(best)]] if best else text
+    clauses = [text[start:end] for start, end in pairwise([0, *ends])]
+    shared = [len(wanted & set(content(clause))) for clause in clauses]
+    most, end = max(zip(shared, ends, strict=True))  # of equal clauses the last
+    return text[:end] if most else text
 
 
 def _closed(text: str) -> str:

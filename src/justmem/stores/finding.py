@@ -119,5 +119,7 @@ def _turn_vectors(db: sqlite3.Connection, wanted: set[Place]) -> Mapping[Place, 
                     packed.seek(turns.index(turn) * width)
                     read.append(packed.read(count * width))
                     lies[session_id, turn] = slice(end, end := end + count)
-    vectors = np.frombuffer(b"".join(read), np.float32).reshape(max(1, end), -1)
+    if not lies:
+        return {}
+    vectors = np.frombuffer(b"".join(read), np.float32).reshape(end, -1)
     return {place: vectors[lie] for place, lie in lies.items()}
