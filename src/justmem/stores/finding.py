@@ -40,7 +40,7 @@ class Finder:
         near: list[list[tuple[int, float]]] = [[] for _ in views]
         if dense and views:
             queries = np.stack([view.vector for view in views])
-            near = self._matrices[index].at(db, now).nearest(queries, dense, until)
+            near = self._matrices[index].nearest(db, now, queries, dense, until)
         words = self._words[index]
         return [
             Hits(found, words.best(db, now, view.text, lexical, until) if lexical else [])
