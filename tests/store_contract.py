@@ -521,6 +521,38 @@ class SearchContract:
         early = await find("oolong ferry rain", until=MAY.date() - timedelta(days=400))
         assert (early.cards, early.sessions, early.turns) == ({}, {}, {})
 
+    async def test_of_what_was_said_between_two_days_more_is_found(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        for number in range(8):
+            at = MAY + timedelta(days=number)
+            await remember(store, session(f"s{number}", f"word{number}", at=at), f"fact {number}")
+
+        async def find(dense: int, *days: int, until: int = 99) -> list[list[str]]:
+            first, last = (MAY.date() + timedelta(days=each) for each in days)
+            reach = Reach(
+                dense=dense,
+                lexical=0,
+                spoken=0,
+                quotes=0,
+                until=MAY.date() + timedelta(days=until),
+                during=(first, last),
+            )
+            found = await store.find([view("Ana fact 7"), view("Ana fact 6")], reach)
+            return [
+                [found.cards[key].fact for key, _ in hits.dense if key in found.cards]
+                for hits in found.hits
+            ]
+
+        assert await find(1, 2, 2) == [["fact 7", "fact 2"], ["fact 6", "fact 2"]]
+        assert await find(1, 7, 7) == [["fact 7"], ["fact 6", "fact 7"]]
+        assert [len(found) for found in await find(4, 0, 7)] == [4, 4]
+        assert {"fact 0", "fact 1"} <= set((await find(4, 0, 1))[0])
+        assert await find(1, 90, 99) == [["fact 7"], ["fact 6"]]
+        assert "fact 5" not in (await find(8, 5, 5, until=4))[0]
+        assert await find(0, 0, 7) == [[], []]
+
     async def test_sessions_can_be_read_several_at_once(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await store.keep(session("s1"))

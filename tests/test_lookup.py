@@ -1,6 +1,11 @@
 """LOOKUP: the answer lies in one place, and a compact card holds it."""
 
+from datetime import datetime, timedelta
+
+import pytest
+
 from justmem import Access
+from justmem.domain import Profile
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 
@@ -94,3 +99,33 @@ async def test_words_that_only_the_assistant_said_are_no_evidence_and_no_error(m
     await memory.remember({"id": "said", "at": "2024-05-20", "turns": turns})
     evidence = await memory.recall("Who loves walnuts?")
     assert evidence.cards == ()
+
+
+def says(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_a_day_given_by_its_date_finds_what_was_told_on_it(make: Make, told: bool) -> None:
+    """Sixty other days share the words of the question, that day only its date."""
+    memory = await make(profile=Profile(told=told))
+    for number in range(60):
+        at = datetime(2023, 4, 1) + timedelta(days=number)
+        await memory.remember(says(f"I shared exciting news on radio {number}."), at=at)
+    await memory.remember(says("I joined a gym."), at=datetime(2023, 6, 16), id="gym")
+
+    evidence = await memory.recall("What exciting news did I share on 16 June, 2023?", at=NOW)
+    candidates = {candidate.card.session_id for candidate in evidence.candidates}
+    assert ("gym" in candidates) is told
+
+
+async def test_what_happened_in_a_month_is_found_though_told_in_the_next(make: Make) -> None:
+    memory = await make()
+    for number in range(60):
+        at = datetime(2023, 4, 1) + timedelta(days=number)
+        await memory.remember(says(f"I mentioned a fun activity on radio {number}."), at=at)
+    skied = says("I skied in Banff last month.")
+    await memory.remember(skied, at=datetime(2023, 8, 6), id="banff")
+
+    evidence = await memory.recall("What fun activity did I mention doing in July 2023?", at=NOW)
+    assert "banff" in {card.session_id for card in evidence.cards}

@@ -72,6 +72,22 @@ def test_an_event_without_a_date_counts_by_when_it_was_told() -> None:
     assert not ranking.in_period(cards, Plan()).any()
 
 
+def test_what_was_told_on_a_day_counts_where_the_question_gives_its_date() -> None:
+    cards = [card_of("a"), card_of("b").model_copy(update={"said_at": datetime(2023, 6, 16, 9)})]
+    plan = Plan(period=EventDate.parse("2023-06-16"))
+    for question in ("on 16 June, 2023?", "June 16th", "2023-06-16", "on 6/16?", "16 jun."):
+        assert ranking.told_on(cards, plan, question).tolist() == [0, 1]
+    for question in ("last Friday?", "on 16 May", "in June", "16 days ago"):
+        assert not ranking.told_on(cards, plan, question).any()
+    month = Plan(period=EventDate.parse("2023-06"))
+    assert not ranking.told_on(cards, month, "in June 2023, on the 16th floor").any()
+
+
+def test_what_happened_is_known_by_its_date() -> None:
+    dated = card_of("a").model_copy(update={"event_date": EventDate.parse("2023")})
+    assert ranking.dated([card_of("a"), dated]).tolist() == [0, 1]
+
+
 def card_of(session_id: str) -> Card:
     return Card(
         id="c",

@@ -4,6 +4,7 @@ from them. Pure arithmetic on days."""
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 
@@ -20,6 +21,8 @@ WEEKDAY = (
     r"|(?:mon|tues?|wed|thurs?|fri)(?=\b(?!['’])))"
 )
 SEASONS = r"(?P<season>spring|summer|autumn|fall|winter)"
+_MONTH = re.compile(MONTH, re.IGNORECASE)
+_SHORT = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _FIRST_MONTH = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
@@ -59,6 +62,13 @@ def season(in_year: int, name: str) -> EventDate:
     first = _FIRST_MONTH[name]
     ends = (in_year + 1, 2) if first == 12 else (in_year, first + 2)
     return months((in_year, first), ends)
+
+
+def names_day(text: str, on: date) -> bool:
+    """Whether the text gives this day by its date: 16 June, June 16th, 2023-06-16, 6/16."""
+    numbers = {int(number) for number in _SHORT.findall(text)}
+    named = {MONTHS[match["month"][:3].lower()] for match in _MONTH.finditer(text)}
+    return on.day in numbers and on.month in numbers | named
 
 
 # ---------------------------------------------------------------- weeks and months

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 import numpy as np
 
-from justmem.domain import Budget, Card, Profile, Retention
+from justmem.domain import Budget, Card, EventDate, Plan, Profile, Retention
 from justmem.ports import Found, Place, Reach, Store, Vectors, View, best_bare
 from justmem.quotes import quote
 from justmem.ranking import Scores
 
 _QUOTES = 4  # turns without a card that may become candidates
+_SOON = timedelta(days=7)
 _FARTHER = 3  # times as many candidates for a remark: what lies behind it is far from it
 
 
@@ -42,26 +43,35 @@ class Discovery:
         self._profile = profile
         self._retention = retention
 
-    async def pool(
-        self, views: Sequence[View], asked: datetime, *, remark: bool, replies: bool
-    ) -> Pool:
+    async def pool(self, views: Sequence[View], plan: Plan, asked: datetime) -> Pool:
         """For a remark no quotes: it shares no words with what lies behind it. What is older than
         the space allows is left out, whether or not it has been swept away yet."""
         budget, profile = self._budget, self._profile
+        remark = plan.mode == "reply"
         reach = Reach(
             dense=budget.dense * (_FARTHER if remark and profile.reasons else 1),
             lexical=budget.lexical,
             spoken=budget.lexical // 2 if profile.turns else 0,
             quotes=_QUOTES if profile.quotes and not remark else 0,
             until=asked.date(),
+            during=_told(plan.period) if profile.told else None,
         )
         if self._retention.limited and reach.quotes:  # some may be too old
             reach = replace(reach, quotes=reach.spoken)
         found = await self._store.find(views, reach)
         if self._retention.limited:
             found = _young(found, self._retention, asked)
-        said = _quotes(found, replies=replies) if reach.quotes else []
+        said = _quotes(found, replies=plan.needs_source) if reach.quotes else []
         return _weighed(views, found, said, turns=profile.turns)
+
+
+def _told(period: EventDate) -> tuple[date, date] | None:
+    """When something of that period is told: in it, within a week, or of a longer time within as
+    long again. What happened then need not share a word with the question but its date."""
+    if period.start is None or period.end is None:
+        return None
+    lasts = period.end - period.start
+    return period.start, period.end + max(lasts, _SOON)
 
 
 def _young(found: Found, retention: Retention, asked: datetime) -> Found:

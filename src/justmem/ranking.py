@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from justmem.calendars import names_day
 from justmem.domain import Card, Plan
 from justmem.ports import Vectors
 from justmem.reasons import reasons_in
@@ -112,6 +113,20 @@ def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
         return card.event_date.overlaps(plan.period)
 
     return np.array([worth(card) for card in cards], np.float32)
+
+
+def told_on(cards: Sequence[Card], plan: Plan, question: str) -> Scores:
+    """1 where a card was told on the day that the question gives by its date: nobody remembers
+    such dates, they are those of a conversation. "Last Friday" is when it happened."""
+    day = plan.period.start
+    if day is None or day != plan.period.end or not names_day(question, day):
+        return np.zeros(len(cards), np.float32)
+    return np.array([card.said_at.date() == day for card in cards], np.float32)
+
+
+def dated(cards: Sequence[Card]) -> Scores:
+    """1 where it is known when: what happened, rather than what somebody thinks of it."""
+    return np.array([card.event_date.start is not None for card in cards], np.float32)
 
 
 def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:

@@ -41,9 +41,7 @@ class Retrieval:
         plan = asked.plan
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            pool = await self._discovery.pool(
-                views, asked.at, remark=plan.mode == "reply", replies=plan.needs_source
-            )
+            pool = await self._discovery.pool(views, plan, asked.at)
         with tally.stage("select"):
             candidates, chosen = await self._select(views, pool, plan, tally)
         found = Recovered()
@@ -130,18 +128,23 @@ class Retrieval:
         }
         worth_of = {name: near[name] for name in pool.signals}
         fused = ranking.over_views(ranking.combined(pool.signals, worth_of), remark=remark)
-        for worth, holds in (
+        more = [
             (weights.subject, ranking.about(pool.cards, [view.text for view in views])),
             (weights.period, ranking.in_period(pool.cards, plan)),
             (weights.kind, ranking.of_kind(pool.cards, plan)),
             (weights.quote, np.array(pool.quotes, np.float32)),
-        ):
-            fused = fused + np.float32(worth) * holds
+        ]
+        if plan.spans_sessions and not remark:
+            more.append((weights.dated, ranking.dated(pool.cards)))
+        if self._profile.told:
+            more.append((weights.told, ranking.told_on(pool.cards, plan, views[0].text)))
         if self._profile.apart:
             worth = weights.remark_apart if remark else weights.apart
-            fused = fused + np.float32(worth) * ranking.apart(pool.vectors)
+            more.append((worth, ranking.apart(pool.vectors)))
         if remark and self._profile.reasons:
-            fused = fused + np.float32(weights.remark_reason) * ranking.telling_why(pool.cards)
+            more.append((weights.remark_reason, ranking.telling_why(pool.cards)))
+        for worth, holds in more:
+            fused = fused + np.float32(worth) * holds
         return fused
 
     async def _reranked(

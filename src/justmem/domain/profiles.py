@@ -16,6 +16,8 @@ class Weights(Value):
     turn: float = 0.5  # the vectors of its turns
     subject: float = 1.0  # it is about whom the question names
     period: float = 1.0  # its event lies in the period asked about
+    told: float = 1.5  # it was told on the day that the question gives by its date
+    dated: float = 0.25  # it is known when, where evidence spans sessions
     kind: float = 0.2  # it is of a kind that the plan expects
     apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
@@ -37,6 +39,7 @@ class Profile(Value):
     speaker: bool = True  # "I" in a question is put as the speaker's name
     turns: bool = True  # a card is also found and weighed by the turns it rests on
     quotes: bool = True  # turns that no card rests on may be chosen
+    told: bool = True  # what was told in the period asked about is looked through, and counts
     apart: bool = True  # what is like all other candidates counts for less
     merge: bool = True  # cards that add nothing share a slot
     spread: bool = True  # where evidence spans sessions, so do the cards chosen
@@ -52,6 +55,7 @@ PAPER = Profile(
     speaker=False,
     turns=False,
     quotes=False,
+    told=False,
     apart=False,
     merge=False,
     spread=False,

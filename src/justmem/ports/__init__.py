@@ -26,10 +26,12 @@ from justmem.ports.searches import (
     Found,
     Hits,
     Index,
+    Pair,
     Place,
     Reach,
     View,
     best_bare,
+    together,
 )
 from justmem.ports.stages import (
     Answerer,
@@ -68,6 +70,7 @@ __all__ = [
     "Index",
     "KeepingModel",
     "LanguageModel",
+    "Pair",
     "Place",
     "Planned",
     "Planner",
@@ -84,4 +87,5 @@ __all__ = [
     "View",
     "Whole",
     "best_bare",
+    "together",
 ]

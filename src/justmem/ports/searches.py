@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Literal, get_args
@@ -12,6 +12,7 @@ from justmem.ports.models import Vectors
 
 Index = Literal["cards", "passages"]
 INDEXES: tuple[Index, ...] = get_args(Index)
+Pair = tuple[int, float]  # a key and a score
 Place = tuple[str, int]  # a session's id and the number of one of its turns
 
 
@@ -28,8 +29,8 @@ class Hits:
     """What one view found, best first, as (key, score). Keys are the store's own row numbers:
     hand them back to `cards_at` or `passages_at`."""
 
-    dense: Sequence[tuple[int, float]]
-    lexical: Sequence[tuple[int, float]]
+    dense: Sequence[Pair]
+    lexical: Sequence[Pair]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,11 @@ class Reach:
     spoken: int  # turns by their words, which lead to the cards that rest on them
     quotes: int  # of those turns, the best that no card rests on, in all
     until: date | None = None  # nothing that was said on a later day
+    during: tuple[date, date] | None = None  # more by nearness, of what was said then
+
+    @property
+    def more(self) -> int:
+        return (self.dense + 1) // 2 if self.during else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,11 @@ class CardFilter:
     text: str | None = None  # words that must occur
     limit: int = 1000
     offset: int = 0
+
+
+def together(near: Iterable[Pair], more: Iterable[Pair]) -> list[Pair]:
+    """Each once, best first."""
+    return sorted({*near, *more}, key=lambda pair: (-pair[1], pair[0]))
 
 
 def best_bare(

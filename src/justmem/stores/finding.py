@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from justmem.ports import Found, Hits, Index, Place, Reach, Vectors, View, best_bare
+from justmem.ports import Found, Hits, Index, Pair, Place, Reach, Vectors, View, best_bare
 from justmem.stores import drivers, reads, rows
-from justmem.stores.vectors import MatrixCache, moment
+from justmem.stores.vectors import During, MatrixCache, moment
 from justmem.stores.words import WordIndex
 
 
@@ -33,14 +33,15 @@ class Finder:
         dense: int,
         lexical: int,
         until: int | None,
+        during: During | None = None,
     ) -> list[Hits]:
         now = moment(db)
         if until is not None and until >= reads.last_day(db):
             until = None
-        near: list[list[tuple[int, float]]] = [[] for _ in views]
+        near: list[list[Pair]] = [[] for _ in views]
         if dense and views:
             queries = np.stack([view.vector for view in views])
-            near = self._matrices[index].nearest(db, now, queries, dense, until)
+            near = self._matrices[index].nearest(db, now, queries, dense, until, during)
         words = self._words[index]
         return [
             Hits(found, words.best(db, now, view.text, lexical, until) if lexical else [])
@@ -49,7 +50,11 @@ class Finder:
 
     def find(self, db: sqlite3.Connection, views: Sequence[View], reach: Reach) -> Found:
         until = None if reach.until is None else rows.day(reach.until)
-        hits = self.search(db, views, "cards", reach.dense, reach.lexical, until)
+        during = None
+        if reach.during and reach.more:
+            first, last = reach.during
+            during = During(rows.day(first), rows.day(last), reach.more)
+        hits = self.search(db, views, "cards", reach.dense, reach.lexical, until, during)
         keys = {key for each in hits for key, _ in (*each.dense, *each.lexical)}
         places: list[dict[Place, float]] = [{} for _ in views]
         if reach.spoken:

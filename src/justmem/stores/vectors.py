@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import StoreDamaged
-from justmem.ports import Index, Vectors
+from justmem.ports import Index, Pair, Vectors, together
 
 _BLOCK = 4096  # rows
 _LEAST = 64
@@ -42,6 +42,14 @@ class Moment(NamedTuple):
     removals: int
 
 
+class During(NamedTuple):
+    """How many more are wanted of what was said between two days."""
+
+    first: int
+    last: int
+    wanted: int
+
+
 def moment(db: sqlite3.Connection) -> Moment:
     return Moment(*db.execute("SELECT generation, removals FROM space").fetchone())
 
@@ -56,8 +64,8 @@ class Matrix:
     last_day: int
 
     def nearest(
-        self, queries: Vectors, count: int, until: int | None
-    ) -> list[list[tuple[int, float]]]:
+        self, queries: Vectors, count: int, until: int | None, during: During | None = None
+    ) -> list[list[Pair]]:
         """(key, cosine) for each query, best first."""
         count = min(count, len(self.keys))
         if not count:
@@ -68,9 +76,14 @@ class Matrix:
                 np.dot(block, query, out=row[place : place + len(block)])
         if until is not None and until < self.last_day:
             scores[:, self.days > until] = -np.inf
-        return [self._best(row, count) for row in scores]
+        near = [self._best(row, count) for row in scores]
+        if during is None:
+            return near
+        scores[:, (self.days < during.first) | (self.days > during.last)] = -np.inf
+        more = [self._best(row, min(during.wanted, len(row))) for row in scores]
+        return [together(*each) for each in zip(near, more, strict=True)]
 
-    def _best(self, scores: Vectors, count: int) -> list[tuple[int, float]]:
+    def _best(self, scores: Vectors, count: int) -> list[Pair]:
         top = np.flatnonzero(scores >= _threshold(scores, count))
         top = top[np.isfinite(scores[top])]
         top = top[np.lexsort((self.keys[top], -scores[top]))][:count]
@@ -167,9 +180,15 @@ class MatrixCache:
             return self._matrix
 
     def nearest(
-        self, db: sqlite3.Connection, now: Moment, queries: Vectors, count: int, until: int | None
-    ) -> list[list[tuple[int, float]]]:
-        found = self.at(db, now).nearest(queries, count, until)
+        self,
+        db: sqlite3.Connection,
+        now: Moment,
+        queries: Vectors,
+        count: int,
+        until: int | None,
+        during: During | None = None,
+    ) -> list[list[Pair]]:
+        found = self.at(db, now).nearest(queries, count, until, during)
         with self._lock:
             if self._searched and self._rows.turn():
                 self._matrix = replace(self._matrix, blocks=self._rows.blocks)

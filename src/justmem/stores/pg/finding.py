@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import Card
-from justmem.ports import Found, Hits, Place, Reach, Vectors, View, best_bare
+from justmem.ports import Found, Hits, Place, Reach, Vectors, View, best_bare, together
 from justmem.stores import rows as shared
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.database import Database
@@ -52,7 +52,7 @@ class Finder:
 
     async def __call__(self, views: Sequence[View], reach: Reach) -> Found:
         hits, said = await asyncio.gather(
-            self._search(views, "cards", reach.dense, reach.lexical, reach.until),
+            self._near(views, reach),
             self._search(views, "passages", 0, reach.spoken, reach.until),
         )
         keys = {key for each in hits for key, _ in (*each.dense, *each.lexical)}
@@ -72,6 +72,18 @@ class Finder:
             turns=turns,
             sessions=sessions,
         )
+
+    async def _near(self, views: Sequence[View], reach: Reach) -> list[Hits]:
+        found = self._search(views, "cards", reach.dense, reach.lexical, reach.until)
+        if not reach.during or not reach.more:
+            return await found
+        hits, said = await asyncio.gather(
+            found, self._search.said_during(views, reach.during, reach.more, reach.until)
+        )
+        return [
+            Hits(together(each.dense, more), each.lexical)
+            for each, more in zip(hits, said, strict=True)
+        ]
 
     async def _rows(
         self, keys: set[int], said: Sequence[Hits]

@@ -72,8 +72,8 @@ _COMMON = """
 """
 _NEAREST = """
     SELECT key, -(vector <#> $2::vector) FROM {table}
-    WHERE space = $1 AND day <= $3 AND vector IS NOT NULL
-    ORDER BY vector <#> $2::vector, key LIMIT $4
+    WHERE space = $1 AND day BETWEEN $3 AND $4 AND vector IS NOT NULL
+    ORDER BY vector <#> $2::vector, key LIMIT $5
 """
 
 
@@ -96,6 +96,15 @@ class Search:
             if lexical and not best[place]:
                 best[place] = await self._newest(view, index, lexical, last)
         return [Hits(*pair) for pair in zip(near, best, strict=True)]
+
+    async def said_during(
+        self, views: Sequence[View], days: tuple[date, date], count: int, until: date | None
+    ) -> list[Pairs]:
+        """For each view, the nearest cards of those that were said between two days."""
+        first, last = days
+        if until is not None:
+            last = min(last, until)
+        return await self._exactly(views, "cards", count, last.toordinal(), first.toordinal())
 
     async def _found(
         self, views: Sequence[View], index: Index, dense: int, lexical: int, last: int
@@ -134,12 +143,12 @@ class Search:
         return near or [[] for _ in views], best
 
     async def _exactly(
-        self, views: Sequence[View], index: Index, count: int, last: int
+        self, views: Sequence[View], index: Index, count: int, last: int, first: int = 0
     ) -> list[Pairs]:
-        """Where the index of a promoted space came back with fewer rows than there must be: a
-        graph can lose its way, and most of what it finds may have been said too late."""
+        """Also where the index of a promoted space came back with fewer rows than there must be:
+        a graph can lose its way, and most of what it finds may have been said too late."""
         found = await self._database.read(
-            self._names.space, *(self._nearest(view, index, count, last) for view in views)
+            self._names.space, *(self._nearest(view, index, count, last, first) for view in views)
         )
         return [_pairs(each) for each in found]
 
@@ -149,8 +158,11 @@ class Search:
             [self._names.space],
         )
 
-    def _nearest(self, view: View, index: Index, count: int, last: int) -> Statement:
-        return Statement(self._sql[index]["nearest"], [self._names.space, view.vector, last, count])
+    def _nearest(
+        self, view: View, index: Index, count: int, last: int, first: int = 0
+    ) -> Statement:
+        sql = self._sql[index]["nearest"]
+        return Statement(sql, [self._names.space, view.vector, first, last, count])
 
     def _best(self, view: View, index: Index, count: int, last: int) -> Statement:
         words, times = terms.wanted(view.text, self._lexicon)
