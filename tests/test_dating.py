@@ -47,6 +47,20 @@ def test_what_is_no_day_in_particular_stays_as_it_was_said(told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "told", ["works Monday to Friday", "is open Tue-Sat", "swims on Monday and Friday every week"]
+)
+def test_what_is_so_in_any_week_stays_as_it_was_said(told: str) -> None:
+    fact, when = absolute(told, AT, None)
+    assert (fact, str(when)) == (told, "unknown")
+
+
+def test_from_one_day_to_another_is_one_week() -> None:
+    told = "be in Oslo from Monday to Saturday"
+    assert absolute(told, AT, True)[0] == "be in Oslo from 29 May 2023 to 3 June 2023"
+    assert absolute(told, AT, False)[0] == "be in Oslo from 15 May 2023 to 20 May 2023"
+
+
+@pytest.mark.parametrize(
     ("told", "written", "date"),
     [
         (

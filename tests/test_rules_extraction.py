@@ -110,6 +110,7 @@ def test_small_talk_makes_no_cards(said: str) -> None:
         ("I like those ideas, especially the brass lamps.", "especially the brass lamps"),
         ("I'll try the 4-7-8 breathing exercise tonight.", "4-7-8 breathing exercise"),
         ("I'll check those out, thanks, I am more of a red wine person.", "red wine person"),
+        ("By the way I adopted a cat called Miso.", "adopted a cat"),
     ],
 )
 def test_what_is_told_beside_small_talk_stays(said: str, fact: str) -> None:

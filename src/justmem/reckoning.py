@@ -225,6 +225,25 @@ _NOUN_AFTER = re.compile(
 )
 
 
+_DAY_NAME = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b"
+_TO = r"\s*(?:to|through|thru|till|until|[-–])\s*"
+_DAY_BEFORE = re.compile(rf"\b(?P<first>{_DAY_NAME}){_TO}$", re.IGNORECASE)
+_DAY_AFTER = re.compile(rf"{_TO}(?P<last>{_DAY_NAME})", re.IGNORECASE)
+_EVERY_WEEK = re.compile(r"\b(?:(?:every|each|per|a) week|weekly)\b", re.IGNORECASE)
+
+
+def _habitual(match: Match, said: Said) -> bool:
+    """ "I work Monday to Friday", "I swim on Monday every week": those of any week. What is over,
+    or will be, is one week's."""
+    if said.future is not None:
+        return False
+    return bool(
+        _DAY_BEFORE.search(match.string[: match.start()])
+        or _DAY_AFTER.match(match.string, match.end())
+        or _EVERY_WEEK.search(match.string, match.end())
+    )
+
+
 def _named(match: Match) -> bool:
     """Whether the weekday belongs to what stands beside it."""
     before = match.string[max(0, match.start() - 30) : match.start()]
@@ -236,7 +255,7 @@ def _named(match: Match) -> bool:
 def weekday(match: Match, said: Said) -> EventDate | None:
     number = WEEKDAYS[match["weekday"].lower()[:3]]
     side = " ".join((match.groupdict().get("side") or "").lower().split())
-    if not side and _named(match):
+    if not side and (_named(match) or _habitual(match, said)):
         return None
     back = (said.at.weekday() - number) % 7 or 7
     ahead = (number - said.at.weekday()) % 7
@@ -247,8 +266,15 @@ def weekday(match: Match, said: Said) -> EventDate | None:
         return day(week(said.at)[0] + timedelta(days=7 + number))
     if side in _NEXT:
         return day(said.at + timedelta(days=ahead or 7))
+    # "From Monday to Wednesday" is within a week: the Monday before that Wednesday.
     if said.future is False:
+        if until := _DAY_AFTER.match(match.string, match.end()):
+            last = (said.at.weekday() - WEEKDAYS[until["last"].lower()[:3]]) % 7 or 7
+            back += 7 * (back < last)
         return day(said.at - timedelta(days=back % 7 if side == "this" else back))
+    if since := _DAY_BEFORE.search(match.string[: match.start()]):
+        first = (WEEKDAYS[since["first"].lower()[:3]] - said.at.weekday()) % 7
+        ahead += 7 * (ahead < first)
     return day(said.at + timedelta(days=ahead))
 
 

@@ -270,7 +270,7 @@ _IS = re.compile(r"\s+(?:is|are|was|were|can|has|isn't|can't)\b")
 _OWN_VERB = re.compile(
     r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
     r"|fills|gets|warms|reminds|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
-    r"|'s (?:my|the|a|so)\b)"
+    r"|'s (?:my|the|a|so)\b|(?<!that )(?<!which )\b(?:sounds|seems)\b)"
 )
 
 

@@ -128,8 +128,8 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
 
 _THANKS = re.compile(r"^(?:thanks|thank you|thx|appreciate)\b[^,.!?]{0,60}[,!]\s*", re.IGNORECASE)
 _CONJUNCTION = re.compile(
-    r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|oh|yeah|yep|yes|no|ok|okay"
-    r"|anyway|anyways)\s+"
+    r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|by the way|oh|yeah|yep|yes|no|ok"
+    r"|okay|anyway|anyways)\s+"
     r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a"
     r"|an)\b)",
     re.IGNORECASE,
