@@ -1,7 +1,7 @@
 """Each signal switched off by itself, on every data set: what stays has to earn its place.
 
-The switches are found, not listed: every yes-or-no field of Profile. Beside them the curve: sizes
-and models that decide between quality and time.
+The switches are found, not listed: every yes-or-no field of Profile, and every weight that none of
+them stands for. Beside them the curve: sizes and models that decide between quality and time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from justmem.domain import Profile, Value
+from justmem.domain import Profile, Value, Weights
 from justmem_eval.goals import figure
 
 # Heading, configuration (benchmark, cards, plans) and figure.
@@ -27,6 +27,10 @@ COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
 )
 
 
+# Weights that are switched off with a part of Profile, or are nothing but a remark's.
+_SWITCHED = {"turn", "told", "apart", "quote", "rerank", "again"}
+
+
 class Ablation(Value):
     name: str
     set: tuple[str, ...] = ()
@@ -35,9 +39,12 @@ class Ablation(Value):
 def ablations() -> list[Ablation]:
     fields = Profile.model_fields.items()
     switches = [name for name, field in fields if field.annotation is bool]
+    weights = [name for name in Weights.model_fields if not name.startswith("remark_")]
+    weights = [name for name in weights if name not in _SWITCHED]
     return [
         Ablation(name="default"),
         *(Ablation(name=f"without {name}", set=(f"{name}=false",)) for name in switches),
+        *(Ablation(name=f"weight of {name} 0", set=(f"weight.{name}=0",)) for name in weights),
         Ablation(name="by the question alone", set=("select_by=question",)),
         Ablation(name="as the paper", set=("profile=paper",)),
         Ablation(name="no reranker", set=("reranker=none",)),
