@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState, tokens
-from justmem.domain import Call
+from justmem.answering.reading import shorter
+from justmem.domain import Call, Candidate, Card, Evidence, Plan
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt
@@ -229,3 +230,33 @@ async def test_a_day_that_ends_in_the_middle_gives_back_what_it_lent(make: Make)
     store = memory._store
     assert await store.spent(datetime(2024, 6, 1).date()) == done.receipt.tokens
     assert await store.spent(datetime(2024, 6, 2).date()) == 0
+
+
+def test_evidence_is_cut_from_the_least_of_it() -> None:
+    def candidate(fact: str, *also: Candidate) -> Candidate:
+        card = Card(
+            id=fact,
+            subject="Ana",
+            fact=fact,
+            session_id="s",
+            said_at=datetime(2024, 5, 1),
+            turns=(1,),
+        )
+        return Candidate(card=card, also=also)
+
+    evidence = Evidence(
+        question="?",
+        at=datetime(2024, 6, 1),
+        plan=Plan(),
+        chosen=(candidate("runs", candidate("ran")), candidate("swims", candidate("swam"))),
+    )
+    left = []
+    while evidence.chosen:
+        left.append([each.card.fact for each in evidence.read])
+        evidence = shorter(evidence)
+    assert left == [
+        ["runs", "ran", "swims", "swam"],
+        ["runs", "ran", "swims"],
+        ["runs", "ran"],
+        ["runs"],
+    ]

@@ -129,3 +129,30 @@ async def test_what_happened_in_a_month_is_found_though_told_in_the_next(make: M
 
     evidence = await memory.recall("What fun activity did I mention doing in July 2023?", at=NOW)
     assert "banff" in {card.session_id for card in evidence.cards}
+
+
+async def test_two_facts_of_one_turn_share_a_place_and_are_both_read(make: Make) -> None:
+    memory = await make(
+        scripted(
+            extract={
+                "cards": [
+                    "Ana | is a four years old dog | unknown | stable | fact | 1",
+                    "Ana | weighs twelve kilos as a dog | unknown | stable | fact | 1",
+                ]
+            },
+            plan=plan(entities=["Ana"]),
+            answer={"answer": "Twelve kilos", "used": ["2"], "sufficient": True},
+        )
+    )
+    await memory.remember(
+        says("Ana is a four years old dog and weighs twelve kilos."), at=NOW, id="ana"
+    )
+
+    answer = await memory.ask("How old is the dog Ana, and what does the dog Ana weigh?")
+
+    assert len(answer.evidence.cards) == 1
+    assert {each.card.fact for each in answer.evidence.read} == {
+        "is a four years old dog",
+        "weighs twelve kilos as a dog",
+    }
+    assert answer.citations[0].session_id == "ana"

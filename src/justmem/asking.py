@@ -169,7 +169,7 @@ class Asking:
     async def _replies(
         self, evidence: Evidence, limit: int | None, streaming: bool
     ) -> AsyncGenerator[str | Reply]:
-        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
+        held: list[Card | Source] = [*(each.card for each in evidence.read), *evidence.sources]
         sessions = await self._store.sessions_at(list({one.session_id for one in held}))
         if streaming and isinstance(self._answerer, StreamingAnswerer):
             async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:

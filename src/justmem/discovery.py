@@ -70,8 +70,8 @@ def _told(period: EventDate) -> tuple[date, date] | None:
     long again. What happened then need not share a word with the question but its date."""
     if period.start is None or period.end is None:
         return None
-    lasts = period.end - period.start
-    return period.start, period.end + max(lasts, _SOON)
+    after = max(period.end - period.start, _SOON)
+    return period.start, period.end + min(after, date.max - period.end)
 
 
 def _young(found: Found, retention: Retention, asked: datetime) -> Found:

@@ -112,7 +112,7 @@ class Retrieval:
                 card=pool.cards[head],
                 scores=signals,
                 score=float(scores[head]),
-                also=tuple(pool.cards[i] for i in rest),
+                also=tuple(candidate([index]) for index in rest),
             )
 
         candidates = tuple(candidate(slot) for slot in slots)

@@ -53,7 +53,9 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
         evidence_tokens=tokens.count(text),
         source_tokens=sum(source.tokens for source in evidence.sources),
         pool=tuple(
-            (card.session_id, card.turns) for c in evidence.candidates for card in (c.card, *c.also)
+            (each.card.session_id, each.card.turns)
+            for candidate in evidence.candidates
+            for each in (candidate, *candidate.also)
         ),
         views=sum(usage.items for usage in receipt.embedding),
         pairs=sum(usage.items for usage in receipt.reranking),
@@ -67,7 +69,7 @@ def _slot(number: int, candidate: Candidate) -> Slot:
     card = candidate.card
     return Slot(
         place=(card.session_id, card.turns),
-        also=tuple((other.session_id, other.turns) for other in candidate.also),
+        also=tuple((other.card.session_id, other.card.turns) for other in candidate.also),
         tokens=tokens.count(card_line(number, card)),
         text=card.text,
     )

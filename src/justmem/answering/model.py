@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from justmem import calling, tokens
 from justmem.answering.citing import cite, quote
-from justmem.answering.reading import arranged, evidence_text
+from justmem.answering.reading import arranged, evidence_text, shorter
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
@@ -141,25 +141,21 @@ def _asker(speaker: str | None) -> str:
 
 
 def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
-    """Evidence cut until the call fits its limit: the last source goes first, then the
-    lowest-ranked card."""
+    """Evidence cut until the call fits its limit."""
     notes: list[str] = []
     if limit is None:
         return evidence, notes
     cut = evidence
     while tokens.prompt_tokens(answering_prompt(cut)) + _LEAST_REPLY > limit:
-        if cut.sources:
-            cut = cut.model_copy(update={"sources": cut.sources[:-1]})
-        elif len(cut.chosen) > 1:
-            cut = cut.model_copy(update={"chosen": cut.chosen[:-1]})
-        else:
+        if not cut.sources and len(cut.read) <= 1:
             raise BudgetExceeded(
                 f"The answer call was not made: not even one card fits the {max(limit, 0)} "
                 "tokens that are left. Raise Budget.ask_tokens."
             )
+        cut = shorter(cut)
     if cut is not evidence:
         notes.append(
-            f"cut to fit the limit: {len(cut.chosen)} of {len(evidence.chosen)} cards and "
+            f"cut to fit the limit: {len(cut.read)} of {len(evidence.read)} cards and "
             f"{len(cut.sources)} of {len(evidence.sources)} sources were read"
         )
     return cut, notes
@@ -207,7 +203,7 @@ def _referred(
 
 def _supporting(text: str, evidence: Evidence) -> list[Candidate]:
     said = content(text)
-    scored = [(overlap(content(c.card.text), said), c) for c in evidence.chosen]
+    scored = [(overlap(content(c.card.text), said), c) for c in evidence.read]
     return [candidate for score, candidate in scored if score >= 0.4][:3]
 
 

@@ -16,8 +16,19 @@ _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 def arranged(evidence: Evidence) -> tuple[Candidate, ...]:
     """By rank for lookup and comparison; in order of time where time carries the answer."""
     if evidence.plan.operation not in _IN_TIME_ORDER:
-        return evidence.chosen
-    return tuple(sorted(evidence.chosen, key=lambda c: _happened(c.card)))
+        return evidence.read
+    return tuple(sorted(evidence.read, key=lambda c: _happened(c.card)))
+
+
+def shorter(evidence: Evidence) -> Evidence:
+    """Without what it can best do without: the last source goes first, then the lowest-ranked
+    card, those that share its slot before it."""
+    if evidence.sources:
+        return evidence.model_copy(update={"sources": evidence.sources[:-1]})
+    *better, last = evidence.chosen
+    if last.also:
+        better.append(last.model_copy(update={"also": ()}))
+    return evidence.model_copy(update={"chosen": tuple(better)})
 
 
 def _happened(card: Card) -> tuple[str, str]:

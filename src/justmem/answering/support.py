@@ -52,7 +52,7 @@ def asked_words(question: str) -> set[str]:
 
 
 def supported(evidence: Evidence) -> list[Supported]:
-    """The chosen cards with their support, best first."""
+    """The cards read, with their support, best first."""
     wanted = asked_words(evidence.question)
     asked = set(content(evidence.question))
     people = _people(evidence)
@@ -60,7 +60,7 @@ def supported(evidence: Evidence) -> list[Supported]:
     named -= set(map(stem, people)) | _ASKING_STEMS
     own: list[Supported] = []
     others: list[Supported] = []
-    for candidate in evidence.chosen:
+    for candidate in evidence.read:
         worth = _closeness(candidate, asked) + _WORDS * shares(candidate.card.text, wanted)
         if named and not named & set(content(candidate.card.text)):
             worth -= _NAMED

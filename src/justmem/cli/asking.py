@@ -83,7 +83,12 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
         "access": evidence.access.value,
         "plan": dump(evidence.plan),
         "cards": [
-            {**dump(chosen.card), "score": chosen.score, "scores": dict(chosen.scores)}
+            {
+                **dump(chosen.card),
+                "score": chosen.score,
+                "scores": dict(chosen.scores),
+                "also": [dump(other.card) for other in chosen.also],
+            }
             for chosen in evidence.chosen
         ],
         "sources": [dump(source) for source in evidence.sources],

@@ -41,7 +41,7 @@ class Profile(Value):
     quotes: bool = True  # turns that no card rests on may be chosen
     told: bool = True  # what was told in the period asked about is looked through, and counts
     apart: bool = True  # what is like all other candidates counts for less
-    merge: bool = True  # cards that add nothing share a slot
+    merge: bool = True  # cards that say the same, or rest on the same turns, share a slot
     spread: bool = True  # where evidence spans sessions, so do the cards chosen
     reasons: bool = True  # behind a remark, more is looked through, and for reasons
     weights: Weights = Weights()

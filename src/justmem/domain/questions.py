@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -20,6 +21,9 @@ Mode = Literal[
 ]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+_BESIDE = 3  # cards of a slot that are read beside its first, at most
 
 
 class Access(StrEnum):
@@ -54,7 +58,7 @@ class Candidate(Value):
     card: Card
     scores: Mapping[str, float] = Field(default_factory=dict)
     score: float = 0.0
-    also: tuple[Card, ...] = ()  # near-duplicates that share its slot, for their provenance
+    also: tuple[Candidate, ...] = ()  # those that share its slot: nearly the same, or of its turns
 
 
 class Citation(Value):
@@ -104,6 +108,18 @@ class Evidence(Value):
     @property
     def cards(self) -> tuple[Card, ...]:
         return tuple(candidate.card for candidate in self.chosen)
+
+    @property
+    def read(self) -> tuple[Candidate, ...]:
+        """All that an answer is made from: each of the chosen, and of those that share its slot
+        the few best, where they would have been chosen by themselves."""
+        some = len(self.candidates) > len(self.chosen)  # else all of them would have been
+        least = min((one.score for one in self.chosen), default=0.0) if some else -inf
+        return tuple(
+            each
+            for one in self.chosen
+            for each in (one, *(other for other in one.also[:_BESIDE] if other.score >= least))
+        )
 
 
 class Answer(Value):

@@ -153,7 +153,7 @@ class Tools:
             evidence = await self._server.recall(Inquiry(key, space, question, at))
         return RecallResult(
             access=evidence.access,
-            cards=[MemoryCard.of(card) for card in evidence.cards],
+            cards=[MemoryCard.of(each.card) for each in evidence.read],
             sources=[Conversation.of(source) for source in evidence.sources],
             cost=Cost.of(evidence.receipt),
         )
@@ -171,7 +171,7 @@ class Tools:
             answer=answer.text,
             sufficient=answer.sufficient,
             citations=[Quote.of(citation) for citation in answer.citations],
-            cards=[MemoryCard.of(card) for card in answer.evidence.cards],
+            cards=[MemoryCard.of(each.card) for each in answer.evidence.read],
             cost=Cost.of(answer.receipt),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from justmem import tokens
-from justmem.answering.reading import evidence_text
+from justmem.answering.reading import evidence_text, shorter
 from justmem.domain import Evidence
 
 LEAD = (
@@ -23,15 +23,12 @@ class Note:
 
 
 def note(evidence: Evidence, limit: int) -> Note:
-    """Cut until it fits: the last source goes first, then the lowest-ranked card."""
+    """Cut until it fits."""
     cut = evidence
     while cut.chosen or cut.sources:
         text = f"{LEAD}\n{evidence_text(cut)}"
         size = tokens.count(text)
         if size <= limit:
-            return Note(text, size, len(cut.chosen), len(cut.sources))
-        if cut.sources:
-            cut = cut.model_copy(update={"sources": cut.sources[:-1]})
-        else:
-            cut = cut.model_copy(update={"chosen": cut.chosen[:-1]})
+            return Note(text, size, len(cut.read), len(cut.sources))
+        cut = shorter(cut)
     return Note()

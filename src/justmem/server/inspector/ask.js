@@ -138,7 +138,7 @@ function scored(space, candidates, caption, before = 0) {
       h("td", { class: "rank" }, String(before + index + 1)),
       h("th", { scope: "row" },
         h("button", { type: "button", class: "link told", click: () => openSource(space, { card: each.card }) }, told(each.card)),
-        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "tag" }, `and ${count(each.also.length, "card")} saying the same`) : "")),
+        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "tag" }, `and ${count(each.also.length, "card")} beside it`) : "")),
       h("td", { class: "figure" }, figure(each.score)),
       names.map((name) => h("td", { class: "figure signal" }, figure(each.scores[name])))))));
 }
