@@ -97,7 +97,8 @@ class Retrieval:
             depth = 4 * self._budget.cards
             slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
         if self._profile.spread and plan.spans_sessions and plan.mode != "reply":
-            again, count = self._profile.weights.again, self._budget.cards
+            weights, count = self._profile.weights, self._budget.cards
+            again = weights.count_again if plan.mode == "count" else weights.again
             slots = ranking.spread(slots, scores, pool.cards, again=again, count=count)
 
         names = list(pool.signals)

@@ -28,7 +28,7 @@ COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
 
 
 # Weights that are switched off with a part of Profile, or are nothing but a remark's.
-_SWITCHED = {"turn", "told", "apart", "quote", "rerank", "again"}
+_SWITCHED = {"turn", "told", "apart", "quote", "rerank", "again", "count_again"}
 
 
 class Ablation(Value):

@@ -23,6 +23,7 @@ class Weights(Value):
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
     again: float = -0.05  # each better card of its session, where evidence spans sessions
+    count_again: float = -0.3  # instead of `again`: a number is wrong if one session is left out
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
     remark_apart: float = 0.6  # instead of `apart`: small talk is a little like every remark
