@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from justmem import Access, Budget
+from justmem.domain import Profile
+from justmem.planning.model import ModelPlanner
 from justmem.ports import Embedded
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
@@ -126,3 +128,23 @@ async def test_a_remark_is_compared_as_the_statement_it_is(make: Make) -> None:
 
     await memory.recall("Which races did I run?", at=NOW)
     assert "Which races did" in embedder.questions[0]
+
+
+async def test_a_count_looks_into_more_sessions_than_a_list(make: Make) -> None:
+    """One session tells much of what is asked about, nine others a little each."""
+    told = [f"I bought a red bike light, number {n}, for my bike." for n in range(12)]
+    others = [f"I bought a bell {n} at a fair on the way to town." for n in range(9)]
+    sessions = {}
+    for mode in ("list", "count"):
+        asked = plan(operation="aggregate", mode=mode, spans_sessions=True)
+        memory = await make(
+            space=mode, planner=ModelPlanner(scripted(plan=asked)), profile=Profile(merge=False)
+        )
+        turns = [{"role": "user", "content": text} for text in told]
+        await memory.remember(turns, at="2024-05-01", id="much")
+        for number, text in enumerate(others):
+            turns = [{"role": "user", "content": text}]
+            await memory.remember(turns, at="2024-05-02", id=f"little-{number}")
+        evidence = await memory.recall("Which red light for my bike have I bought?", at=NOW)
+        sessions[mode] = len({card.session_id for card in evidence.cards})
+    assert sessions["list"] < sessions["count"]
