@@ -250,6 +250,7 @@ def test_evidence_is_cut_from_the_least_of_it() -> None:
         plan=Plan(),
         chosen=(candidate("runs", candidate("ran")), candidate("swims", candidate("swam"))),
     )
+    evidence = evidence.model_copy(update={"candidates": evidence.chosen * 2, "least": 0.0})
     left = []
     while evidence.chosen:
         left.append([each.card.fact for each in evidence.read])

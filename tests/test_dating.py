@@ -89,3 +89,10 @@ def test_a_date_beside_another_takes_no_word_that_follows_it(
 
 def test_a_date_in_a_possessive_is_left_in_place() -> None:
     assert absolute("liked Friday night's game", AT, False)[0] == "liked Friday night's game"
+
+
+@pytest.mark.parametrize(
+    "told", ["flying to Oslo on Friday for a week", "starting on Monday, 30 hours a week"]
+)
+def test_a_day_beside_a_week_is_still_a_day(told: str) -> None:
+    assert str(absolute(told, AT, None)[1]) != "unknown"

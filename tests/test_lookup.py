@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from justmem import Access
+from justmem import Access, Budget
 from justmem.domain import Profile
+from justmem.ports import Prompt
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 
@@ -156,3 +157,22 @@ async def test_two_facts_of_one_turn_share_a_place_and_are_both_read(make: Make)
         "weighs twelve kilos as a dog",
     }
     assert answer.citations[0].session_id == "ana"
+
+
+async def test_what_is_read_is_bounded_however_many_share_a_place(make: Make) -> None:
+    """Of twelve cards on three turns no more are read than three places and the three best."""
+    kinds, verbs = ("oolong", "sencha", "matcha"), ("likes", "drinks", "buys", "brews")
+
+    def extract(prompt: Prompt) -> dict[str, list[str]]:
+        (kind,) = [kind for kind in kinds if kind in prompt.user]
+        line = "User | {} {} tea | unknown | stable | preference | 1"
+        return {"cards": [line.format(verb, kind) for verb in verbs]}
+
+    memory = await make(scripted(extract=extract, plan=plan()), budget=Budget(cards=3))
+    for day, kind in enumerate(kinds, 1):
+        told = f"I like {kind} tea, drink {kind} tea, buy {kind} tea and brew {kind} tea."
+        await memory.remember(says(told), at=datetime(2024, 5, day))
+    evidence = await memory.recall("Which tea do I like?", at=NOW)
+    assert len(evidence.cards) == 3
+    assert sum(1 + len(each.also) for each in evidence.chosen) == 12
+    assert 3 <= len(evidence.read) <= 5

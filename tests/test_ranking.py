@@ -79,6 +79,8 @@ def test_what_was_told_on_a_day_counts_where_the_question_gives_its_date() -> No
         assert ranking.told_on(cards, plan, question).tolist() == [0, 1]
     for question in ("last Friday?", "on 16 May", "in June", "16 days ago"):
         assert not ranking.told_on(cards, plan, question).any()
+    twice = Plan(period=EventDate.parse("2023-06-06"))
+    assert not ranking.told_on(cards, twice, "what did the 6 friends do last Friday?").any()
     month = Plan(period=EventDate.parse("2023-06"))
     assert not ranking.told_on(cards, month, "in June 2023, on the 16th floor").any()
 

@@ -66,9 +66,12 @@ def season(in_year: int, name: str) -> EventDate:
 
 def names_day(text: str, on: date) -> bool:
     """Whether the text gives this day by its date: 16 June, June 16th, 2023-06-16, 6/16."""
-    numbers = {int(number) for number in _SHORT.findall(text)}
+    numbers = [int(number) for number in _SHORT.findall(text)]
+    if on.day not in numbers:
+        return False
+    numbers.remove(on.day)  # 6/6 is told by two of them
     named = {MONTHS[match["month"][:3].lower()] for match in _MONTH.finditer(text)}
-    return on.day in numbers and on.month in numbers | named
+    return on.month in named or on.month in numbers
 
 
 # ---------------------------------------------------------------- weeks and months

@@ -105,6 +105,8 @@ def period(question: str, at: date) -> EventDate:
     if start is None or end is None:
         return UNKNOWN_DATE
     if re.search(r"\b(?:before|until|till|prior to|by)\b", words):
+        if start <= _LONG_AGO:
+            return UNKNOWN_DATE
         return span(_LONG_AGO, start - timedelta(days=1))
     if re.search(r"\bsince\b", words):
         return span(start, max(asked, end))

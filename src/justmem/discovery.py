@@ -20,7 +20,7 @@ from justmem.quotes import quote
 from justmem.ranking import Scores
 
 _QUOTES = 4  # turns without a card that may become candidates
-_SOON = timedelta(days=7)
+_SOON, _YEAR = timedelta(days=7), timedelta(days=366)
 _FARTHER = 3  # times as many candidates for a remark: what lies behind it is far from it
 
 
@@ -70,8 +70,10 @@ def _told(period: EventDate) -> tuple[date, date] | None:
     long again. What happened then need not share a word with the question but its date."""
     if period.start is None or period.end is None:
         return None
-    after = max(period.end - period.start, _SOON)
-    return period.start, period.end + min(after, date.max - period.end)
+    lasts = period.end - period.start
+    if lasts > _YEAR:  # "before June": nearly all there is
+        return None
+    return period.start, period.end + min(max(lasts, _SOON), date.max - period.end)
 
 
 def _young(found: Found, retention: Retention, asked: datetime) -> Found:
@@ -113,8 +115,10 @@ def _weighed(views: Sequence[View], found: Found, quotes: Sequence[Card], *, tur
     everyone = [*found.cards.values(), *quotes]
     # A quote has no vector of its own: its turn's stands for it.
     own = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
-    # A space without cards does not know how long its vectors are.
-    vectors = np.concatenate([found.vectors.reshape(-1, queries.shape[1]), *own])
+    vectors = found.vectors
+    if not vectors.size:  # without any, a space does not know how long its vectors are
+        vectors = np.zeros((len(found.cards), queries.shape[1]), np.float32)
+    vectors = np.concatenate([vectors, *own])
     signals = {"dense": queries @ vectors.T, "lexical": _lexical(found, everyone)}
     if turns:
         signals["turn"] = _turns(queries, everyone, found.turns)

@@ -229,7 +229,15 @@ _DAY_NAME = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?\b
 _TO = r"\s*(?:to|through|thru|till|until|[-–])\s*"
 _DAY_BEFORE = re.compile(rf"\b(?P<first>{_DAY_NAME}){_TO}$", re.IGNORECASE)
 _DAY_AFTER = re.compile(rf"{_TO}(?P<last>{_DAY_NAME})", re.IGNORECASE)
-_EVERY_WEEK = re.compile(r"\b(?:(?:every|each|per|a) week|weekly)\b", re.IGNORECASE)
+_EVERY_WEEK = re.compile(
+    r"[^,.;!?]{0,40}?\b(?:(?:every|each) week|weekly|(?:once|twice|times) (?:a|per) week)\b",
+    re.IGNORECASE,
+)
+
+
+def _before(match: Match) -> str:
+    """A few words: to look through all that was said would take forever in a long text."""
+    return match.string[max(0, match.start() - 30) : match.start()]
 
 
 def _habitual(match: Match, said: Said) -> bool:
@@ -238,15 +246,15 @@ def _habitual(match: Match, said: Said) -> bool:
     if said.future is not None:
         return False
     return bool(
-        _DAY_BEFORE.search(match.string[: match.start()])
+        _DAY_BEFORE.search(_before(match))
         or _DAY_AFTER.match(match.string, match.end())
-        or _EVERY_WEEK.search(match.string, match.end())
+        or _EVERY_WEEK.match(match.string, match.end())
     )
 
 
 def _named(match: Match) -> bool:
     """Whether the weekday belongs to what stands beside it."""
-    before = match.string[max(0, match.start() - 30) : match.start()]
+    before = _before(match)
     if _ANY_SUCH_DAY.search(before):
         return True
     return bool(_NAME_BEFORE.search(before) and _NOUN_AFTER.match(match.string, match.end()))
@@ -272,7 +280,7 @@ def weekday(match: Match, said: Said) -> EventDate | None:
             last = (said.at.weekday() - WEEKDAYS[until["last"].lower()[:3]]) % 7 or 7
             back += 7 * (back < last)
         return day(said.at - timedelta(days=back % 7 if side == "this" else back))
-    if since := _DAY_BEFORE.search(match.string[: match.start()]):
+    if since := _DAY_BEFORE.search(_before(match)):
         first = (WEEKDAYS[since["first"].lower()[:3]] - said.at.weekday()) % 7
         ahead += 7 * (ahead < first)
     return day(said.at + timedelta(days=ahead))

@@ -43,7 +43,8 @@ class Retrieval:
             views = await self._views(asked, tally)
             pool = await self._discovery.pool(views, plan, asked.at)
         with tally.stage("select"):
-            candidates, chosen = await self._select(views, pool, plan, tally)
+            candidates, least = await self._select(views, pool, plan, tally)
+            chosen = candidates[: self._budget.cards]
         found = Recovered()
         if plan.access is Access.REPLAY:
             with tally.stage("recover"):
@@ -60,6 +61,7 @@ class Retrieval:
         return asked.model_copy(
             update={
                 "chosen": chosen,
+                "least": least,
                 "sources": found.sources,
                 "sources_kept": found.kept,
                 "candidates": candidates,
@@ -81,10 +83,11 @@ class Retrieval:
 
     async def _select(
         self, views: Sequence[View], pool: Pool, plan: Plan, tally: Tally
-    ) -> tuple[tuple[Candidate, ...], tuple[Candidate, ...]]:
-        """The best K of the pool. Each slot is a card that adds something."""
+    ) -> tuple[tuple[Candidate, ...], float | None]:
+        """The pool in slots, best first, each a card that leads to a place of its own; and the
+        score of the K-th best card."""
         if not pool.cards:
-            return (), ()
+            return (), None
         scores = self._fused(views, pool, plan)
         reranked: dict[int, float] = {}
         if self._reranker is not None and len(pool.cards) > 1:
@@ -97,9 +100,9 @@ class Retrieval:
             depth = 4 * self._budget.cards
             slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
         if self._profile.spread and plan.spans_sessions and plan.mode != "reply":
-            weights, count = self._profile.weights, self._budget.cards
+            weights = self._profile.weights
             again = weights.count_again if plan.mode == "count" else weights.again
-            slots = ranking.spread(slots, scores, pool.cards, again=again, count=count)
+            slots = ranking.spread(slots, scores, pool.cards, again=again, count=self._budget.cards)
 
         names = list(pool.signals)
         best = np.stack([rows.max(axis=0) for rows in pool.signals.values()], axis=1).tolist()
@@ -116,8 +119,9 @@ class Retrieval:
                 also=tuple(candidate([index]) for index in rest),
             )
 
-        candidates = tuple(candidate(slot) for slot in slots)
-        return candidates, candidates[: self._budget.cards]
+        count = self._budget.cards
+        least = float(scores[order[count - 1]]) if len(order) > count else None
+        return tuple(candidate(slot) for slot in slots), least
 
     def _fused(self, views: Sequence[View], pool: Pool, plan: Plan) -> Scores:
         weights = self._profile.weights

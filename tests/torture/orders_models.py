@@ -133,7 +133,8 @@ async def _asked(memory: AsyncMemory, question: str) -> None:
 
 def check_answer(answer: Answer) -> None:
     """What is cited was shown."""
-    shown = {(card.session_id, n) for card in answer.evidence.cards for n in card.turns}
+    read = [each.card for each in answer.evidence.read]
+    shown = {(card.session_id, n) for card in read for n in card.turns}
     shown |= {(source.session_id, n) for source in answer.evidence.sources for n, _ in source.turns}
     cited = {(each.session_id, each.turn) for each in answer.citations}
     assert cited <= shown, f"{cited - shown} was cited and never shown"

@@ -113,7 +113,7 @@ def _people(evidence: Evidence) -> set[str]:
     """Names in the question that are subjects of cards: whom it is about."""
     subjects = {
         word
-        for candidate in (*evidence.chosen, *evidence.candidates)
+        for candidate in (*evidence.read, *evidence.candidates)
         for word in words(candidate.card.subject.split("'")[0])
     }
     asked = {word for name in names(evidence.question) for word in words(name)}

@@ -23,9 +23,6 @@ OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-_BESIDE = 3  # cards of a slot that are read beside its first, at most
-
-
 class Access(StrEnum):
     LOOKUP = "LOOKUP"
     COMPOSE = "COMPOSE"
@@ -96,6 +93,7 @@ class Evidence(Value):
     speaker: str | None = None  # who says it, where known
     plan: Plan
     chosen: tuple[Candidate, ...] = ()
+    least: float | None = None  # the score from which a card would be chosen by itself; None: any
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()
@@ -112,13 +110,12 @@ class Evidence(Value):
     @property
     def read(self) -> tuple[Candidate, ...]:
         """All that an answer is made from: each of the chosen, and of those that share its slot
-        the few best, where they would have been chosen by themselves."""
-        some = len(self.candidates) > len(self.chosen)  # else all of them would have been
-        least = min((one.score for one in self.chosen), default=0.0) if some else -inf
+        the ones that would have been chosen by themselves."""
+        least = -inf if self.least is None else self.least
         return tuple(
             each
             for one in self.chosen
-            for each in (one, *(other for other in one.also[:_BESIDE] if other.score >= least))
+            for each in (one, *(other for other in one.also if other.score >= least))
         )
 
 

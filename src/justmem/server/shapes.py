@@ -189,6 +189,7 @@ class EvidenceOut(BaseModel):
     access: Access
     plan: Plan
     chosen: list[Candidate]
+    read: list[str] = Field(description="The ids of the cards that an answer reads.")
     sources: list[Source]
     candidates: list[Candidate] | None = None
     receipt: ReceiptOut
@@ -201,6 +202,7 @@ class EvidenceOut(BaseModel):
             access=evidence.access,
             plan=evidence.plan,
             chosen=list(evidence.chosen),
+            read=[each.card.id for each in evidence.read],
             sources=list(evidence.sources),
             candidates=list(evidence.candidates) if candidates else None,
             receipt=ReceiptOut.of(evidence.receipt),

@@ -29,7 +29,8 @@ async def session_first(
     for _, cards in (await _ranked(memory, embedder, evidence))[:count]:
         # A session whose cards discovery did not find gives its first one.
         best = min(cards, key=lambda card: places.get(card.id, len(places)))
-        chosen.append(by_id.get(best.id) or Candidate(card=best))
+        found = by_id.get(best.id) or Candidate(card=best)
+        chosen.append(found.model_copy(update={"also": ()}))
     return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
 
 

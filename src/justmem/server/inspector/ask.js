@@ -118,7 +118,7 @@ function found(space, evidence) {
   const all = evidence.candidates ?? [];
   const sections = [h("section", {}, h("h2", {}, `Chosen: ${count(evidence.chosen.length, "card")}`),
     h("p", { class: "quiet" }, `Of ${count(all.length, "candidate")}, as of ${moment(evidence.at)}.`),
-    evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores") : "")];
+    evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores", 0, evidence.read) : "")];
   if (evidence.sources.length) sections.push(recovered(evidence.sources));
   const rest = all.slice(evidence.chosen.length);
   if (rest.length) sections.push(h("section", {}, h("details", {}, h("summary", {}, h("h2", {}, `Passed over: ${count(rest.length, "candidate")}`)),
@@ -128,7 +128,7 @@ function found(space, evidence) {
 
 const MEANING = { dense: "nearness of meaning", lexical: "shared words", turn: "nearness of the turns it rests on", rerank: "what the reranker says" };
 
-function scored(space, candidates, caption, before = 0) {
+function scored(space, candidates, caption, before = 0, read = []) {
   const names = Object.keys(MEANING).filter((name) => candidates.some((each) => name in each.scores));
   const figure = (value) => (value === undefined ? "–" : value.toFixed(2));
   return h("table", { class: "scored" }, h("caption", { class: "unseen" }, caption),
@@ -137,8 +137,9 @@ function scored(space, candidates, caption, before = 0) {
     h("tbody", {}, candidates.map((each, index) => h("tr", {},
       h("td", { class: "rank" }, String(before + index + 1)),
       h("th", { scope: "row" },
-        h("button", { type: "button", class: "link told", click: () => openSource(space, { card: each.card }) }, told(each.card)),
-        h("p", { class: "tags" }, when(each.card), tags(each.card), each.also.length ? h("span", { class: "tag" }, `and ${count(each.also.length, "card")} beside it`) : "")),
+        [each, ...each.also.filter((other) => read.includes(other.card.id))].map(({ card }) => [
+          h("button", { type: "button", class: "link told", click: () => openSource(space, { card }) }, told(card)),
+          h("p", { class: "tags" }, when(card), tags(card))])),
       h("td", { class: "figure" }, figure(each.score)),
       names.map((name) => h("td", { class: "figure signal" }, figure(each.scores[name])))))));
 }
