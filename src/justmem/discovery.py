@@ -20,7 +20,8 @@ from justmem.quotes import quote
 from justmem.ranking import Scores
 
 _QUOTES = 4  # turns without a card that may become candidates
-_SOON, _YEAR = timedelta(days=7), timedelta(days=366)
+_SOON = timedelta(days=7)  # when most of what happens is told
+_YEAR = timedelta(days=366)
 _FARTHER = 3  # times as many candidates for a remark: what lies behind it is far from it
 
 

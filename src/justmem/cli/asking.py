@@ -91,6 +91,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
             }
             for chosen in evidence.chosen
         ],
+        "read": [each.card.id for each in evidence.read],
         "sources": [dump(source) for source in evidence.sources],
         "receipt": drawing.receipt_json(evidence.receipt),
     }
