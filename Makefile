@@ -22,7 +22,7 @@ demo: $(VENV)/.core
 	@$(BIN)/justmem demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 torture: $(VENV)/.dev
 	$(BIN)/python tests/torture $(ARGS)

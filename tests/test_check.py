@@ -118,7 +118,6 @@ def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
     assert "rescue" in wrong["fix"]
 
 
-@pytest.mark.xdist_group("postgres")
 class TestPostgres:
     DAMAGE: ClassVar = {
         "UPDATE justmem.texts SET turns = replace(turns, 'Pesto', 'Pasta')": "words of session",

@@ -603,20 +603,22 @@ def test_colours_are_for_terminals_that_want_them(run: Run, ana: Path, tmp_path:
     assert b"\x1b" not in piped.stdout
 
 
-def interruptible() -> None:
-    """A shell that runs the tests in the background has them ignore interrupts, and whatever they
-    start would inherit that."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that runs the tests in the background has them ignore interrupts, and whatever they
+# start would inherit that.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from justmem.cli import main
+main()
+"""
 
 
 def test_an_interrupted_run_keeps_what_was_said_and_exits_with_130(tmp_path: Path) -> None:
     file = written(tmp_path / "ana.json", ANA)
     with serve_openai(lambda _: Respond(chat_body({}), delay=60)) as served:
         env = environment(tmp_path, JUSTMEM_MODEL=f"openai:m@{served.url}")
-        command = [*JUSTMEM, "remember", str(file)]
-        with subprocess.Popen(
-            command, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
-        ) as process:
+        command = [sys.executable, "-c", INTERRUPTIBLE, "remember", str(file)]
+        with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
             while not served.requests and process.poll() is None:
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)

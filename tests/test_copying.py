@@ -23,7 +23,6 @@ from justmem.stores.storage import Storage, storage
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 DAY = date(2023, 5, 7)
 
 

@@ -21,7 +21,6 @@ from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, s
 from test_copying import filled
 
 pytest_plugins = ["postgres_fixtures"]
-pytestmark = pytest.mark.xdist_group("postgres")
 
 QUESTIONS = (
     "What did my bike cost?",

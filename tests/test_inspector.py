@@ -18,7 +18,6 @@ from justmem.testing import Respond, error_body, serve_openai
 from servers import Running, serve, until
 from stories import HISTORY
 
-pytestmark = pytest.mark.xdist_group("inspector")
 HOSTILE = {
     "id": "hostile <b>id</b>",
     "at": "2024-05-25T10:00",

@@ -10,9 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from justmem.stores.relocking import relock
 from justmem.stores.sqlite import SqliteStore
 from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
+from talking import talking
 
 RAW = Keyring(SecretStr("5f" * 32))
 OTHER = Keyring(SecretStr("a1" * 32))
@@ -271,38 +271,32 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+MAKE_EACH = (
+    MAKE.replace("async def main():", "async def main(folder):")
+    .replace("Path(sys.argv[1])", "Path(folder)")
+    .replace(
+        "asyncio.run(main())",
+        "for line in sys.stdin: asyncio.run(main(line.strip())); print('made', flush=True)",
+    )
+)
+
+
 def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> None:
-    day = date(2024, 5, 1)
-    drivers.sqlcipher()
-
-    async def spend(folder: Path) -> None:
-        store = await open_store(folder, "ana", keys=RAW)
-        await store.spend(day, 1)
-        await store.close()
-
     async def spent(folder: Path) -> int:
         store = await open_store(folder, "ana", keys=RAW)
-        found = await store.spent(day)
+        found = await store.spent(date(2024, 5, 1))
         await store.close()
         return found
 
-    def child(folder: Path, start: float) -> int:
-        pid = os.fork()
-        if not pid:
-            try:
-                time.sleep(max(0.0, start - time.monotonic()))
-                asyncio.run(spend(folder))
-                os._exit(0)
-            finally:
-                os._exit(1)
-        return pid
-
-    for number in range(5):
-        folder, start = tmp_path / str(number), time.monotonic() + 0.03
-        children = [child(folder, start) for _ in range(4)]
-        assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 4
-        assert asyncio.run(spent(folder)) == 4
+    with ExitStack() as running:
+        args = [sys.executable, "-c", MAKE_EACH, "", "5f" * 32]
+        makers = [running.enter_context(talking(args)) for _ in range(4)]
+        for number in range(-1, 5):  # the first is for warming up
+            folder = tmp_path / str(number)
+            for maker in makers:
+                maker.say(str(folder))
+            assert [maker.hear() for maker in makers] == ["made"] * 4
+            assert asyncio.run(spent(folder)) == 4
 
 
 async def test_looking_at_a_folder_leaves_the_locks_of_open_spaces_alone(folder: Path) -> None:
@@ -453,20 +447,13 @@ async def test_a_space_that_is_open_keeps_its_lock(folder: Path) -> None:
     assert relock(folder, "ana", RAW, OTHER)
 
 
-class other_process_has_open:
-    CODE = MAKE.replace("    await store.close()", "    print('open', flush=True); input()")
-
-    def __init__(self, folder: Path) -> None:
-        args = [sys.executable, "-c", self.CODE, str(folder), "5f" * 32]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(args, stdin=pipe, stdout=pipe, text=True)
-
-    def __enter__(self) -> None:
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "open\n"
-
-    def __exit__(self, *_: object) -> None:
-        self.process.communicate("\n")
+@contextmanager
+def other_process_has_open(folder: Path) -> Iterator[None]:
+    code = MAKE.replace("    await store.close()", "    print('open', flush=True); input()")
+    with talking([sys.executable, "-c", code, str(folder), "5f" * 32]) as process:
+        assert process.hear() == "open"
+        yield
+        process.say("enough")
 
 
 async def test_who_opens_while_the_key_is_changed_gets_the_new_file(folder: Path) -> None:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import pytest
 
 from justmem.ports import View
 from justmem.stores.pg import promotion
@@ -23,7 +22,6 @@ from store_contract import (
 )
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 
 
 class TestPromotion:

@@ -27,7 +27,6 @@ from store_contract import (
 from stories import RUN
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 
 
 class TestMigrations:

@@ -25,7 +25,6 @@ from store_contract import (
 from stories import RUN, by_rules
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 
 
 class CountingExtractor:

@@ -15,7 +15,6 @@ from justmem.testing import serve_openai
 from servers import Running, bike_model, serve, until
 from stories import BIKE, HISTORY, RUN
 
-pytestmark = pytest.mark.xdist_group("server_http")
 PROBLEM = "application/problem+json"
 ASKED = {"question": "What did the gravel bike cost?", "at": "2024-06-01T12:00"}
 

@@ -19,7 +19,6 @@ from justmem.server.keys import Key, Keys
 from servers import Running, command, environment, serve
 from stories import BIKE
 
-pytestmark = pytest.mark.xdist_group("server_keys")
 MADE = datetime(2024, 6, 1)
 
 

@@ -29,7 +29,6 @@ from justmem.testing import Request, Respond, Served, chat_body, chat_stream, se
 from servers import Running, serve, until
 from stories import BIKE, RUN
 
-pytestmark = pytest.mark.xdist_group("server_limits")
 ASKED = {"question": "What did the gravel bike cost?", "at": "2024-06-01T12:00"}
 ANSWER = {"answer": "It cost 1,450 euros.", "used": ["1"], "sufficient": True}
 

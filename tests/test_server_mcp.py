@@ -19,7 +19,6 @@ from justmem.testing import serve_openai
 from servers import LIGHT, Running, bike_model, environment, serve
 from stories import BIKE
 
-pytestmark = pytest.mark.xdist_group("server_mcp")
 TOOLS = ["remember", "recall", "ask", "replay", "forget", "list_sessions"]
 BOUGHT = "Bought a gravel bike today to spare my knee, 1,450 euros."
 

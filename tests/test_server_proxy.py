@@ -25,7 +25,6 @@ from justmem.testing import (
 from servers import Running, serve, until
 from stories import BIKE
 
-pytestmark = pytest.mark.xdist_group("server_proxy")
 KEY = "upstream-secret"
 
 

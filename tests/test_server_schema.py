@@ -23,7 +23,6 @@ from justmem.testing import Request, Respond, chat_body, serve_openai
 from servers import Running, serve
 from stories import HISTORY
 
-pytestmark = pytest.mark.xdist_group("server_schema")
 ROUTES = [
     ("/v1/spaces", "GET"),
     ("/v1/spaces/{space}", "GET"),

@@ -13,7 +13,6 @@ from justmem.testing import chat_body, serve_openai
 from servers import Running, serve, until
 from stories import HISTORY
 
-pytestmark = pytest.mark.xdist_group("server_proxy")
 CARD = "4111 1111 1111 1111"
 SETTINGS = 'redact = "secrets"\nsources = "drop"\nretention = { days = 20000 }'
 

@@ -17,7 +17,6 @@ from justmem.testing import HashEmbedder, ScriptedModel
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, Make, by_model, extract_history, plan, scripted
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 ANSWER = {"answer": "A moss garden.", "used": ["1"], "sufficient": True}
 WORDS = (b"Saiho-ji", b"legs feel", b"Sore.")  # said, and on no card
 

@@ -32,7 +32,6 @@ from store_contract import (
 )
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
-pytestmark = pytest.mark.xdist_group("postgres")
 
 
 @pytest.fixture

@@ -115,9 +115,8 @@ class Wire:
                     return
                 while True:
                     # Not one timeout around it all: the reader may pause between two chunks.
-                    chunk = await asyncio.wait_for(
-                        anext(chunks, None), max(0.0, ends - time.perf_counter())
-                    )
+                    async with asyncio.timeout(max(0.0, ends - time.perf_counter())):
+                        chunk = await anext(chunks, None)
                     if chunk is None:
                         return
                     yield chunk.to_dict()

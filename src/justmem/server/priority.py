@@ -44,7 +44,8 @@ class Yielding:
         out."""
         async with self._step:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._quiet.wait(), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await self._quiet.wait()
             yield
 
 

@@ -94,7 +94,8 @@ async def _events(asked: Question, grant: Grant) -> AsyncIterator[str]:
     try:
         while loop.time() < ends:
             try:
-                step = await asyncio.wait_for(steps.get(), min(_SILENCE, ends - loop.time()))
+                async with asyncio.timeout(min(_SILENCE, ends - loop.time())):
+                    step = await steps.get()
             except TimeoutError:
                 yield ": still there\n\n"
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -161,7 +161,9 @@ class Database:
                     if not left or not (faults.is_lost(error) or faults.is_undone(error)):
                         raise
                     if faults.is_lost(error) and self._pool is not None:
+                        before = _cancellations()
                         await self._pool.check()
+                        _heed(before)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -169,11 +171,13 @@ class Database:
     @asynccontextmanager
     async def _wire(self) -> AsyncIterator[Wire]:
         pool = await self._opened()
+        before = _cancellations()
         connection = await pool.getconn()
         try:
             wire = self._wires.get(connection)
             if wire is None:
                 wire = self._wires[connection] = Wire(connection, await _vector_type(connection))
+            _heed(before)
             yield wire
         finally:
             await pool.putconn(connection)
@@ -215,13 +219,26 @@ class Database:
                 await self._pool.close()
 
 
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def _heed(before: int) -> None:
+    """psycopg waits by `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that comes
+    together with what it waits for: the task would go on as if nobody had stopped it."""
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+
+
 async def _completed(transaction: Transaction, work: Callable[[Transaction], Awaitable[T]]) -> T:
     try:
         result = await work(transaction)
         await transaction.commit()
         return result
     except BaseException:
-        await transaction.undo()
+        with suppress(psycopg.Error):  # a lost connection undoes it by itself
+            await transaction.undo()
         raise
 
 

@@ -112,6 +112,9 @@ class Wire:
 
     async def _ready(self) -> None:
         """Until the server has sent something, or takes more of what is still to be sent."""
+        # Sent before anything watches the socket: where the connection turns out to be lost, libpq
+        # closes it, and whoever is given its number next would wait under a watch that is dead.
+        unsent = self._pg.flush()
         loop, socket = asyncio.get_running_loop(), self._pg.socket
         waiting: asyncio.Future[None] = loop.create_future()
 
@@ -120,7 +123,6 @@ class Wire:
                 waiting.set_result(None)
 
         loop.add_reader(socket, wake)
-        unsent = self._pg.flush()
         if unsent:
             loop.add_writer(socket, wake)
         try:
