@@ -226,6 +226,68 @@ def test_what_the_user_tells_beside_the_request_is_remembered() -> None:
     assert cards[0].text == "User just bought a Sony A7"
 
 
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("When will the art show be held", 'asked the assistant "When will the art show be held"'),
+        (
+            "is there a shorter way to the harbour museum",
+            'asked the assistant "is there a shorter way to the harbour museum"',
+        ),
+        ("Ok let's combine both chapters", "asked the assistant to combine both chapters"),
+        ("Let it be five chapters long", "asked the assistant to let it be five chapters long"),
+        ("data mining in easy language", 'asked the assistant "data mining in easy language"'),
+        (
+            "You will answer as a medieval pirate captain. You will never break this character.",
+            'asked the assistant "You will answer as a medieval pirate captain"',
+        ),
+    ],
+)
+def test_what_an_assistant_is_to_do_is_no_fact(said: str, fact: str) -> None:
+    (card,) = assisted(said, "Aye.")
+    assert (card.kind, card.fact, card.turns) == ("interaction", fact, (1, 2))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It's fascinating to see how musicians used their platform throughout history.",
+        "Looks good to me.",
+        "That makes a lot of sense now.",
+        "By following these plans, you can stay on track in every genre.",
+    ],
+)
+def test_what_is_about_nobody_makes_no_cards(said: str) -> None:
+    assert assisted(said, "Indeed.") == []
+
+
+def test_a_word_or_two_that_answer_the_assistant_are_told() -> None:
+    asked = assisted("I want to buy a bike.", "How tall are you?", "5 feet 8 inches")
+    assert [card.fact for card in asked][-1] == "said 5 feet 8 inches"
+
+
+def test_material_to_work_on_is_one_card() -> None:
+    report = "The river rose by a metre in May. Two bridges were closed for a week. "
+    (card,) = assisted(3 * report, "What a spring.")
+    assert card.kind == "interaction"
+    assert card.fact.startswith('told the assistant "The river rose by a metre in May.')
+
+
+def test_short_news_that_name_nobody_first_are_facts() -> None:
+    (card,) = assisted("Dr. Amaral retired, so Biscuit's new vet is Dr. Nunes.", "Noted.")
+    assert card.fact == "said Dr. Amaral retired, so Biscuit's new vet is Dr. Nunes"
+
+
+def test_we_as_one_of_many_is_not_the_speaker_alone() -> None:
+    (church,) = assisted("We are an evangelical church in Ohio.", "Welcome.")
+    assert church.text == "User said they are an evangelical church in Ohio"
+
+
+def test_asking_a_person_is_something_that_happened() -> None:
+    (card,) = assisted("I asked my boss for a raise last Friday.", "And?")
+    assert (card.kind, card.fact[:5]) == ("event", "asked")
+
+
 def test_an_assistants_words_make_no_cards() -> None:
     assert assisted("Hi!", "I live in the cloud and I love jazz.") == []
 

@@ -56,9 +56,12 @@ def status_of(fact: str) -> Status:
     return "ongoing" if _ONGOING.search(fact) else "stable"
 
 
+_EXCHANGED = ("shared a photo", "asked the assistant ", "told the assistant ", "pasted ")
+
+
 def kind_of(fact: str, status: Status) -> Kind:
     told = fact.removeprefix("said ")
-    if fact.startswith(("shared a photo", "asked ", "pasted ")):
+    if fact.startswith(_EXCHANGED):
         return "interaction"
     if status == "completed":
         if _PREFERENCE.search(told[:40]) and not re.search(r"\bago\b|yesterday|last ", told):

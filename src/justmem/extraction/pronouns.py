@@ -193,6 +193,9 @@ def tell(statement: str, voices: Voices) -> Told:
     subject, the fact is what the speaker said."""
     text = _second_person(_together(expand(statement), voices), voices.other)
     name = voices.speaker
+    several = _SEVERAL.match(text)
+    if several:
+        return Told(name, "said they " + by_name(text[several.end() :], name))
     opening = _LEAD.match(text)
     if opening:
         return Told(name, _first_person(opening, name))
@@ -208,6 +211,12 @@ def tell(statement: str, voices: Voices) -> Told:
     if dropped is not None:
         return Told(name, by_name(dropped, name))
     return Told(name, "said " + by_name(uncapital(text), name, subject=False))
+
+
+# "We are a small church", "we can all help": the speaker alone is none, and cannot.
+_SEVERAL = re.compile(
+    r"we (?=are an? |(?:can|could|must|need to|have to|should|will) all\b)", re.IGNORECASE
+)
 
 
 def _together(text: str, voices: Voices) -> str:

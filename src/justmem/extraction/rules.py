@@ -192,7 +192,7 @@ def _from_user(session: Session) -> Iterator[_Draft]:
         parts = cut(text, (turn.speaker,))
         reply = _reply_to(session, number)
         turns = (number, reply) if reply else (number,)
-        asked, kept = requests(parts)
+        asked, kept = requests(parts, answers=_was_asked(session, number))
         for statement in kept[:MOST_PER_TURN]:
             told = tell(statement.text, Voices(speaker))
             yield _dated(told.subject, told.fact, (number,), at)
@@ -200,6 +200,15 @@ def _from_user(session: Session) -> Iterator[_Draft]:
             yield _Draft(speaker, request.fact, turns, at, status="completed")
         if paste:
             yield _Draft(speaker, f"pasted {paste}", turns, at, status="completed")
+
+
+def _was_asked(session: Session, number: int) -> bool:
+    """Whether the assistant's last words before this turn hold a question."""
+    before = session.turn(number - 1) if number > 1 else None
+    return before is not None and before.role == "assistant" and "?" in before.text[-_LAST:]
+
+
+_LAST = 300  # characters
 
 
 def _reply_to(session: Session, number: int) -> int | None:

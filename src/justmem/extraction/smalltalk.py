@@ -11,7 +11,8 @@ _INTERJECTION = re.compile(
     r"^(?:(?:no (?:worries|problem|doubt|way)|oh yeah|however|besides that|either way|wow|oh"
     r"|ooh|aww?|yeah|yep|yup|yes|no|nope|nah|sure|ok|okay|well|so|haha|hah|lol|hmm+|ah"
     r"|hey|hi|hello|thanks|thank you|thx|cool|nice|great|awesome|amazing|exactly|absolutely|totally"
-    r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw|by the way|anyway"
+    r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw"
+    r"|(?:and |but |oh,? )?by the way|interesting|listen|anyway"
     r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
     r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily"
     r"|(?:speaking|talking) of [^,.!?]{2,30}"
@@ -54,12 +55,14 @@ _KIND = "|".join(
         r"(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)\b.*",
         r"(?:can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing))\b.*",
         # praise
-        rf"(?:that|this|it)(?:'s| is| was| sounds| looks| must(?:'ve| have)? be(?:en)?"
-        rf"| seems) {_VERY}"
-        rf"(?:{_GOOD})(?: (?:{_GOOD}|to hear|stuff|one|job|work|pic|photo|shot|pics|picture"
+        rf"(?:that|this|it|those|these)(?:'s| is| are| was| were| sounds?| looks?"
+        rf"| must(?:'ve| have)? be(?:en)?| seems?) (?:some |all )?{_VERY}"
+        rf"(?:{_GOOD})(?: (?:{_GOOD}|{_ADVICE}|to hear|stuff|job|work|pic|photo|shot|pics|picture"
         rf"|thing|dude|man"
         r"|bro|really|so))*",
-        rf"(?:sounds|looks) {_VERY}(?:\w+ ){{0,2}}(?:{_GOOD})(?:,? (?:thanks?|thank you)\b.*)?",
+        rf"(?:sounds|looks) {_VERY}(?:\w+ ){{0,2}}(?:{_GOOD})(?: to me)?"
+        r"(?:,? (?:thanks?|thank you)\b.*)?",
+        r"(?:that |this |it )?(?:makes? (?:\w+ ){0,3}sense|works)(?: (?:to|for) me)?(?: now)?",
         r"i (?:sure |really )?(?:hope|think|guess|suppose|believe) (?:so|not)(?: too)?",
         r"you(?:'re| are) (?:\w+ly |so |such an? |an? )*(?:amazing|awesome|great|welcome|right"
         r"|doing"
