@@ -111,6 +111,10 @@ def test_small_talk_makes_no_cards(said: str) -> None:
         ("I'll try the 4-7-8 breathing exercise tonight.", "4-7-8 breathing exercise"),
         ("I'll check those out, thanks, I am more of a red wine person.", "red wine person"),
         ("By the way I adopted a cat called Miso.", "adopted a cat"),
+        ("And by the way, I've been reading about Oslo.", "has been reading about Oslo"),
+        ("Actually I've never been fishing in Molde.", "has never been fishing"),
+        ("So guess what, I joined a choir in Molde!", "joined a choir"),
+        ("So much happened in Molde since we last talked.", "since they talked"),
     ],
 )
 def test_what_is_told_beside_small_talk_stays(said: str, fact: str) -> None:
@@ -124,6 +128,17 @@ def test_a_short_answer_is_kept_with_its_question() -> None:
     assert "since 2016" in card.fact.lower()
     assert "How long has Ivar been keeping bees?" in card.fact
     assert card.turns == (1, 2)
+
+
+def test_a_reply_that_asks_back_is_kept_without_its_question() -> None:
+    cards = chat(("Ivar", "Did you win the race?"), ("Nora", "Yes, twice! How was your day?"))
+    assert [card.fact for card in cards] == ['said yes, twice (asked "Did Nora win the race?")']
+
+
+def test_a_question_keeps_its_grammar_with_a_name() -> None:
+    said = ("Nora", "I wanted something calm for the evenings.")
+    (card,) = chat(("Ivar", "What made you try pottery?"), said)
+    assert card.fact.endswith('(asked "What made Nora try pottery?")')
 
 
 def test_a_question_that_points_back_brings_what_it_points_at() -> None:

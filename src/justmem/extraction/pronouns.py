@@ -35,6 +35,8 @@ _EXPANSIONS = (
     ),
     (re.compile(r"\b(I|we|you)'d\b", re.IGNORECASE), r"\1 would"),
     (re.compile(r"\b(where|what|how|why|when|who)'d (you|they|he|she)\b", re.I), r"\1 did \2"),
+    # The two who talk, not the speaker alone.
+    (re.compile(r"\b(since|when) we (?:last )?(talked|spoke|chatted|met)\b", re.I), r"\1 they \2"),
     (re.compile(r"\bgonna\b", re.IGNORECASE), "going to"),
     (re.compile(r"\bwanna\b", re.IGNORECASE), "want to"),
     (re.compile(r"\b(I|we) gotta\b", re.IGNORECASE), r"\1 have to"),
@@ -117,7 +119,7 @@ def _second_person(text: str, other: str) -> str:
     text = re.sub(r"\byour\b", f"{other}'s", text, flags=re.IGNORECASE)
     text = re.sub(r"\byours\b", f"{other}'s", text, flags=re.IGNORECASE)
     text = re.sub(
-        r"(?<!to )(?<!not )\b(are|were|did|will|would|can|could|should) you\b",
+        r"(?<!to )(?<!not )\b(are|were|do|did|will|would|can|could|should) you\b",
         lambda m: f"{agree(m[1])} {other}",
         text,
         flags=re.IGNORECASE,
@@ -150,7 +152,14 @@ def question_about(question: str, asked: str) -> str:
         flags=re.IGNORECASE,
     )
     text = re.sub(
-        r"\byou ([a-z']+)", lambda m: f"{asked} {_after_name(m[1])}", text, flags=re.IGNORECASE
+        r"(?P<before>\b(?:make|makes|made|let|lets|help|helps|helped|see|saw|hear|want|wants) )?"
+        r"\byou (?P<verb>[a-z']+)",
+        # "What made you try it?": the verb follows another, and stays as it is.
+        lambda m: (
+            f"{m['before'] or ''}{asked} " + (m["verb"] if m["before"] else _after_name(m["verb"]))
+        ),
+        text,
+        flags=re.IGNORECASE,
     )
     return re.sub(r"\byou\b", asked, text, flags=re.IGNORECASE)
 

@@ -108,8 +108,8 @@ def _turn_cards(
 ) -> Iterator[_Draft]:
     at = turn.at or session_at
     statements = list(parts.statements[:MOST_PER_TURN])
-    if not statements and asked and len(content(parts.raw)) > 0:
-        statements = [Statement(parts.raw.strip(" .!"), leans=True)]
+    if not statements and asked and (reply := parts.reply):
+        statements = [Statement(reply, leans=True)]
     photo = _photo(parts.captions)
     drafts: list[_Draft] = []
     for statement in statements:

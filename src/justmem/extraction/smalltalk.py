@@ -14,7 +14,8 @@ _INTERJECTION = re.compile(
     r"|definitely|definetly|agreed|right|true|sweet|yay|woah|whoa|man|dude|btw"
     r"|(?:and |but |oh,? )?by the way|interesting|listen|anyway"
     r"|anyways|also|and|but|plus|oh yeah|for sure|of course|no worries|no problem|congrats"
-    r"|congratulations|i know|i agree|i see|sorry|gotcha|guess what|actually|honestly|luckily"
+    r"|congratulations|i know|i agree|i see|sorry|gotcha|(?:so )?guess what|actually|honestly"
+    r"|luckily|you(?:'ll never| won't| will not) believe (?:it|this|what happened)"
     r"|(?:speaking|talking) of [^,.!?]{2,30}"
     r"|unfortunately|hopefully|fortunately|speaking of which|you know|i mean|like|same|same here"
     r"|totally get it|i (?:totally |really )?get it|i feel you|no doubt|good question|fyi"
@@ -91,6 +92,7 @@ _KIND = "|".join(
         r"(?:i )?(?:definitely |totally |really |sure )?(?:will|won't)(?: do| forget)?(?: that"
         r"| it| so)?",
         r"let's (?:keep|do it|go|catch|make|stay|chat|talk)\b.*",
+        r"we (?:rock|(?:have )?got this|can do (?:it|this|that))(?: together)?",
         # taking advice
         r"(?:i think )?(?:i'll|i will|i'm going to|i'm gonna|gonna|will)"
         r"(?: definitely| certainly| surely| probably| just| also| be sure to| make sure to)*"
@@ -132,7 +134,7 @@ def strip_interjections(sentence: str, people: Collection[str]) -> str:
 _THANKS = re.compile(r"^(?:thanks|thank you|thx|appreciate)\b[^,.!?]{0,60}[,!]\s*", re.IGNORECASE)
 _CONJUNCTION = re.compile(
     r"^(?:so|and|but|plus|also|well|then|haha|lol|cuz|cause|btw|by the way|oh|yeah|yep|yes|no|ok"
-    r"|okay|anyway|anyways)\s+"
+    r"|okay|anyway|anyways|actually|honestly|luckily|sadly|thankfully|unfortunately)\s+"
     r"(?=(?:I|I'\w+|we|we're|we've|my|our|it|it's|the|this|that|there|they|he|she|you|here|a"
     r"|an)\b)",
     re.IGNORECASE,
@@ -160,7 +162,7 @@ _GREETING = re.compile(
     r"|'ve)? (?:\w+ )?(?:up|new|good"
     r"|going on|happening|been up|been happening)\b.{0,25}|(?:what|how) about (?:you|u|yours)"
     r"|(?:and )?you|anything (?:new|else)\b.{0,20}|really|right|isn't it|don't you think"
-    r"|know what i mean"
+    r"|know what i mean|i know,? right"
     r"|guess what|long time no (?:see|talk))\W*$",
     re.IGNORECASE,
 )

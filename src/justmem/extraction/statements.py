@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from justmem.extraction.pronouns import uncapital
 from justmem.extraction.smalltalk import is_greeting, is_pleasantry, strip_interjections
-from justmem.words import sentences
+from justmem.words import content, sentences
 
 # A word or two stand for something, as in "my card is [card number]"; more, or a colon, show it.
 _CAPTION = re.compile(
@@ -56,6 +56,13 @@ class Cut:
         place = next((i for i, text in enumerate(said) if text.endswith(question)), 0)
         before = said[place - 1] if place else ""
         return f"{before} {question}" if 2 < len(before.split()) <= _CONTEXT else question
+
+    @property
+    def reply(self) -> str:
+        """All it says but what it asks: even "Yes, twice!" may answer."""
+        said = [one.text for one in sentences(self.raw) if not one.text.rstrip().endswith("?")]
+        text = " ".join(said).strip(" .!")
+        return text if content(text) else ""
 
 
 _CONTEXT = 20  # words of what a question points at
