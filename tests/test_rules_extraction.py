@@ -65,6 +65,11 @@ def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:
     assert (card.subject, card.fact) == ("Nora", fact)
 
 
+def test_a_clause_of_its_own_is_not_moved() -> None:
+    (card,) = nora("Last week was wild - I won a medal in Molde.")
+    assert card.fact == "said the week of 1 May 2023 was wild - Nora won a medal in Molde"
+
+
 def test_what_belongs_to_the_speaker_is_a_subject_of_its_own() -> None:
     (card,) = nora("My kids are so excited about summer break.")
     assert card.text == "Nora's kids are so excited about summer break"

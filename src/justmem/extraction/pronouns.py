@@ -173,7 +173,8 @@ def _capital_as(model: str, word: str) -> str:
 _LEAD = re.compile(
     r"^(?P<lead>(?:"
     r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
-    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every) [^,;.!?]{2,40}?,?"
+    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every)"
+    r" (?:(?! - | was | were | is | are | has been )[^,;.!?—–]){2,40}?,?"
     r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
     r"|one day"
     r"|yesterday (?:morning|evening|afternoon)),?"
@@ -224,7 +225,7 @@ def tell(statement: str, voices: Voices) -> Told:
 
 # "We are a small church", "we can all help": the speaker alone is none, and cannot.
 _SEVERAL = re.compile(
-    r"we (?=are an? |(?:can|could|must|need to|have to|should|will) all\b)", re.IGNORECASE
+    r"we (?=are (?:an?|both) |(?:can|could|must|need to|have to|should|will) all\b)", re.IGNORECASE
 )
 
 
