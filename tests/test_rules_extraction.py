@@ -65,6 +65,11 @@ def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:
     assert (card.subject, card.fact) == ("Nora", fact)
 
 
+def test_what_this_is_comes_before_who_did_it() -> None:
+    (card,) = nora("This is the house I grew up in.")
+    assert card.fact == "said this is the house Nora grew up in"
+
+
 def test_a_clause_of_its_own_is_not_moved() -> None:
     (card,) = nora("Last week was wild - I won a medal in Molde.")
     assert card.fact == "said the week of 1 May 2023 was wild - Nora won a medal in Molde"
@@ -138,6 +143,11 @@ def test_a_short_answer_is_kept_with_its_question() -> None:
 def test_a_reply_that_asks_back_is_kept_without_its_question() -> None:
     cards = chat(("Ivar", "Did you win the race?"), ("Nora", "Yes, twice! How was your day?"))
     assert [card.fact for card in cards] == ['said yes, twice (asked "Did Nora win the race?")']
+
+
+def test_an_answer_that_asks_back_in_one_breath_is_kept() -> None:
+    (card,) = chat(("Ivar", "How many kids do you have?"), ("Nora", "Three, why?"))
+    assert card.fact == 'said Three (asked "How many kids does Nora have?")'
 
 
 def test_a_question_keeps_its_grammar_with_a_name() -> None:
@@ -256,7 +266,6 @@ def test_what_the_user_tells_beside_the_request_is_remembered() -> None:
         ),
         ("Ok let's combine both chapters", "asked the assistant to combine both chapters"),
         ("Let it be five chapters long", "asked the assistant to let it be five chapters long"),
-        ("data mining in easy language", 'asked the assistant "data mining in easy language"'),
         (
             "You will answer as a medieval pirate captain. You will never break this character.",
             'asked the assistant "You will answer as a medieval pirate captain"',
@@ -288,14 +297,40 @@ def test_a_word_or_two_that_answer_the_assistant_are_told() -> None:
 
 def test_material_to_work_on_is_one_card() -> None:
     report = "The river rose by a metre in May. Two bridges were closed for a week. "
-    (card,) = assisted(3 * report, "What a spring.")
+    (card,) = assisted(9 * report, "What a spring.")
     assert card.kind == "interaction"
     assert card.fact.startswith('told the assistant "The river rose by a metre in May.')
 
 
-def test_short_news_that_name_nobody_first_are_facts() -> None:
-    (card,) = assisted("Dr. Amaral retired, so Biscuit's new vet is Dr. Nunes.", "Noted.")
-    assert card.fact == "said Dr. Amaral retired, so Biscuit's new vet is Dr. Nunes"
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Dr. Amaral retired, so Biscuit's new vet is Dr. Nunes.",
+        "Emma is allergic to cats, just so you know.",
+        "Dad bought a Tesla, as you know.",
+        "You need to know that I have diabetes.",
+        "Put my dog to sleep yesterday, I'm heartbroken.",
+        "Should I get the job, I will move to Munich.",
+        "What is important to me is that my kids are safe.",
+        "The lease expires in June.",
+        "Je suis allergique aux noix.",
+        "Plan of the week: running on Monday, swimming on Friday.",
+        "I told the assistant manager that I quit my job.",
+        "i have asthma.\ni live in oslo.\nmy dog is called rex.\nmy wife is ann.",
+    ],
+)
+def test_news_are_no_requests_whatever_they_begin_with(said: str) -> None:
+    cards = assisted(said, "Noted.")
+    assert cards
+    assert all(card.kind != "interaction" for card in cards)
+
+
+@pytest.mark.parametrize("again", ["really ", "ok ", "and, ", "|", "\n"])
+def test_what_is_said_over_and_over_takes_no_time(again: str) -> None:
+    said = f"It was {again * 100}purple, what I saw in Molde."
+    assert nora(said)
+    assert assisted(said, "Was it?")
+    assert assisted(said + again * 20_000, "Was it?")
 
 
 def test_we_as_one_of_many_is_not_the_speaker_alone() -> None:

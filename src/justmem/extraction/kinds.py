@@ -56,12 +56,12 @@ def status_of(fact: str) -> Status:
     return "ongoing" if _ONGOING.search(fact) else "stable"
 
 
-_EXCHANGED = ("shared a photo", "asked the assistant ", "told the assistant ", "pasted ")
+_EXCHANGED = re.compile(r"shared a photo|pasted |(?:asked|told) the assistant (?:to |\")")
 
 
 def kind_of(fact: str, status: Status) -> Kind:
     told = fact.removeprefix("said ")
-    if fact.startswith(_EXCHANGED):
+    if _EXCHANGED.match(fact):
         return "interaction"
     if status == "completed":
         if _PREFERENCE.search(told[:40]) and not re.search(r"\bago\b|yesterday|last ", told):

@@ -35,8 +35,6 @@ _EXPANSIONS = (
     ),
     (re.compile(r"\b(I|we|you)'d\b", re.IGNORECASE), r"\1 would"),
     (re.compile(r"\b(where|what|how|why|when|who)'d (you|they|he|she)\b", re.I), r"\1 did \2"),
-    # The two who talk, not the speaker alone.
-    (re.compile(r"\b(since|when) we (?:last )?(talked|spoke|chatted|met)\b", re.I), r"\1 they \2"),
     (re.compile(r"\bgonna\b", re.IGNORECASE), "going to"),
     (re.compile(r"\bwanna\b", re.IGNORECASE), "want to"),
     (re.compile(r"\b(I|we) gotta\b", re.IGNORECASE), r"\1 have to"),
@@ -152,7 +150,7 @@ def question_about(question: str, asked: str) -> str:
         flags=re.IGNORECASE,
     )
     text = re.sub(
-        r"(?P<before>\b(?:make|makes|made|let|lets|help|helps|helped|see|saw|hear|want|wants) )?"
+        r"(?P<before>\b(?:make|makes|made|let|lets|help|helps|helped) )?"
         r"\byou (?P<verb>[a-z']+)",
         # "What made you try it?": the verb follows another, and stays as it is.
         lambda m: (
@@ -174,7 +172,7 @@ _LEAD = re.compile(
     r"^(?P<lead>(?:"
     r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
     r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every)"
-    r" (?:(?! - | was | were | is | are | has been )[^,;.!?—–]){2,40}?,?"
+    r" (?:(?! - |(?<= )(?:was|were|is|are|has been) )[^,;.!?—–]){2,40}?(?<! and),?"
     r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
     r"|one day"
     r"|yesterday (?:morning|evening|afternoon)),?"
@@ -201,7 +199,8 @@ _NOT_PARTICIPLES = frozenset(
 def tell(statement: str, voices: Voices) -> Told:
     """The statement in the third person, with its subject apart. Where the speaker is not the
     subject, the fact is what the speaker said."""
-    text = _second_person(_together(expand(statement), voices), voices.other)
+    text = _SINCE.sub(r"since they \1", expand(statement))
+    text = _second_person(_together(text, voices), voices.other)
     name = voices.speaker
     several = _SEVERAL.match(text)
     if several:
@@ -223,9 +222,16 @@ def tell(statement: str, voices: Voices) -> Told:
     return Told(name, "said " + by_name(uncapital(text), name, subject=False))
 
 
+# The two who talk, not the speaker alone.
+_SINCE = re.compile(
+    r"\bsince we (?:last )?(talked|spoke|chatted|met)\b(?=\s*(?:[,.;!-]|and\b|but\b|$))",
+    re.IGNORECASE,
+)
 # "We are a small church", "we can all help": the speaker alone is none, and cannot.
 _SEVERAL = re.compile(
-    r"we (?=are (?:an?|both) |(?:can|could|must|need to|have to|should|will) all\b)", re.IGNORECASE
+    r"we (?=are (?:both |an? (?!bit|little|lot|few|couple of|day|week|month|year)\b)"
+    r"|(?:can|could|must|need to|have to|should|will) all\b)",
+    re.IGNORECASE,
 )
 
 

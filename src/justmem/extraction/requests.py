@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from justmem.extraction.pronouns import expand
 from justmem.extraction.statements import Cut, Statement
-from justmem.extraction.verbs import BASES, agree, is_past
 
 _POLITE = re.compile(
     r"^(?:(?:and|also|but|so|then|now|ok|okay|great|yes|no|perfect|thanks|well|please)[,.!]?\s+)*"
@@ -20,32 +19,32 @@ _WISH = re.compile(
     r"|some help|help with|advice|recommendations?|suggestions?|tips|you could)\b",
     re.IGNORECASE,
 )
-_HEAD = r"^(?:(?:ok|okay|now|next|then|also|and|so|great|good|perfect|alright|please)[,.:]?\s+)*"
+_HEAD = (
+    r"^(?:(?:ok|okay|now|next|then|also|and|so|great|good|perfect|alright|please)[,.:]?\s+){0,4}"
+)
 _ORDER = re.compile(
     _HEAD + r"(?:give|write|tell|show|list|create|make|explain|describe|suggest|recommend"
     r"|provide|summari[sz]e|translate|rewrite|rephrase|generate|compare|help|find|draft|design"
     r"|act|pretend|imagine|continue|expand|add|change|convert|calculate|solve|remind|edit|improve"
     r"|fix|analy[sz]e|outline|plan|teach|define|elaborate|include|use|let's"
-    r"|let (?:it|the|them|there|this)"
-    r"|answer|assess|assume|avoid|categori[sz]e|check|choose|classify|combine|complete|condense"
-    r"|correct|critique|delete|discuss|ensure|estimate|evaluate|extract|fill|format|highlight"
-    r"|identify|organi[sz]e|paraphrase|pick|proofread|puts?|rank|regenerate|remove|replace|reply"
-    r"|respond|review|revise|reword|select|shorten|simplify|sort|turn"
-    r"|come up with|do (?:it|this|that|not)|go (?:on|ahead)|look up|think of|try again"
-    r"|don't (?!know|want|have|think|like|get|see|feel|need|even|really)\w+)\b"
-    r"(?!-| (?:of|is|was|are|were|has)\b)",  # "Review of the week": a noun
+    r"|let (?:it|there) be|assess|categori[sz]e|classify|combine|condense|critique|discuss"
+    r"|evaluate|extract|organi[sz]e|paraphrase|proofread|regenerate|replace|respond|revise|reword"
+    r"|shorten|simplify|come up with|go (?:on|ahead)|try again)\b"
+    r"(?!-|[,:]|'s| (?:of|is|was|are|were|has)\b)",  # "Plan of the week": a noun
     re.IGNORECASE,
 )
-# Without a question mark: "when will it be held", "is there a shorter way".
+# Without a question mark: "when will it be held", "is there a shorter way". What goes on after a
+# comma or a colon is told: "Should I get the job, I will move".
 _ASKS = re.compile(
-    _HEAD + r"(?:"
+    _HEAD + r"(?!.{0,200}:|.{0,200}, (?:I|my|we|our)\b|what is\b.{0,200}\bis\b)(?:"
     r"(?:what|who|where|when|why|how) (?:do|does|did|is|are|was|were|will|would|can|could|should"
     r"|has|have)\b"
     r"|(?:what|which)(?: [\w'-]+){1,2} (?:do|does|did|should|can|could|would|will)"
     r" (?:I|you|we|they|he|she|it|the|my|your|one)\b"
-    r"|how (?:many|much|long|often|old|far|big)\b|how to\b|what (?:about|if)\b"
+    r"|how (?:many|much|long|often|old|far|big)\b(?! (?:I|my|we|our)\b)|how to\b"
     r"|(?:do|does|are|can|could|would|will|should|have|has|is) (?:you|I|we|they|he|she|it|there)\b"
-    r"|any (?:other )?(?:advice|ideas?|recommendations?|suggestions?|thoughts|tips)\b"
+    r"|any (?:other )?(?:advice|ideas?|recommendations?|suggestions?|thoughts|tips)"
+    r"(?= (?:about|for|how|on|please|to)\b|$)"
     r")",
     re.IGNORECASE,
 )
@@ -53,13 +52,15 @@ _WAYS = (_ORDER, _WISH, _ASKS)
 # How the assistant is to behave: nothing about the user.
 _ROLE = re.compile(
     _HEAD + r"(?:from now on,? |instead,? )?(?:you (?:will|must|should|shall|need to|have to|can"
-    r"|may|are (?:now|to|going to|an?|the)|cannot|do not|don't)|your (?:task|job|role|goal|answers?"
-    r"|repl(?:y|ies)|responses?|output))\b",
+    r"|may|are (?:now|to|going to|an?|the)|cannot|do not|don't)\b"
+    r"(?! (?:believe|imagine|know|laugh|love|remember)\b)"
+    r"|your (?:task|job|role|goal|answers?|repl(?:y|ies)|responses?|output)"
+    r" (?:are|is|must|should|will)\b)",
     re.IGNORECASE,
 )
 _LONGEST = 40  # words of a request worth keeping; the rest is in the source
 _LINES = 3  # breaks in one sentence from which it is a list that was pasted
-_MUCH = 40  # words
+_MUCH = 120  # words: more than news
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,51 +74,46 @@ def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[
     asked = [Request(_ask(question)) for question in parts.questions]
     kept: list[Statement] = []
     role = False
-    impersonal = not answers and not _OWN_WORDS.search(parts.raw)
     for statement in parts.statements:
         plain = expand(statement.text)
-        if _ROLE.match(plain):
+        own = _SELF.search(plain) is not None
+        if not own and _ROLE.match(plain):
             if not role:  # the rest of its instructions is in the source
                 asked.append(Request(_ask(plain)))
             role = True
-        elif any(way.match(plain) for way in _WAYS) or (impersonal and _is_topic(plain)):
+        elif any(way.match(plain) for way in _WAYS):
             asked.append(Request(_ask(plain)))
-        elif plain.count("\n") < _LINES and not _is_aside(plain):
+        elif own or answers or not _is_aside(plain):
             kept.append(statement)
-    if not kept or not impersonal or len(parts.raw.split()) < _MUCH:
+    if not kept or answers or len(parts.raw.split()) < _MUCH or _SELF.search(parts.raw):
         return asked, kept
     # Much, and not a word about oneself: something to work on, kept as what was given.
     said = ". ".join(statement.text for statement in kept)
     return [*asked, Request(f'told the assistant "{_short(expand(said).strip(" ?.!"))}"')], []
 
 
-def _is_topic(text: str) -> bool:
-    """What one types into a search: "data mining in easy words", "how the New Deal worked"."""
-    if _TITLE.match(text):
-        return True
-    said = re.findall(r"[\w']+", text.lower())
-    return len(said) > 1 and not any(is_past(word) or word in _VERBS for word in said)
-
-
-_TITLE = re.compile(r"(?:what|whats|who|where|when|why|how)\b", re.IGNORECASE)
-_VERBS = BASES | {agree(base) for base in BASES}
-_AUXILIARIES = """is was has had does did will would can could should may might must it's that's
-he's she's there's here's isn't doesn't don't"""
-_VERBS |= frozenset(_AUXILIARIES.split())
+_SELF = re.compile(
+    r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|us)\b|(?<![\w.])i(?=['’ ])"
+    r"|\bim (?=an? |the |in |not |so |\w+ing\b)"
+)
 
 
 def _is_aside(text: str) -> bool:
-    """About what the assistant said, or about anyone: nothing of it is the user's."""
-    return not _OWN_WORDS.search(text) and bool(_REACTS.match(text) or _ANYONE.search(text))
+    """About what the assistant said, about anyone, or lines of a list that was pasted. What names
+    somebody, a number or a title may be news all the same."""
+    if text.count("\n") >= _LINES:
+        return True
+    return not _NAMES.search(text) and bool(_REACTS.match(text) or _ANYONE.search(text))
 
 
+_NAMES = re.compile(r"\d|(?<=\s)[A-Z][a-z]|[\"“]")
 _REACTS = re.compile(
     r"(?:it is|it's|it was|that is|that's) (?:\w+ )?(?:amazing|crazy|cool|encouraging|fascinating"
     r"|good|great|hard|incredible|inspiring|interesting|nice|reassuring|sad|surprising)"
     r" (?:to (?:hear|imagine|know|learn|note|read|see|think)|how|that)\b",
     re.IGNORECASE,
 )
-_ANYONE = re.compile(r"\b(?:you|your|yourself)\b", re.IGNORECASE)
+_ANYONE = re.compile(r"\byou (?:can|could|should|will|have to|need to|want to)\b", re.IGNORECASE)
 
 
 def _ask(text: str) -> str:
@@ -146,14 +142,15 @@ def _short(text: str) -> str:
 
 _LONG = 1000  # characters: people do not type this much about themselves in one go
 _CODE = re.compile(
-    r"```|^\s*(?:def |class |import |from \w+ import|#include|function |const |SELECT |</?\w+[ >]"
-    r"|[{}]\)?;?\s*$)|[;{]\s*$",
+    r"```|^[ \t]*(?:def |class |import |from \w+ import|#include|function |const |SELECT "
+    r"|</?\w+[ >]|[{}]\)?;?[ \t]*$)|[;{][ \t]*$",
     re.MULTILINE,
 )
 _TABLE = re.compile(
-    r"(?:^[^\n|]*\|[^\n]*\|[^\n]*\n?){3,}|(?:^[^\n\t]+\t[^\n]*\n){3,}", re.MULTILINE
+    r"(?:^[^\n|]*\|[^\n|]*\|[^\n]*\n){2,}^[^\n|]*\|[^\n|]*\||(?:^[^\n\t]+\t[^\n]*\n){3,}",
+    re.MULTILINE,
 )
-_OWN_WORDS = re.compile(r"\b(?:I|i|im|[Mm]y|[Mm]e|mine|myself|[Ww]e|[Oo]ur|us)\b")
+_OWN_WORDS = re.compile(r"\b(?:I|I'm|I've|my|me|we|our)\b")
 
 
 def pasted(text: str) -> tuple[str, str]:

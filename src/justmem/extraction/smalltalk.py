@@ -24,7 +24,7 @@ _INTERJECTION = re.compile(
     r"|(?:some |such )?(?:exciting|big|great|good|amazing|awesome|sad|bad) news"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
-    r"(?:\s*[,!.:;…-]+\s*|\s+(?=[A-Z][a-z]+[,!.])))+",
+    r"(?:\s*[,!.:;…]+-*\s*|\s*[-–—]+\s+|\s+(?=[A-Z][a-z]+[,!.])))+",
     re.IGNORECASE,
 )
 _GOOD = (
@@ -35,7 +35,7 @@ _GOOD = (
     r"|terrible|bummer|true|right|perfect|delicious|gorgeous|powerful|touching|interesting|lit|neat"
     r"|epic|stunning|sick|dope|news|idea|plan|shame|yummy|tasty|blast|time"
 )
-_VERY = r"(?:\w+ly |so |such an? |an? |really |very |pretty |too |just |like |the )*"
+_VERY = r"(?:\w+ly |so |such an? |an? |very |pretty |too |just |like |the )*"
 _ADVICE = (
     r"steps?|tips?|suggestions?|ideas?|recommendations?|resources?|options?|advice|methods?"
     r"|techniques?|exercises?|links?|websites?|sites?|apps?|points?|examples?|ones?"

@@ -60,11 +60,19 @@ class Cut:
     @property
     def reply(self) -> str:
         """All it says but what it asks: even "Yes, twice!" may answer."""
-        said = [one.text for one in sentences(self.raw) if not one.text.rstrip().endswith("?")]
+        raw = _ASKS_BACK.sub("", self.raw)
+        said = [one.text for one in sentences(raw) if not one.text.rstrip().endswith("?")]
         text = " ".join(said).strip(" .!")
+        if not said and len(raw.split()) < _SHORT:  # "Oslo?"
+            text = raw.strip(" .!?")
         return text if content(text) else ""
 
 
+_SHORT = 4  # words
+_ASKS_BACK = re.compile(
+    r",\s*(?:why|and you|you|where else|what else|who else|right|(?:what|how) about you)\s*\?\s*$",
+    re.IGNORECASE,
+)
 _CONTEXT = 20  # words of what a question points at
 _POINTS = re.compile(
     r"\b(?:it|that|this|they|them|those|these|he|she|him|her|there|one)\b(?! (?:was"

@@ -115,7 +115,10 @@ class Wire:
                     return
                 while True:
                     # Not one timeout around it all: the reader may pause between two chunks.
-                    async with asyncio.timeout(max(0.0, ends - time.perf_counter())):
+                    left = ends - time.perf_counter()
+                    if left <= 0:  # however much has arrived already
+                        raise TimeoutError
+                    async with asyncio.timeout(left):
                         chunk = await anext(chunks, None)
                     if chunk is None:
                         return

@@ -147,10 +147,12 @@ class Database:
 
     async def _retried(self, work: Callable[[Wire], Awaitable[T]]) -> T:
         pause = _FIRST_PAUSE
+        before = _cancellations()
         with faults.translated(self.url):
             for left in range(self._attempts - 1, -1, -1):
                 try:
                     async with self._wire() as wire:
+                        await _heed(before)
                         return await work(wire)
                 except PoolTimeout:
                     raise StoreBusy(
@@ -161,9 +163,8 @@ class Database:
                     if not left or not (faults.is_lost(error) or faults.is_undone(error)):
                         raise
                     if faults.is_lost(error) and self._pool is not None:
-                        before = _cancellations()
                         await self._pool.check()
-                        _heed(before)
+                        await _heed(before)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -171,13 +172,11 @@ class Database:
     @asynccontextmanager
     async def _wire(self) -> AsyncIterator[Wire]:
         pool = await self._opened()
-        before = _cancellations()
         connection = await pool.getconn()
         try:
             wire = self._wires.get(connection)
             if wire is None:
                 wire = self._wires[connection] = Wire(connection, await _vector_type(connection))
-            _heed(before)
             yield wire
         finally:
             await pool.putconn(connection)
@@ -224,10 +223,11 @@ def _cancellations() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _heed(before: int) -> None:
+async def _heed(before: int) -> None:
     """psycopg waits by `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that comes
     together with what it waits for: the task would go on as if nobody had stopped it."""
     if _cancellations() > before:
+        await asyncio.sleep(0)  # where anyio gave it, anyio gives it again, marked as its own
         raise asyncio.CancelledError
 
 
