@@ -302,6 +302,11 @@ def test_material_to_work_on_is_one_card() -> None:
     assert card.fact.startswith('told the assistant "The river rose by a metre in May.')
 
 
+def test_a_list_is_one_card() -> None:
+    (card,) = assisted("oat milk.\nten eggs.\nrye bread.\nfour lemons.", "Noted.")
+    assert card.fact == 'told the assistant "oat milk. ten eggs. rye bread. four lemons"'
+
+
 @pytest.mark.parametrize(
     "said",
     [

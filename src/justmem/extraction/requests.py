@@ -59,7 +59,7 @@ _ROLE = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 40  # words of a request worth keeping; the rest is in the source
-_LINES = 3  # breaks in one sentence from which it is a list that was pasted
+_LINES = 3  # breaks in one sentence from which it is a list
 _MUCH = 120  # words: more than news
 
 
@@ -73,6 +73,7 @@ def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[
     assistant has just asked something, so that a word or two may say much."""
     asked = [Request(_ask(question)) for question in parts.questions]
     kept: list[Statement] = []
+    given: list[str] = []  # to work on, without a word about oneself
     role = False
     for statement in parts.statements:
         plain = expand(statement.text)
@@ -83,13 +84,18 @@ def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[
             role = True
         elif any(way.match(plain) for way in _WAYS):
             asked.append(Request(_ask(plain)))
-        elif own or answers or not _is_aside(plain):
+        elif own or answers:
             kept.append(statement)
-    if not kept or answers or len(parts.raw.split()) < _MUCH or _SELF.search(parts.raw):
-        return asked, kept
-    # Much, and not a word about oneself: something to work on, kept as what was given.
-    said = ". ".join(statement.text for statement in kept)
-    return [*asked, Request(f'told the assistant "{_short(expand(said).strip(" ?.!"))}"')], []
+        elif plain.count("\n") >= _LINES:
+            given.append(plain)
+        elif not _is_aside(plain):
+            kept.append(statement)
+    if not answers and len(parts.raw.split()) >= _MUCH and not _SELF.search(parts.raw):
+        given += [expand(statement.text) for statement in kept]
+        kept = []
+    if given:
+        asked.append(Request(f'told the assistant "{_short(". ".join(given).strip(" ?.!"))}"'))
+    return asked, kept
 
 
 _SELF = re.compile(
@@ -99,10 +105,8 @@ _SELF = re.compile(
 
 
 def _is_aside(text: str) -> bool:
-    """About what the assistant said, about anyone, or lines of a list that was pasted. What names
-    somebody, a number or a title may be news all the same."""
-    if text.count("\n") >= _LINES:
-        return True
+    """About what the assistant said, or about anyone. What names somebody, a number or a title
+    may be news all the same."""
     return not _NAMES.search(text) and bool(_REACTS.match(text) or _ANYONE.search(text))
 
 
