@@ -65,14 +65,19 @@ def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:
     assert (card.subject, card.fact) == ("Nora", fact)
 
 
-def test_what_this_is_comes_before_who_did_it() -> None:
-    (card,) = nora("This is the house I grew up in.")
-    assert card.fact == "said this is the house Nora grew up in"
-
-
-def test_a_clause_of_its_own_is_not_moved() -> None:
-    (card,) = nora("Last week was wild - I won a medal in Molde.")
-    assert card.fact == "said the week of 1 May 2023 was wild - Nora won a medal in Molde"
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("This is the house I grew up in.", "said this is the house Nora grew up in"),
+        (
+            "Last week was wild - I won a medal in Molde.",
+            "said the week of 1 May 2023 was wild - Nora won a medal in Molde",
+        ),
+    ],
+)
+def test_a_clause_with_a_verb_of_its_own_is_not_moved(said: str, fact: str) -> None:
+    (card,) = nora(said)
+    assert card.fact == fact
 
 
 def test_what_belongs_to_the_speaker_is_a_subject_of_its_own() -> None:

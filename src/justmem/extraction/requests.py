@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from justmem.extraction.pronouns import expand
 from justmem.extraction.statements import Cut, Statement
@@ -63,15 +62,10 @@ _LINES = 3  # breaks in one sentence from which it is a list
 _MUCH = 120  # words: more than news
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    fact: str
-
-
-def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[Statement]]:
-    """The requests of a turn, and the statements that tell something of the user. `answers`: the
-    assistant has just asked something, so that a word or two may say much."""
-    asked = [Request(_ask(question)) for question in parts.questions]
+def requests(parts: Cut, *, answers: bool = False) -> tuple[list[str], list[Statement]]:
+    """The requests of a turn, as facts, and the statements that tell something of the user.
+    `answers`: the assistant has just asked something, so that a word or two may say much."""
+    asked = [_ask(question) for question in parts.questions]
     kept: list[Statement] = []
     given: list[str] = []  # to work on, without a word about oneself
     role = False
@@ -80,10 +74,10 @@ def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[
         own = _SELF.search(plain) is not None
         if not own and _ROLE.match(plain):
             if not role:  # the rest of its instructions is in the source
-                asked.append(Request(_ask(plain)))
+                asked.append(_ask(plain))
             role = True
         elif any(way.match(plain) for way in _WAYS):
-            asked.append(Request(_ask(plain)))
+            asked.append(_ask(plain))
         elif own or answers:
             kept.append(statement)
         elif plain.count("\n") >= _LINES:
@@ -94,10 +88,11 @@ def requests(parts: Cut, *, answers: bool = False) -> tuple[list[Request], list[
         given += [expand(statement.text) for statement in kept]
         kept = []
     if given:
-        asked.append(Request(f'told the assistant "{_short(". ".join(given).strip(" ?.!"))}"'))
+        asked.append(f'told the assistant "{_short(". ".join(given).strip(" ?.!"))}"')
     return asked, kept
 
 
+# Also as it is typed in haste; in a long paste "i" and "us" would be other languages and others.
 _SELF = re.compile(
     r"\b(?:I|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Oo]urs?|us)\b|(?<![\w.])i(?=['’ ])"
     r"|\bim (?=an? |the |in |not |so |\w+ing\b)"

@@ -197,7 +197,7 @@ def _from_user(session: Session) -> Iterator[_Draft]:
             told = tell(statement.text, Voices(speaker))
             yield _dated(told.subject, told.fact, (number,), at)
         for request in asked:
-            yield _Draft(speaker, request.fact, turns, at, status="completed")
+            yield _Draft(speaker, request, turns, at, status="completed")
         if paste:
             yield _Draft(speaker, f"pasted {paste}", turns, at, status="completed")
 
