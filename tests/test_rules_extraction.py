@@ -58,6 +58,20 @@ def assisted(*texts: str) -> list[Card]:
         ("Breaking old habits isn't easy for me.", "said breaking old habits isn't easy for Nora"),
         ("Love is hard work at my age.", "said love is hard work at Nora's age"),
         ("I cycle; the bus takes too long.", "cycles; the bus takes too long"),
+        (
+            "This book I read last year reminds me of home.",
+            "said this book Nora read in 2022 reminds them of home",
+        ),
+        (
+            "This past weekend we saw a fox.",
+            "saw a fox this past weekend (the weekend of 6 May 2023)",
+        ),
+        ("Inspiring 💪 I emailed the shops.", "emailed the shops"),
+        (
+            "Opening the studio's been a joy - I love it.",
+            "said opening the studio's been a joy - Nora loves it",
+        ),
+        ("Together, we can change a lot.", "said together they can change a lot"),
     ],
 )
 def test_the_speaker_becomes_the_subject(said: str, fact: str) -> None:

@@ -31,7 +31,10 @@ _ABBREVIATION = re.compile(
     r"|apr|jun|jul|aug|sept?|oct|nov|dec|fig|vol|a\.m|p\.m|u\.s)|(?-i:(?<![\w'’])[A-HJ-Z]))\.$",
     re.IGNORECASE,
 )
-_BREAK = re.compile(r"([.!?…]+)([\"'”’)\]*]*)(\s+|$)|\n+|(?<=[。!?])")
+_BREAK = re.compile(
+    r"([.!?…]+)([\"'”’)\]*]*)(\s+|$)|\n+|(?<=[。!?])"
+    r"|(?<=[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f])\s+(?=[A-Z])"  # "Inspiring 💪 I wrote"
+)
 
 
 @dataclass(frozen=True, slots=True)

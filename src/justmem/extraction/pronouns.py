@@ -168,10 +168,18 @@ def _capital_as(model: str, word: str) -> str:
 
 # ---------------------------------------------------------------- subjects
 
+# What "this" and "last" name where they say when: "this book I read" does not.
+_TIME = (
+    r"weeks?|weekends?|months?|years?|days?|nights?|mornings?|afternoons?|evenings?|time|spring"
+    r"|summer|autumn|fall|winter|season|semester|term|holidays?|(?:sun|mon|tues|wednes|thurs|fri"
+    r"|satur)days?|january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|christmas|easter|thanksgiving|birthday|hour"
+)
 _LEAD = re.compile(
     r"^(?P<lead>(?:"
     r"(?:since|when|after|before|while|as|if|whenever|once|because)\b[^,.!?;]{3,70},"
-    r"|(?:last|this|next|on|in|at|during|over|for|as an?|the other|back in|every)"
+    rf"|(?:(?:last|this|next|the other|every)(?= (?:[\w'-]+ ){{0,2}}?(?:{_TIME})\b)"
+    r"|on|in|at|during|over|for|as an?|back in)"
     r" (?:(?! - |(?<= )(?:was|were|is|are|has been) )[^,;.!?—–]){2,40}?(?<! and),?"
     r"|(?:yesterday|today|tonight|recently|lately|sometimes|usually|currently|earlier|now|once"
     r"|one day"
@@ -204,7 +212,8 @@ def tell(statement: str, voices: Voices) -> Told:
     name = voices.speaker
     several = _SEVERAL.match(text)
     if several:
-        return Told(name, "said they " + by_name(text[several.end() :], name))
+        they = "together they " if several["together"] else "they "
+        return Told(name, f"said {they}{by_name(text[several.end() :], name)}")
     opening = _LEAD.match(text)
     if opening:
         return Told(name, _first_person(opening, name))
@@ -227,9 +236,10 @@ _SINCE = re.compile(
     r"\bsince we (?:last )?(talked|spoke|chatted|met)\b(?=\s*(?:[,.;!-]|and\b|but\b|$))",
     re.IGNORECASE,
 )
-# "We are a small church", "we can all help": the speaker alone is none, and cannot.
+# "We are a small church", "together we can": the speaker alone is none, and cannot.
 _SEVERAL = re.compile(
-    r"we (?=are (?:both |an? (?!bit|little|lot|few|couple of|day|week|month|year)\b)"
+    r"(?P<together>together,? )we (?=\w)"
+    r"|we (?=are (?:both |an? (?!bit|little|lot|few|couple of|day|week|month|year)\b)"
     r"|(?:can|could|must|need to|have to|should|will) all\b)",
     re.IGNORECASE,
 )
@@ -295,7 +305,7 @@ _IS = re.compile(r"\s+(?:is|are|was|were|can|has|isn't|can't)\b")
 _OWN_VERB = re.compile(
     r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
     r"|fills|gets|warms|reminds|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
-    r"|'s (?:my|the|a|so)\b|(?<!that )(?<!which )\b(?:sounds|seems)\b)"
+    r"|'s (?:my|the|a|so|been)\b|(?<!that )(?<!which )\b(?:sounds|seems)\b)"
 )
 
 

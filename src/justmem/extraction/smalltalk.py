@@ -24,7 +24,8 @@ _INTERJECTION = re.compile(
     r"|(?:some |such )?(?:exciting|big|great|good|amazing|awesome|sad|bad) news"
     r"|good to know|no way|my bad|phew|woohoo|yikes|ugh|hmm|well done|so true)"
     r"(?:\s+(?:so much|a lot|again|there|guys?|everyone|buddy|bro|man|girl|friend|yeah|no))?"
-    r"(?:\s*[,!.:;…]+-*\s*|\s*[-–—]+\s+|\s+(?=[A-Z][a-z]+[,!.])))+",
+    r"(?:\s*[,!.:;…]+-*\s*|\s*[-–—]+\s+|\s+(?=[A-Z][a-z]+[,!.]))"
+    r"|(?:and |but |oh,? )?wow,? (?=(?:that|this|these|those|what|the)\b))+",
     re.IGNORECASE,
 )
 _GOOD = (
