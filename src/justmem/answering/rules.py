@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from justmem.answering.citing import cite, quote
+from justmem.answering.citing import cite
 from justmem.answering.counting import distinct, stated_number
+from justmem.answering.quoting import quotation, reply_to_request
 from justmem.answering.spans import (
     ago,
     day_of,
@@ -34,12 +35,11 @@ from justmem.answering.support import (
 from justmem.dates import say
 from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
 from justmem.ports import Reply
-from justmem.words import content, overlap
+from justmem.words import content
 
 NOT_IN_MEMORY = "That is not in memory."
 _MOST_LISTED = 8
 _BEARING = 3  # cards shown where none is the answer
-_QUOTABLE = 0.25  # the share of the asked words that a quoted turn must have, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,16 @@ def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Repl
         said = _bearing(evidence, supported(evidence))
         return _reply(said, sessions)
     if evidence.access is Access.REPLAY:
-        quoted = _quotation(evidence)
+        quoted = quotation(evidence)
         if quoted is not None:
             return quoted
     found = supported(evidence)
     timed = evidence.plan.mode == "duration" or evidence.plan.operation == "order"
     if not suffices(evidence, found) and not (timed and surely_both(evidence.question, found)):
         return Reply(NOT_IN_MEMORY, sufficient=False)
+    replied = reply_to_request(evidence, found[0].card, sessions)
+    if replied is not None:
+        return replied
     return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
 
 
@@ -221,38 +224,6 @@ _BY_MODE: dict[Mode, Callable[[Evidence, Sequence[Supported]], _Said]] = {
     "order": _order,
     "advice": _advice,
 }
-
-
-# ---------------------------------------------------------------- quotations
-
-
-def _quotation(evidence: Evidence) -> Reply | None:
-    """The turn of the sources that says most of what is asked, in its own words."""
-    wanted = set(content(evidence.question))
-    told = [
-        (place, source, number, turn)
-        for place, source in enumerate(evidence.sources)
-        for number, turn in source.turns
-    ]
-    replies = [row for row in told if row[3].role == "assistant"]
-    if replies and not _OWN_WORDS.search(evidence.question):
-        told = replies  # the request before a reply says what is asked, but not the answer
-    best: tuple[float, Citation] | None = None
-    for place, source, number, turn in told:
-        session = Session(id=source.session_id, at=source.at, turns=(turn,))
-        cited = quote(evidence.question, session, 1).model_copy(update={"turn": number})
-        score = overlap(wanted, content(turn.text)) + 0.3 * overlap(wanted, content(cited.quote))
-        if best is None or score - 0.1 * place > best[0]:
-            best = score - 0.1 * place, cited
-    if best is None or best[0] < _QUOTABLE:
-        return None
-    cited = best[1]
-    day = f"{cited.said_at.day} {cited.said_at:%B %Y}"
-    text = f'{_capital(cited.speaker)}, {day}: "{cited.quote}"'
-    return Reply(text, sufficient=True, citations=(cited,))
-
-
-_OWN_WORDS = re.compile(r"\b(?:did I|I (?:said|told|wrote|asked|mentioned))\b", re.IGNORECASE)
 
 
 # ---------------------------------------------------------------- sentences

@@ -80,7 +80,12 @@ _SOURCE = re.compile(
     r"|\bwhat exactly did \w+ (?:say|write|tell|answer|reply)\b"
     r"|\b(?:did|do|does) \w+ say exactly\b|\bexactly what (?:\w+ ){1,3}(?:said|wrote|told)\b"
     r"|\byour (?:previous|earlier|last|first|original) (?:\w+ )?(?:answer|reply|response|message"
-    r"|suggestions?|recommendations?|list|plan|recipe|advice|explanation|example|code|script)\b",
+    r"|suggestions?|recommendations?|list|plan|recipe|advice|explanation|example|code|script)\b"
+    r"|\byour (?:\w+ )?(?:picks?|advice|ideas?|suggestions?|recommendations?|explanation|answer"
+    r"|reply|tips?) (?:of|for|on|about|to|was|were|again)\b"
+    r"|\bwhat (?:was|were) your (?:\w+ )?(?:picks?|advice|ideas?|suggestions?|recommendations?"
+    r"|explanation|answer|reply|tips?)\b"
+    r"|^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
     re.IGNORECASE,
 )
 _REMIND = re.compile(r"\bremind me\b(?P<of>[^.?!]*)", re.IGNORECASE)
