@@ -76,7 +76,7 @@ async def run(system: JustMem, benchmark: Benchmark, progress: Progress) -> list
             for case in cases:
                 found = await opened.retrieve(case.question)
                 told = await system.answer(history, case.question, found, 0)
-                answer = {"answer": told.answer, "sufficient": told.sufficient}
+                answer = told.model_dump(include={"answer", "sufficient", "cited"})
                 rows.append(found.row.model_copy(update=answer))
                 progress(len(rows), len(benchmark.cases))
     return rows
@@ -217,6 +217,7 @@ def shown(s: Summary) -> str:
         f"  needs_source precision {r.precision}   recall {r.recall}   access {dict(r.access)}",
         f"  source hit@1 {h.session_at_1}   turn in first {h.turn_at_1}   in any {h.turn_any}",
         f"  answers: exact {a.exact}   F1 {a.f1}   gold in evidence {a.contained}",
+        f"  answers rest on a gold turn {a.rests}   on none {a.misled}",
         f"  refused: answerable {a.refused}   unanswerable {a.refused_rightly}",
         *(
             f"  {name}: F1 {score.f1}   gold in evidence {score.contained}"

@@ -36,6 +36,7 @@ class Row(Value):
     seconds: Mapping[str, float] = {}
     answer: str = ""
     sufficient: bool = True
+    cited: tuple[tuple[str, int], ...] = ()  # the turns that the answer rests on
     evidence: str = ""
     notes: tuple[str, ...] = ()
 

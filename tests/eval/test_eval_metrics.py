@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Plan
-from justmem_eval import metrics
+from justmem_eval import answers, metrics
 from justmem_eval.benchmarks import Case, Gold, Question, TurnKey
 from justmem_eval.rows import Place, Row, Slot
 
@@ -101,3 +101,18 @@ def test_source_hit_looks_at_the_first_source() -> None:
     assert found.turn_at_1.value == pytest.approx(100 / 3)
     assert found.turn_any.value == pytest.approx(200 / 3)
     assert found.session_at_1.n == 3
+
+
+def test_an_answer_rests_on_a_gold_turn_or_on_none() -> None:
+    rests, misled, refused = (pair({("a", 1)}, []) for _ in range(3))
+    nowhere, unanswerable = pair(set(), []), pair(set(), [], abstain=True)
+    answered = [
+        (rests, {"cited": (("b", 3), ("a", 1))}),
+        (misled, {"cited": (("a", 2),)}),
+        (refused, {"sufficient": False}),
+        (nowhere, {"cited": (("a", 1),)}),  # without gold turns, in no denominator
+        (unanswerable, {"cited": (("a", 1),)}),
+    ]
+    found = answers.scores([(case, row.model_copy(update=more)) for (case, row), more in answered])
+    assert (found.rests.value, found.misled.value) == pytest.approx((100 / 3, 100 / 3))
+    assert found.rests.n == found.misled.n == 3

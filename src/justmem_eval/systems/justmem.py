@@ -47,6 +47,7 @@ class JustMem:
             id=question.id,
             answer=reply.text,
             sufficient=reply.sufficient,
+            cited=tuple((one.session_id, one.turn) for one in reply.citations),
             calls=tuple(reply.calls),
         )
 

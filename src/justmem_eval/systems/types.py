@@ -48,6 +48,7 @@ class Predicted(Spent):
 
     answer: str = ""
     sufficient: bool = True
+    cited: tuple[tuple[str, int], ...] = ()  # session and turn
 
 
 class Retriever(Protocol):
