@@ -14,6 +14,11 @@ from justmem.voice import first_person, named
         ("What's my cat's name?", "What's Mira's cat's name?"),
         ("Can you remind me what I bought?", "Can you remind me what Mira bought?"),
         ("How did Ana meet me?", "How did Ana meet Mira?"),
+        ("Where did we go skiing?", "Where did Mira go skiing?"),
+        ("Who visited us in the US?", "Who visited Mira in the US?"),
+        ("What are we planning?", "What is Mira planning?"),
+        ("What breed is our dog?", "What breed is Mira's dog?"),
+        ("Do we own a boat, and are we insured?", "Does Mira own a boat, and is Mira insured?"),
         (
             "I'm overwhelmed, and I've said yes again",
             "Mira is overwhelmed, and Mira has said yes again",
@@ -26,7 +31,17 @@ def test_the_speaker_is_named(asked: str, meant: str) -> None:
 
 
 def test_what_is_about_others_stays_as_it_is() -> None:
-    for text in ("Tell me about Ana", "Who is Ben?", "Did Ana go?", "Henry I. of England", ""):
+    for text in (
+        "Tell me about Ana",
+        "Who is Ben?",
+        "Did Ana go?",
+        "Henry I. of England",
+        "What did we discuss in our last conversation?",
+        "What have we talked about?",
+        "You know what we're discussing",
+        "Can you remind us?",
+        "",
+    ):
         assert named(text, "Mira") == text
         assert not first_person(text)
 

@@ -10,7 +10,13 @@ import re
 
 # After these, "me" is the one who wants to be told, not the one it is about.
 _TELL = ["tell", "remind", "show", "give", "help", "let", "send", "write", "ask", "find", "get"]
-_ME = "".join(f"(?<!{verb} )" for verb in _TELL) + r"\b(?:me|myself)\b"
+_ME = "".join(f"(?<!{verb} )" for verb in _TELL) + r"\b(?:me|myself|(?-i:us)|ourselves)\b"
+# What the one who asks did with the assistant, not with family: to talk.
+_WITH_YOU = (
+    r"(?! (?:\w+ly |had |have |are |were |been ){0,3}"
+    r"(?:talk|discuss|speak|spoke|chat|outlin|went over|brainstorm))"
+)
+_OURS = r"(?! (?:\w+ ){0,3}(?:chats?|conversations?|discussions?|exchanges?|sessions?|talks?)\b)"
 _PAIRS = [
     (re.compile(pattern, re.IGNORECASE), instead)
     for pattern, instead in (
@@ -23,8 +29,16 @@ _PAIRS = [
         (r"\bI have\b|\bI['’]ve\b", "{} has"),
         (r"\bI['’]d\b", "{} would"),
         (r"\bI['’]ll\b", "{} will"),
-        (r"\bmy\b|\bmine\b", "{}'s"),
-        (rf"\bI\b(?!\.)|{_ME}", "{}"),
+        (rf"\bare we\b{_WITH_YOU}", "is {}"),
+        (rf"\bwere we\b{_WITH_YOU}", "was {}"),
+        (rf"\bwe are\b{_WITH_YOU}|\bwe['’]re\b{_WITH_YOU}", "{} is"),
+        (rf"\bdo we\b{_WITH_YOU}", "does {}"),
+        (rf"\bhave we\b{_WITH_YOU}", "has {}"),
+        (rf"\bwe have\b{_WITH_YOU}|\bwe['’]ve\b{_WITH_YOU}", "{} has"),
+        (rf"\bwe['’]d\b{_WITH_YOU}", "{} would"),
+        (rf"\bwe['’]ll\b{_WITH_YOU}", "{} will"),
+        (rf"\bmy\b|\bmine\b|\bour\b{_OURS}|\bours\b", "{}'s"),
+        (rf"\bI\b(?!\.)|\bwe\b(?!['’]){_WITH_YOU}|{_ME}", "{}"),
     )
 ]
 
