@@ -12,6 +12,7 @@ from justmem.answering.stretches import stretch_asked_for
 from justmem.domain import Candidate, Evidence, Session, Source, Turn
 from justmem.extraction.rules import extract_by_rules
 from justmem.planning.rules import plan_by_rules
+from justmem.ports import Reply
 
 AT = datetime(2025, 3, 4)
 REPLY = """Sure! Here are some quick desserts that need no oven:
@@ -128,7 +129,7 @@ def test_the_sentence_that_asks_counts_more_than_what_leads_up_to_it() -> None:
     assert quoted(question, *said) == "The party will face nine mummies and a golem."
 
 
-def test_who_asks_again_gets_the_reply_and_not_the_request() -> None:
+def asked_again(question: str) -> Reply:
     request = "Write a systemd unit for the worker."
     session = Session(
         id="s1",
@@ -139,13 +140,38 @@ def test_who_asks_again_gets_the_reply_and_not_the_request() -> None:
         ),
     )
     [card] = extract_by_rules(session)
-    question = "Which systemd unit does the worker have?"
     evidence = Evidence(
         question=question,
         at=AT,
         plan=plan_by_rules(question, AT),
         chosen=(Candidate(card=card, score=8.0, scores={"rerank": 8.0}),),
     )
-    reply = answer_by_rules(evidence, {"s1": session})
+    return answer_by_rules(evidence, {"s1": session})
+
+
+def test_who_asks_again_gets_the_reply_and_not_the_request() -> None:
+    reply = asked_again("Which systemd unit does the worker have?")
     assert reply.text == 'Assistant, 4 March 2025: "[Unit]\nDescription=Worker"'
     assert reply.citations[0].turn == 2
+
+
+def test_where_and_when_may_ask_for_the_request_itself() -> None:
+    assert "[Unit]" not in asked_again("When was the systemd unit for the worker written?").text
+    assert "[Unit]" in asked_again("Where can I get a systemd unit for the worker?").text
+
+
+def test_a_word_of_asking_is_no_name() -> None:
+    said = (("assistant", "For dinner try the trattoria by the river."),)
+    assert quoted("Which trattoria? Remind me, for dinner by the river.", *said) == said[0][1]
+
+
+def test_what_leads_up_to_a_question_does_not_choose_the_words() -> None:
+    soup = "1. Soften an onion.\n2. Add red lentils and a litre of stock for the soup, and salt.\n"
+    soup += "3. Simmer for 20 minutes, and stir now and then.\n4. Stir in the juice of two lemons."
+    question = "In the lentil soup you gave me, how many lemons did you say to use?"
+    assert quoted(question, ("assistant", soup)) == "4. Stir in the juice of two lemons."
+
+
+def test_advice_is_asked_for_anew() -> None:
+    reply = asked_again("Can you suggest a systemd unit for the worker?")
+    assert reply.text.startswith("What memory holds that bears on it: ")

@@ -7,15 +7,25 @@ import re
 from collections.abc import Mapping, Sequence
 
 from justmem.answering.stretches import stretch_asked_for
+from justmem.answering.support import ASKING
 from justmem.domain import Card, Citation, Evidence, Session, Source, Turn
 from justmem.ports import Reply
-from justmem.words import content, names, overlap, sentences, words
+from justmem.words import content, names, overlap, sentences, stem, words
 
 _QUOTABLE = 0.25  # the share of the asked words that a quoted turn must have, roughly
 _FULL = 3  # words with content: enough to know what a sentence asks for
 _ANSWERS = 0.5  # what the share of them in the question before counts
+_LEADING = re.compile(
+    r"(?:in|for|from|of|on|about|regarding|with)\b[^,?]+, (?=(?:how|what|which|who|where|when)\b)",
+    re.IGNORECASE,
+)
 _OWN_WORDS = re.compile(
     r"\b(?:did I|I (?:said|told|wrote|asked|mentioned|requested))\b", re.IGNORECASE
+)
+
+# What a request itself tells: whom it was for, where and when. "Where can I" is a request again.
+_OF_THE_REQUEST = re.compile(
+    r"(?:who|whose|whom|when|where)\b(?! (?:can|could|should) (?:I|we)\b)", re.IGNORECASE
 )
 
 
@@ -54,8 +64,10 @@ def reply_to_request(
 ) -> Reply | None:
     """What was replied to the request that a card tells of: who asks for it again wants the
     reply, not that they asked."""
-    session = sessions.get(card.session_id)
-    if card.kind != "interaction" or session is None or _OWN_WORDS.search(evidence.question):
+    session, question = sessions.get(card.session_id), evidence.question
+    if card.kind != "interaction" or session is None:
+        return None
+    if _OWN_WORDS.search(question) or _OF_THE_REQUEST.match(question):
         return None
     for number in card.turns:
         turn = session.turn(number) if 1 <= number <= len(session.turns) else None
@@ -70,6 +82,14 @@ def _asking(question: str) -> str:
     said = [one.text for one in sentences(question)]
     last = said[-1] if said else ""
     return last if len(set(content(last))) >= _FULL else question
+
+
+def _asked_there(asking: str, text: str) -> str:
+    """Without what leads up to the question ("In the lentil soup you gave me, how many lemons"),
+    where a text has words of the rest: the soup is all of it, the lemons are in one place."""
+    lead = _LEADING.match(asking)
+    rest = asking[lead.end() :] if lead else asking
+    return rest if (set(content(rest)) - ASKING) & set(content(text)) else asking
 
 
 def _may_speak(turn: Turn, asked_of: str, sources: Sequence[Source], question: str) -> bool:
@@ -96,15 +116,15 @@ def _asked_of(question: str, speakers: set[str]) -> str:
 def _named_in(question: str, sources: Sequence[Source], speakers: set[str]) -> bool:
     """Whether the sources have one of the names that are asked about, if there are any."""
     known = {one for name in speakers for one in words(name)} | {"i"}
-    asked = {one for name in names(question) for one in words(name)} - known
+    asked = {one for name in names(question) for one in words(name) if stem(one) not in ASKING}
+    asked -= known
     said = {one for source in sources for _, turn in source.turns for one in words(turn.text)}
     return not asked or bool(asked & said)
 
 
 def _cited(evidence: Evidence, source: Source, number: int, turn: Turn) -> Citation:
-    start, end = stretch_asked_for(
-        _asking(evidence.question), turn.text, whole_list=evidence.plan.mode == "list"
-    )
+    asked = _asked_there(_asking(evidence.question), turn.text)
+    start, end = stretch_asked_for(asked, turn.text, whole_list=evidence.plan.mode == "list")
     return Citation(
         session_id=source.session_id,
         turn=number,

@@ -2,34 +2,85 @@
 
 from __future__ import annotations
 
+import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 
+from justmem.answering.sentences import clauses
 from justmem.answering.support import Supported, asked_words, shares
 from justmem.domain import Card
 from justmem.words import content
 
+_MONTHS = "|".join(calendar.month_name[1:])
 _UNIT = re.compile(r"\bhow many (?:\w+ )?(day|week|month|year|hour|minute)s?\b", re.IGNORECASE)
+_MANY = (
+    r"(?:\d[\d.,]*|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"
+    r"|thirty|a few|several|a couple of)"
+)
+_LASTING = r"(?:second|minute|hour|day|week|month|year|decade)s?"
 _FOR = re.compile(
     r"\b((?:(?:about|around|over|nearly|almost|the last|the past) )*"
-    r"(?:\d[\d.,]*|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a few|several"
-    r"|a couple of)(?:-\d+)? (?:and a half )?(?:second|minute|hour|day|week|month|year|decade)s?)\b"
-    r"(?! ago)",
+    rf"{_MANY}(?:-\d+)? (?:and a half )?{_LASTING}(?: and {_MANY} {_LASTING})?)\b(?! ago)",
     re.IGNORECASE,
 )
+_DAY = rf"\d{{1,2}} (?:{_MONTHS}) \d{{4}}"
+_DAYS = re.compile(rf"\bfrom ({_DAY}) (?:to|until|till) ({_DAY})\b")
+# "Twice a week", "950 pounds a month" and "5 km a day" say how often or how much.
+_OFTEN = re.compile(r"\b(?:once|twice|times|every|each|per)\s*$|\d\s*x\s*$", re.IGNORECASE)
+_RATE = re.compile(r"\d[\d.,]*\s?[^\W\d]*[%$€£]?\s*$")
 _SINCE = re.compile(
-    r"\bsince ((?:\w+ )?(?:19|20)\d\d|I was \w+|childhood|high school|college)", re.I
+    rf"\bsince ((?:\w+ )?(?:19|20)\d\d|(?:{_MONTHS})\b|(?:I|he|she|they) (?:was|were) \w+|childhood"
+    r"|high school|college)",
+    re.IGNORECASE,
+)
+_YEARS = re.compile(
+    r"\b(?:from|between) (?:\w+ )?((?:19|20)\d\d) (?:to|until|till|and) (?:\w+ )?((?:19|20)\d\d)\b"
+    r"|\b((?:19|20)\d\d) ?[-–] ?((?:19|20)\d\d)\b",
+    re.IGNORECASE,
+)
+_AGE = re.compile(
+    r"\b(?:is|turned|turns|turning|aged?|was|became|nearly|almost)"
+    r"(?: \w+ly| about| only| now| just)? "
+    r"(?P<age>\d{1,3}|[a-z]+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-[a-z]+)?|one|two"
+    r"|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
+    # "Is two blocks away" and "was 20 minutes late" are no ages.
+    r"(?= (?:years? old|now|today|yesterday|already|in|on|this|next|last|when|and|but)\b"
+    r"|[.,;!)](?!\d)|$)"
+    r"|\b(?P<old>\d{1,3}|[a-z]+)[- ](?P<unit>years?|months?|weeks?)[- ]old\b",
+    re.IGNORECASE,
 )
 
 
-def duration_in(text: str) -> str:
-    """The length of time a card states: "5 years", "since 2016"; empty if it states none."""
-    match = _FOR.search(text)
-    if match:
-        return match[1].strip()
-    since = _SINCE.search(text)
-    return f"since {since[1]}" if since else ""
+def durations_in(fact: str) -> Iterator[tuple[str, str]]:
+    """The lengths of time a card states, each with the clause that states it: "5 years",
+    "since 2016"."""
+    for clause in clauses(fact):
+        years = _YEARS.search(clause)
+        if years:
+            first, last = (int(year) for year in years.groups() if year)
+            if last > first:
+                yield f"{last - first} year{'' if last - first == 1 else 's'}", clause
+        days = _DAYS.search(clause)
+        if days:
+            first_day, last_day = (datetime.strptime(day, "%d %B %Y") for day in days.groups())
+            yield length(first_day.date(), last_day.date(), ""), clause
+        for match in _FOR.finditer(clause):
+            before = clause[: match.start()]
+            rate = _RATE.search(before) if match[0].lower().startswith(("a ", "an ")) else None
+            if not rate and not _OFTEN.search(before):
+                yield match[1].strip(), clause
+        since = _SINCE.search(clause)
+        if since:
+            yield f"since {since[1]}", clause
+
+
+def age_in(fact: str) -> str:
+    """How old a card says that somebody is."""
+    match = _AGE.search(fact)
+    if match is None:
+        return ""
+    return match["age"] or f"{match['old']} {match['unit']}"
 
 
 def day_of(card: Card) -> date:
