@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from justmem.answering.model import ModelAnswerer
+from justmem.domain import Card
 from justmem.extraction.model import ModelExtractor
 from justmem.planning.model import ModelPlanner
 from justmem.ports import Prompt
@@ -139,3 +140,15 @@ def extract_history(prompt: Prompt) -> dict[str, Any]:
 
 
 NOW = datetime(2024, 6, 1, 12, 0)
+
+
+def card_told(session_id: str, *turns: int) -> Card:
+    return Card(
+        id="c",
+        subject="Nora",
+        fact="sang",
+        kind="event",
+        session_id=session_id,
+        said_at=datetime(2023, 5, 8),
+        turns=turns or (1,),
+    )

@@ -233,7 +233,7 @@ async def test_a_day_that_ends_in_the_middle_gives_back_what_it_lent(make: Make)
 
 
 def test_evidence_is_cut_from_the_least_of_it() -> None:
-    def candidate(fact: str, *also: Candidate) -> Candidate:
+    def candidate(fact: str, score: float = 0.0, **more: tuple[Candidate, ...]) -> Candidate:
         card = Card(
             id=fact,
             subject="Ana",
@@ -242,13 +242,16 @@ def test_evidence_is_cut_from_the_least_of_it() -> None:
             said_at=datetime(2024, 5, 1),
             turns=(1,),
         )
-        return Candidate(card=card, also=also)
+        return Candidate(card=card, score=score, **more)
 
     evidence = Evidence(
         question="?",
         at=datetime(2024, 6, 1),
         plan=Plan(),
-        chosen=(candidate("runs", candidate("ran")), candidate("swims", candidate("swam"))),
+        chosen=(
+            candidate("runs", also=(candidate("ran"),), beside=(candidate("rests", 2),)),
+            candidate("swims", also=(candidate("swam"),), beside=(candidate("dives", 1),)),
+        ),
     )
     evidence = evidence.model_copy(update={"candidates": evidence.chosen * 2, "least": 0.0})
     left = []
@@ -256,6 +259,8 @@ def test_evidence_is_cut_from_the_least_of_it() -> None:
         left.append([each.card.fact for each in evidence.read])
         evidence = shorter(evidence)
     assert left == [
+        ["runs", "ran", "rests", "swims", "swam", "dives"],
+        ["runs", "ran", "rests", "swims", "swam"],
         ["runs", "ran", "swims", "swam"],
         ["runs", "ran", "swims"],
         ["runs", "ran"],

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from justmem import ranking
-from justmem.domain import Card, EventDate, Plan
+from justmem.domain import EventDate, Plan
 from justmem.ranking import Scores
+from stories import card_told
 
 
 def unit(*rows: list[float]) -> Scores:
@@ -60,7 +61,7 @@ def test_what_is_said_of_a_hopeless_head_moves_little() -> None:
 
 def test_an_event_without_a_date_counts_by_when_it_was_told() -> None:
     plan = Plan(period=EventDate.parse("2023-05"))
-    told = card_of("a")
+    told = card_told("a")
     cards = [
         told.model_copy(update={"event_date": EventDate.parse("2023-05-02")}),
         told,
@@ -68,12 +69,17 @@ def test_an_event_without_a_date_counts_by_when_it_was_told() -> None:
         told.model_copy(update={"kind": "preference"}),
         told.model_copy(update={"said_at": datetime(2023, 6, 8)}),
     ]
-    assert ranking.in_period(cards, plan).tolist() == [1, pytest.approx(0.6), 0, 0, 0]
+    assert ranking.in_period(cards, plan).tolist() == [1, pytest.approx(0.9), 0, 0, 0]
+    week = Plan(period=EventDate.parse("2023-05-02/2023-05-08"))
+    assert ranking.in_period(cards, week).tolist() == [1, pytest.approx(0.6), 0, 0, 0]
     assert not ranking.in_period(cards, Plan()).any()
 
 
 def test_what_was_told_on_a_day_counts_where_the_question_gives_its_date() -> None:
-    cards = [card_of("a"), card_of("b").model_copy(update={"said_at": datetime(2023, 6, 16, 9)})]
+    cards = [
+        card_told("a"),
+        card_told("b").model_copy(update={"said_at": datetime(2023, 6, 16, 9)}),
+    ]
     plan = Plan(period=EventDate.parse("2023-06-16"))
     for question in ("on 16 June, 2023?", "June 16th", "2023-06-16", "on 6/16?", "16 jun."):
         assert ranking.told_on(cards, plan, question).tolist() == [0, 1]
@@ -86,40 +92,5 @@ def test_what_was_told_on_a_day_counts_where_the_question_gives_its_date() -> No
 
 
 def test_what_happened_is_known_by_its_date() -> None:
-    dated = card_of("a").model_copy(update={"event_date": EventDate.parse("2023")})
-    assert ranking.dated([card_of("a"), dated]).tolist() == [0, 1]
-
-
-def card_of(session_id: str) -> Card:
-    return Card(
-        id="c",
-        subject="Nora",
-        fact="sang",
-        kind="event",
-        session_id=session_id,
-        said_at=datetime(2023, 5, 8),
-        turns=(1,),
-    )
-
-
-def test_another_session_comes_before_a_third_card_of_the_same() -> None:
-    cards = [card_of("a"), card_of("a"), card_of("a"), card_of("b"), card_of("b")]
-    scores = np.array([1.0, 0.9, 0.8, 0.75, 0.1], np.float32)
-    slots = [[0], [1], [2], [3], [4]]
-    assert ranking.spread(slots, scores, cards, again=-0.05, count=4) == [[0], [1], [3], [2], [4]]
-
-
-def test_what_is_far_better_stays_first_wherever_it_was_said() -> None:
-    cards = [card_of("a"), card_of("a"), card_of("b")]
-    scores = np.array([1.0, 0.9, 0.2], np.float32)
-    assert ranking.spread([[0], [1], [2]], scores, cards, again=-0.05, count=2) == [[0], [1], [2]]
-
-
-def test_slots_keep_the_cards_that_share_them() -> None:
-    cards = [card_of("a"), card_of("a"), card_of("a"), card_of("b")]
-    scores = np.array([1.0, 0.9, 0.5, 0.49], np.float32)
-    assert ranking.spread([[0, 1], [2], [3]], scores, cards, again=-0.05, count=3) == [
-        [0, 1],
-        [3],
-        [2],
-    ]
+    dated = card_told("a").model_copy(update={"event_date": EventDate.parse("2023")})
+    assert ranking.dated([card_told("a"), dated]).tolist() == [0, 1]

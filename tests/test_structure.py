@@ -14,7 +14,7 @@ LAYERS: list[set[str]] = [
     {"errors", "domain", "private", "words", "calendars", "reckoning", "phrases", "traces"},
     {"dates", "inputs", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts", "voice"},
-    {"calling", "expiry", "redaction", "secrets"},
+    {"calling", "expiry", "redaction", "secrets", "slots"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
     {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
     {"loading", "retrieval", "remembering", "proving"},

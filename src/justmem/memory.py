@@ -284,7 +284,7 @@ class AsyncMemory:
 
     def _read_evidence(self, verb: str, evidence: Evidence) -> None:
         """What a question reached. The question itself is nobody's business."""
-        cards = [each.card.id for chosen in evidence.chosen for each in (chosen, *chosen.also)]
+        cards = [each.card.id for one in evidence.chosen for each in (one, *one.also, *one.beside)]
         sources = [source.session_id for source in evidence.sources]
         self._read(verb, [*cards, *sources], cards=len(cards), sources=len(sources))
 

@@ -6,8 +6,8 @@ its rewrites.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ RRF_K = 10
 _SHARP = 2.0
 _LEAST_CHANCE = 1e-9
 _NO_SPREAD = 1e-6
-_TOLD = 0.6
+_TOLD, _TOLD_LONG = 0.6, 0.9
+_LONG = timedelta(days=10)
 
 
 def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
@@ -105,12 +106,16 @@ def about(cards: Sequence[Card], views: Sequence[str]) -> Scores:
 
 def in_period(cards: Sequence[Card], plan: Plan) -> Scores:
     """1 where a card's event lies in the period asked about; something less where it has no date
-    and was told in that period: people mostly tell what is new."""
+    and was told in that period: people mostly tell what is new. The longer the period, the more
+    likely it happened in it too."""
+    period = plan.period
+    lasts = period.end - period.start if period.start and period.end else timedelta()
+    told = _TOLD_LONG if lasts > _LONG else _TOLD
 
     def worth(card: Card) -> float:
         if card.event_date.start is None and card.kind == "event":
-            return _TOLD * plan.period.holds(card.said_at.date())
-        return card.event_date.overlaps(plan.period)
+            return told * period.holds(card.said_at.date())
+        return card.event_date.overlaps(period)
 
     return np.array([worth(card) for card in cards], np.float32)
 
@@ -137,52 +142,3 @@ def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
 def telling_why(cards: Sequence[Card]) -> Scores:
     """1 or 2 where a card tells what may lie behind a remark."""
     return np.array([reasons_in(card.fact) for card in cards], np.float32)
-
-
-def distinct(
-    order: Sequence[int], cards: Sequence[Card], vectors: Vectors, *, alike: float, depth: int
-) -> list[list[int]]:
-    """Walks down a ranking and puts each card that adds nothing to a better one into its slot:
-    [[best, those it stands for...], ...]. A card adds nothing if it says nearly the same, or rests
-    only on turns that the slot rests on already. Below `depth`, where nothing is chosen any more,
-    each card stands alone."""
-    walked = list(order[:depth])
-    near = vectors[walked]
-    same = near @ near.T >= alike
-    alone = (same.sum(axis=1) <= 1).tolist()  # like none but itself
-    slots: list[list[int]] = []
-    heads: list[int] = []  # the place of each slot's first in the walk
-    held: list[set[tuple[str, int]]] = []
-    taken: set[tuple[str, int]] = set()  # by any slot
-    for place, index in enumerate(walked):
-        turns = {(cards[index].session_id, turn) for turn in cards[index].turns}
-        slot = None
-        if not alone[place] or turns <= taken:  # most cards need not be compared with the slots
-            slot = next(
-                (n for n, head in enumerate(heads) if same[place, head] or turns <= held[n]), None
-            )
-        if slot is None:
-            slots.append([index])
-            heads.append(place)
-            held.append(turns)
-        else:
-            slots[slot].append(index)
-            held[slot] |= turns
-        taken |= turns
-    return slots + [[index] for index in order[depth:]]
-
-
-def spread(
-    slots: Sequence[list[int]], scores: Scores, cards: Sequence[Card], *, again: float, count: int
-) -> list[list[int]]:
-    """The same slots with the first `count` taken one by one: each that was taken already makes
-    the others of its session worth `again` more, or less."""
-    left = list(slots)
-    taken: list[list[int]] = []
-    times: Counter[str] = Counter()
-    while left and len(taken) < count:
-        best = max(left, key=lambda s: scores[s[0]] + again * times[cards[s[0]].session_id])
-        left.remove(best)
-        taken.append(best)
-        times[cards[best[0]].session_id] += 1
-    return taken + left

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from justmem import ranking
+from justmem import ranking, slots
 from justmem.discovery import Discovery, Pool
 from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Retention
 from justmem.ports import Embedder, Reranker, Store, View
@@ -95,14 +95,13 @@ class Retrieval:
                 self._reranker, views, pool, plan, scores, tally
             )
         order = np.argsort(-scores, kind="stable").tolist()
-        slots = [[index] for index in order]
-        if self._profile.merge:
-            depth = 4 * self._budget.cards
-            slots = ranking.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=depth)
-        if self._profile.spread and plan.spans_sessions and plan.mode != "reply":
-            weights = self._profile.weights
-            again = weights.count_again if plan.mode == "count" else weights.again
-            slots = ranking.spread(slots, scores, pool.cards, again=again, count=self._budget.cards)
+        filled = self._slots(order, scores, pool, plan)
+        count = self._budget.cards
+        least = float(scores[order[count - 1]]) if len(order) > count else None
+        near: dict[int, list[int]] = {}
+        if self._profile.beside and least is not None:
+            nearly = least - self._nearly(plan)
+            near = slots.beside(filled[:count], order, scores, pool.cards, least=nearly)
 
         names = list(pool.signals)
         best = np.stack([rows.max(axis=0) for rows in pool.signals.values()], axis=1).tolist()
@@ -117,11 +116,30 @@ class Retrieval:
                 scores=signals,
                 score=float(scores[head]),
                 also=tuple(candidate([index]) for index in rest),
+                beside=tuple(candidate([index]) for index in near.get(head, ())),
             )
 
-        count = self._budget.cards
-        least = float(scores[order[count - 1]]) if len(order) > count else None
-        return tuple(candidate(slot) for slot in slots), least
+        return tuple(candidate(slot) for slot in slots.without(filled, near)), least
+
+    def _slots(
+        self, order: Sequence[int], scores: Scores, pool: Pool, plan: Plan
+    ) -> list[list[int]]:
+        profile, count = self._profile, self._budget.cards
+        filled = [[index] for index in order]
+        if profile.merge:
+            filled = slots.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=4 * count)
+        if profile.spread and plan.spans_sessions and plan.mode != "reply":
+            weights = profile.weights
+            again = weights.count_again if plan.mode == "count" else weights.again
+            filled = slots.spread(filled, scores, pool.cards, again=again, count=count)
+        return filled
+
+    def _nearly(self, plan: Plan) -> float:
+        """How far below the last chosen what was told beside one may score: farther where
+        evidence is spread. What lies behind a remark is one thing."""
+        weights = self._profile.weights
+        spread = plan.spans_sessions and plan.mode != "reply"
+        return weights.span_beside if spread else weights.beside
 
     def _fused(self, views: Sequence[View], pool: Pool, plan: Plan) -> Scores:
         weights = self._profile.weights

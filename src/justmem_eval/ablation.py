@@ -28,7 +28,17 @@ COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
 
 
 # Weights that are switched off with a part of Profile, or are nothing but a remark's.
-_SWITCHED = {"turn", "told", "apart", "quote", "rerank", "again", "count_again"}
+_SWITCHED = {
+    "turn",
+    "told",
+    "apart",
+    "quote",
+    "rerank",
+    "again",
+    "count_again",
+    "beside",
+    "span_beside",
+}
 
 
 class Ablation(Value):

@@ -13,7 +13,8 @@ Place = tuple[str, tuple[int, ...]]  # a session and turns of it
 
 
 class Slot(Value):
-    """One chosen piece of evidence: its place, and those of near-duplicates that share it."""
+    """One chosen piece of evidence: its place, and those of what is kept with it: near-duplicates,
+    and what is read beside it."""
 
     place: Place
     also: tuple[Place, ...] = ()
@@ -56,7 +57,7 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
         pool=tuple(
             (each.card.session_id, each.card.turns)
             for candidate in evidence.candidates
-            for each in (candidate, *candidate.also)
+            for each in (candidate, *candidate.also, *candidate.beside)
         ),
         views=sum(usage.items for usage in receipt.embedding),
         pairs=sum(usage.items for usage in receipt.reranking),
@@ -70,7 +71,10 @@ def _slot(number: int, candidate: Candidate) -> Slot:
     card = candidate.card
     return Slot(
         place=(card.session_id, card.turns),
-        also=tuple((other.card.session_id, other.card.turns) for other in candidate.also),
+        also=tuple(
+            (other.card.session_id, other.card.turns)
+            for other in (*candidate.also, *candidate.beside)
+        ),
         tokens=tokens.count(card_line(number, card)),
         text=card.text,
     )

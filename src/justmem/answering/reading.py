@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 from justmem.domain import Candidate, Card, Evidence, Source
 from justmem.prompts import fence, one_line
@@ -11,6 +12,8 @@ from justmem.prompts import fence, one_line
 # The start of a line that would pass for a turn of its own.
 _FORGED = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[^\w\n]*s\d+\.\d+\b)", re.I)
 _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
+_OPEN = frozenset({"planned", "ongoing"})
+_SOON = timedelta(days=14)
 
 
 def arranged(evidence: Evidence) -> tuple[Candidate, ...]:
@@ -21,14 +24,22 @@ def arranged(evidence: Evidence) -> tuple[Candidate, ...]:
 
 
 def shorter(evidence: Evidence) -> Evidence:
-    """Without what it can best do without: the last source goes first, then the lowest-ranked
-    card, those that share its slot before it."""
-    if evidence.sources:
+    """Without what it can best do without: of what was told beside the chosen, that which scores
+    least goes first; then the last source; then the lowest-ranked card, those that share its slot
+    before it."""
+    chosen = list(evidence.chosen)
+    told = [(other.score, -place) for place, one in enumerate(chosen) for other in one.beside]
+    if told:
+        least, place = min(told)
+        left = tuple(other for other in chosen[-place].beside if other.score > least)
+        chosen[-place] = chosen[-place].model_copy(update={"beside": left})
+    elif evidence.sources:
         return evidence.model_copy(update={"sources": evidence.sources[:-1]})
-    *better, last = evidence.chosen
-    if last.also:
-        better.append(last.model_copy(update={"also": ()}))
-    return evidence.model_copy(update={"chosen": tuple(better)})
+    elif chosen[-1].also:
+        chosen[-1] = chosen[-1].model_copy(update={"also": ()})
+    else:
+        chosen.pop()
+    return evidence.model_copy(update={"chosen": tuple(chosen)})
 
 
 def _happened(card: Card) -> tuple[str, str]:
@@ -36,14 +47,23 @@ def _happened(card: Card) -> tuple[str, str]:
     return (start.isoformat() if start else f"{card.said_at:%Y-%m-%d}", card.said_at.isoformat())
 
 
-def card_line(number: int, card: Card) -> str:
-    said = f"{card.said_at:%Y-%m-%d}"
+def card_line(number: int, card: Card, above: Card | None = None) -> str:
+    """Its date and its status where they say more than the words do. When it was said stands
+    there unless that is plain: soon after it happened, or with the line above."""
+    said = card.said_at.date()
     notes = [] if card.event_date.precision == "unknown" else [str(card.event_date)]
-    if card.status != "stable":
+    if card.status in _OPEN:
         notes.append(card.status)
-    if said not in notes:
+    if not _told_soon(card) and (above is None or above.session_id != card.session_id):
         notes.append(f"said {said}")
-    return f"{number} {one_line(card.text)} [{', '.join(notes)}]"
+    return f"{number} {one_line(card.text)}" + (f" [{', '.join(notes)}]" if notes else "")
+
+
+def _told_soon(card: Card) -> bool:
+    start, end, said = card.event_date.start, card.event_date.end, card.said_at.date()
+    if start is None or end is None:
+        return False
+    return start <= said and said - end <= _SOON
 
 
 def source_lines(number: int, source: Source) -> Iterator[str]:
@@ -54,7 +74,9 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 
 def evidence_text(evidence: Evidence) -> str:
-    lines = [card_line(n, c.card) for n, c in enumerate(arranged(evidence), 1)]
+    cards = [candidate.card for candidate in arranged(evidence)]
+    above = [None, *cards]
+    lines = [card_line(n, card, above[n - 1]) for n, card in enumerate(cards, 1)]
     parts = [fence("memory", "\n".join(lines) or "(nothing)")]
     for number, source in enumerate(evidence.sources, 1):
         said = "\n".join(source_lines(number, source))

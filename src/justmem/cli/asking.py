@@ -88,6 +88,7 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
                 "score": chosen.score,
                 "scores": dict(chosen.scores),
                 "also": [dump(other.card) for other in chosen.also],
+                "beside": [dump(other.card) for other in chosen.beside],
             }
             for chosen in evidence.chosen
         ],

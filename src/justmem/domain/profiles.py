@@ -22,8 +22,10 @@ class Weights(Value):
     apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
-    again: float = -0.05  # each better card of its session, where evidence spans sessions
+    again: float = -0.2  # each better card of its session, where evidence spans sessions
     count_again: float = -0.3  # instead of `again`: a number is wrong if one session is left out
+    beside: float = 0.3  # how far below the last chosen what was told beside one may score
+    span_beside: float = 1.0  # instead of `beside`, where evidence spans sessions
     remark_lexical: float = 0.2  # instead of `lexical`: what lies behind a remark shares few words
     remark_turn: float = 0.0  # instead of `turn`, likewise
     remark_apart: float = 0.6  # instead of `apart`: small talk is a little like every remark
@@ -44,6 +46,7 @@ class Profile(Value):
     apart: bool = True  # what is like all other candidates counts for less
     merge: bool = True  # cards that say the same, or rest on the same turns, share a slot
     spread: bool = True  # where evidence spans sessions, so do the cards chosen
+    beside: bool = True  # what was told beside a chosen card, and nearly chosen, is read with it
     reasons: bool = True  # behind a remark, more is looked through, and for reasons
     weights: Weights = Weights()
 
@@ -60,5 +63,6 @@ PAPER = Profile(
     apart=False,
     merge=False,
     spread=False,
+    beside=False,
     reasons=False,
 )

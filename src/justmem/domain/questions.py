@@ -56,6 +56,7 @@ class Candidate(Value):
     scores: Mapping[str, float] = Field(default_factory=dict)
     score: float = 0.0
     also: tuple[Candidate, ...] = ()  # those that share its slot: nearly the same, or of its turns
+    beside: tuple[Candidate, ...] = ()  # told a few turns away, and nearly chosen themselves
 
 
 class Citation(Value):
@@ -109,13 +110,13 @@ class Evidence(Value):
 
     @property
     def read(self) -> tuple[Candidate, ...]:
-        """All that an answer is made from: each of the chosen, and of those that share its slot
-        the ones that would have been chosen by themselves."""
+        """All that an answer is made from: each of the chosen, of those that share its slot the
+        ones that would have been chosen by themselves, and what was told beside it."""
         least = -inf if self.least is None else self.least
         return tuple(
             each
             for one in self.chosen
-            for each in (one, *(other for other in one.also if other.score >= least))
+            for each in (one, *(o for o in one.also if o.score >= least), *one.beside)
         )
 
 

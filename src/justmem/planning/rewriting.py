@@ -17,11 +17,23 @@ _WH = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 30  # words of a rewrite
+# How it is asked, not what was told: nobody says "from earliest to latest" of what they did. When
+# it was is looked for by the calendar.
+_FORM = re.compile(
+    r"\bthe (?:chronological )?order (?:of|in which)\b(?: the)?"
+    r"(?: (?:two|three|four|five|six|\d+))?"
+    r"|,? ?\bfrom (?:the )?(?:earliest|first|oldest) to (?:the )?(?:latest|last|newest)\b"
+    r"|,? ?\bin (?:chronological )?order\b|\bin total\b"
+    r"|\b(?:(?:in|during|over|within) )?the (?:past|last) "
+    r"(?:(?:\w+ )?(?:days|weeks|months|years)|week|month|year)\b",
+    re.IGNORECASE,
+)
 
 
 def rewrites_of(question: str) -> tuple[str, ...]:
     """Up to two: the question said as a statement, and its words with related ones."""
-    views = [statement_of(question), _keywords(question)]
+    what = _FORM.sub(" ", question)
+    views = [statement_of(what), _keywords(what)]
     plain = question.rstrip("?").lower()
     return tuple(dict.fromkeys(v for v in views if v and v.lower() != plain))[:2]
 

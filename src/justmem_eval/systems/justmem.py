@@ -104,5 +104,6 @@ def _packed(slots: Sequence[Slot]) -> tuple[Slot, ...]:
 
 
 def _heads(evidence: Evidence) -> tuple[object, ...]:
-    """The answerers look at the subjects of candidates, not at their near-duplicates."""
-    return tuple(c.model_copy(update={"also": (), "scores": {}}) for c in evidence.candidates)
+    """The answerers look at the subjects of candidates, not at what is kept with them."""
+    bare: dict[str, object] = {"also": (), "beside": (), "scores": {}}
+    return tuple(c.model_copy(update=bare) for c in evidence.candidates)

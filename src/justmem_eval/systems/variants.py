@@ -30,7 +30,7 @@ async def session_first(
         # A session whose cards discovery did not find gives its first one.
         best = min(cards, key=lambda card: places.get(card.id, len(places)))
         found = by_id.get(best.id) or Candidate(card=best)
-        chosen.append(found.model_copy(update={"also": ()}))
+        chosen.append(found.model_copy(update={"also": (), "beside": ()}))
     return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
 
 

@@ -137,7 +137,7 @@ function scored(space, candidates, caption, before = 0, read = []) {
     h("tbody", {}, candidates.map((each, index) => h("tr", {},
       h("td", { class: "rank" }, String(before + index + 1)),
       h("th", { scope: "row" },
-        [each, ...each.also.filter((other) => read.includes(other.card.id))].map(({ card }) => [
+        [each, ...[...each.also, ...each.beside].filter((other) => read.includes(other.card.id))].map(({ card }) => [
           h("button", { type: "button", class: "link told", click: () => openSource(space, { card }) }, told(card)),
           h("p", { class: "tags" }, when(card), tags(card))])),
       h("td", { class: "figure" }, figure(each.score)),
