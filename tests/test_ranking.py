@@ -94,3 +94,9 @@ def test_what_was_told_on_a_day_counts_where_the_question_gives_its_date() -> No
 def test_what_happened_is_known_by_its_date() -> None:
     dated = card_told("a").model_copy(update={"event_date": EventDate.parse("2023")})
     assert ranking.dated([card_told("a"), dated]).tolist() == [0, 1]
+
+
+def test_a_card_is_lifted_by_a_better_one_told_a_turn_before_or_after() -> None:
+    cards = [card_told("a", 4), card_told("a", 5), card_told("a", 7), card_told("b", 5)]
+    scores = np.array([3.0, 1.0, 2.0, 0.0], np.float32)
+    assert ranking.lifted(scores, cards).tolist() == [0, 2, 0, 0]

@@ -38,13 +38,13 @@ def test_what_was_told_a_few_turns_away_is_read_beside_the_card_it_is_nearest_to
 
 
 def test_what_is_far_away_or_scores_too_little_is_not() -> None:
-    cards = [card_told("a", 1), card_told("b", 1), card_told("a", 8), card_told("a", 2)]
+    cards = [card_told("a", 1), card_told("b", 1), card_told("a", 10), card_told("a", 2)]
     scores = np.array([3.0, 2.0, 1.0, 0.4], np.float32)
     near = slots.beside([[0], [1]], [0, 1, 2, 3], scores, cards, least=0.5)
     assert near == {0: [], 1: []}
 
 
-def test_no_more_is_read_beside_than_there_are_slots_and_nothing_is_lost() -> None:
+def test_only_so_much_is_read_beside_and_nothing_is_lost() -> None:
     cards = [card_told("a", 5), *(card_told("a", n) for n in (4, 6, 3))]
     scores = np.array([3.0, 1.0, 0.9, 0.8], np.float32)
     near = slots.beside([[0]], [0, 1, 2, 3], scores, cards, least=0.5)

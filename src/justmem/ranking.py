@@ -142,3 +142,22 @@ def of_kind(cards: Sequence[Card], plan: Plan) -> Scores:
 def telling_why(cards: Sequence[Card]) -> Scores:
     """1 or 2 where a card tells what may lie behind a remark."""
     return np.array([reasons_in(card.fact) for card in cards], np.float32)
+
+
+def lifted(scores: Scores, cards: Sequence[Card]) -> Scores:
+    """How much better than a card the best is that was told in the turn before or after one of
+    its own: an answer stands next to its question, and a thing told in two breaths in two turns."""
+    told: dict[tuple[str, int], float] = {}
+    for score, card in zip(scores.tolist(), cards, strict=True):
+        for turn in card.turns:
+            place = (card.session_id, turn)
+            told[place] = max(told.get(place, score), score)
+
+    def lift(score: float, card: Card) -> float:
+        near = (
+            told.get((card.session_id, t + step), score) for t in card.turns for step in (-1, 1)
+        )
+        return max((*near, score)) - score
+
+    pairs = zip(scores.tolist(), cards, strict=True)
+    return np.array([lift(score, card) for score, card in pairs], np.float32)

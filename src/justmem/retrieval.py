@@ -94,6 +94,9 @@ class Retrieval:
             scores, reranked = await self._reranked(
                 self._reranker, views, pool, plan, scores, tally
             )
+        if self._profile.beside:
+            worth = np.float32(self._profile.weights.neighbour)
+            scores = scores + worth * ranking.lifted(scores, pool.cards)
         order = np.argsort(-scores, kind="stable").tolist()
         filled = self._slots(order, scores, pool, plan)
         count = self._budget.cards

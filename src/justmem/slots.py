@@ -12,7 +12,8 @@ from justmem.domain import Card
 from justmem.ports import Vectors
 from justmem.ranking import Scores
 
-_NEAR = 6  # turns: how long people mostly stay with a matter
+_NEAR = 8  # turns: how long people mostly stay with a matter
+_MOST_BESIDE = 1.5  # cards a slot, over all slots
 _DEPTH = 60  # below it nothing is near enough to what was chosen
 
 
@@ -74,14 +75,14 @@ def beside(
     least: float,
 ) -> dict[int, list[int]]:
     """What was told a few turns from a chosen card, by that card: if it scores `least` and is in
-    no slot, the best first, and as many in all as there are slots. What is asked about is rarely
-    told in one breath, and what stands around a good card is worth more than its own words say."""
+    no slot, the best first, and not too many in all. What is asked about is rarely told in one
+    breath, and what stands around a good card is worth more than its own words say."""
     heads: dict[str, list[int]] = {}
     for head, *_ in slots:
         heads.setdefault(cards[head].session_id, []).append(head)
     found: dict[int, list[int]] = {head: [] for head, *_ in slots}
     taken = {index for slot in slots for index in slot}
-    left = len(slots)
+    left = int(_MOST_BESIDE * len(slots))
     for index in order[:_DEPTH]:
         if scores[index] < least or not left:
             break

@@ -112,7 +112,9 @@ _MANY = re.compile(
 _PLURAL_HEAD = re.compile(
     r"\b(?:what|which)(?: (?:all|are|were))?(?: the)?(?: (?:kinds?|types?|sorts?) of)?"
     r"(?: (?!did|does|do|is|was|has|will|would|can|might)[\w'+-]+){0,3}? "
-    r"(?P<noun>[a-z][\w-]*[^s\W]s|people|children)\b",
+    r"(?P<noun>[a-z][\w-]*[^s\W]s|people|children)\b"
+    # "Which songs does", not "which song moves".
+    r"(?= (?:did|does|do|is|are|was|were|has|have|will|would|can|could|might|should)\b| of\b|\?|$)",
     re.IGNORECASE,
 )
 _LIST = re.compile(
@@ -121,10 +123,14 @@ _LIST = re.compile(
     r"|visited)\b"
     r"|^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b"
     r"|^what (?:are|were) (?!the (?:name|title)\b)|\blist (?:all|the|every|of)\b|\ball (?:the|of)\b"
-    r"|\bwhat (?:all|else|other|various|different|kinds?|types?|sorts?)\b|^name (?:all|the|some)\b"
+    r"|\bwhat (?:all|else|other|various|different|kinds|types|sorts)\b|^name (?:all|the|some)\b"
     r"|\bin what ways\b|\bwhat ways\b|\bwho (?:are|were)\b|\bwhich (?:two|three|four)\b",
     re.IGNORECASE,
 )
+
+
+# "What topic has she written about?" asks for one.
+_ONE_THING = re.compile(r"^(?:what|which) (?:[\w'+-]+ ){0,3}?[\w'+-]*[a-rt-z] has\b", re.IGNORECASE)
 
 
 def mode_of(text: str) -> Mode:
@@ -146,7 +152,8 @@ def mode_of(text: str) -> Mode:
         return "yesno"
     if _FIRST.search(text):
         return "short"
-    return "list" if _LIST.search(text) or _many_things(text) else "short"
+    listed = _LIST.search(text) and not _ONE_THING.search(text)
+    return "list" if listed or _many_things(text) else "short"
 
 
 def _many_things(text: str) -> bool:
@@ -214,9 +221,30 @@ def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
     return "lookup"
 
 
+# Many things of one occasion are told together: "What did she eat at the picnic?"
+_OCCASION = re.compile(
+    r"\b(?:did|was|were|does|do)\b.*\b(?:at|during|after) (?:the|an?|his|her|their|my|our)\b"
+    r"|\b(?:did|was|were)\b.*\b(?:on|in) (?:\d|mid|early|late|january|february|march|april|may"
+    r"|june|july|august|september|october|november|december)",
+    re.IGNORECASE,
+)
+# What comes again and again, and what one of several would answer, is told more than once; and
+# each of two people is told of by themselves.
+_AGAIN = re.compile(
+    r"\b(?:recurring|recurrent|persistent|usually|regularly|typically|potentially)\b"
+    r"|^who (?:has|have)\b|^what (?:is|are) (?:an?|one|some|something)\b"
+    r"|^(?!.*\bdid\b).*\b(?-i:[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+)",
+    re.IGNORECASE,
+)
+
+
 def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
     """Whether the evidence is likely to lie in more than one place."""
-    if mode in ("count", "order", "advice") or operation in ("order", "compare", "aggregate"):
+    if mode in ("count", "order", "advice") or operation in ("order", "compare"):
+        return True
+    if operation == "aggregate":
+        return not (mode == "list" and _OCCASION.search(text))
+    if mode in ("short", "yesno") and _AGAIN.search(text):
         return True
     if mode == "duration":
         return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
