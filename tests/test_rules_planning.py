@@ -8,6 +8,7 @@ import pytest
 
 from justmem.domain import Access
 from justmem.planning.rules import RulesPlanner, plan_by_rules
+from justmem.planning.topics import related
 
 AT = datetime(2023, 5, 25, 12, 0)
 
@@ -147,3 +148,10 @@ def test_any_text_has_a_plan(question: str) -> None:
     made = plan(question)
     assert len(made.rewrites) <= 2
     assert all(len(rewrite.split()) <= 45 for rewrite in made.rewrites)
+
+
+def test_words_that_go_together_are_found_by_their_forms_and_not_by_their_stems() -> None:
+    assert "trail" in related(["hikes"])
+    assert "gallery" in related(["museums"])
+    assert not related(["care", "caring"])  # no cars
+    assert "hiking" not in related(["activities", "hike"])

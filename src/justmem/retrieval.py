@@ -132,8 +132,7 @@ class Retrieval:
         if profile.merge:
             filled = slots.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=4 * count)
         if profile.spread and plan.spans_sessions and plan.mode != "reply":
-            weights = profile.weights
-            again = weights.count_again if plan.mode == "count" else weights.again
+            again = profile.weights.again
             filled = slots.spread(filled, scores, pool.cards, again=again, count=count)
         return filled
 

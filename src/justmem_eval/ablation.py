@@ -35,7 +35,6 @@ _SWITCHED = {
     "quote",
     "rerank",
     "again",
-    "count_again",
     "beside",
     "span_beside",
 }

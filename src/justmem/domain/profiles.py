@@ -22,8 +22,7 @@ class Weights(Value):
     apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
-    again: float = -0.2  # each better card of its session, where evidence spans sessions
-    count_again: float = -0.3  # instead of `again`: a number is wrong if one session is left out
+    again: float = -0.5  # each better card of its session, where evidence spans sessions
     neighbour: float = 0.1  # each point by which a card told a turn before or after is better
     beside: float = 0.3  # how far below the last chosen what was told beside one may score
     span_beside: float = 1.0  # instead of `beside`, where evidence spans sessions

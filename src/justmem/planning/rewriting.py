@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from justmem.planning.topics import related
-from justmem.words import content, is_stop, names, words
+from justmem.words import is_stop, names, words
 
 _AUXILIARY = r"(?:did|does|do|has|have|had|is|are|was|were|will|would|can|could|should|might)"
 _WH = re.compile(
@@ -57,7 +57,7 @@ def _keywords(question: str) -> str:
     who = list(dict.fromkeys(names(question)))
     people = {word for name in who for word in words(name)}
     what = [w for w in words(question) if not is_stop(w) and w not in people]
-    more = related(content(question))
+    more = related(words(question))
     if not more:
         return ""
     return _cut(" ".join([*who, *dict.fromkeys(what), *more]))

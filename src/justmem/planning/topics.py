@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from justmem.words import stem, words
+from justmem.words import stem
 
 _TOPICS = """
 pet: dog cat puppy kitten animal named
@@ -76,16 +76,28 @@ museum: gallery exhibit visited art
 wedding: married bride ceremony attended
 birthday: party celebrated turned gift
 """
+_SHORT = 3  # letters: "jog", "jogging"
+
+
+def _forms(head: str) -> Iterator[str]:
+    """A word as it is inflected. Not by its stem: "care" has that of "car"."""
+    short = head[:-1] if head[-1] in "ey" else head
+    yield from (head, f"{head}s", f"{head}es", f"{head}ren")
+    doubled = f"{head}{head[-1]}"
+    for base in (head, short, doubled) if len(head) > _SHORT else (doubled,):
+        yield from (f"{base}{end}" for end in ("ed", "ing", "ies", "ied"))
+
+
 _MAP = {
-    stem(head.strip()): tuple(tail.split())
+    form: tuple(tail.split())
     for head, _, tail in (line.partition(":") for line in _TOPICS.strip().splitlines())
+    for form in _forms(head.strip())
 }
 
 
-def related(stems: Iterable[str], *, most: int = 10) -> list[str]:
+def related(said: Iterable[str], *, most: int = 10) -> list[str]:
     """Words that go with these, without the ones already there."""
-    given = list(dict.fromkeys(stems))
+    given = list(dict.fromkeys(said))
+    known = set(map(stem, given))
     found = [word for one in given for word in _MAP.get(one, ())]
-    return [word for word in dict.fromkeys(found) if not set(map(stem, words(word))) & set(given)][
-        :most
-    ]
+    return [word for word in dict.fromkeys(found) if stem(word) not in known][:most]
