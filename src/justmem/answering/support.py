@@ -62,7 +62,8 @@ def asked_words(question: str) -> set[str]:
 
 
 def supported(evidence: Evidence) -> list[Supported]:
-    """The cards read, with their support, best first."""
+    """The chosen cards with their support, best first. What was told beside them is for a reader
+    who understands it: rules that weigh words would only err more often."""
     asked = set(content(evidence.question))
     people = _people(evidence)
     wanted = (asked_words(evidence.question) - set(map(stem, people))) or asked
@@ -71,7 +72,10 @@ def supported(evidence: Evidence) -> list[Supported]:
     numbers = _numbers(evidence)
     own: list[Supported] = []
     others: list[Supported] = []
+    beside = {other.card.id for one in evidence.chosen for other in one.beside}
     for candidate in evidence.read:
+        if candidate.card.id in beside:
+            continue
         worth = _closeness(candidate, asked) + _WORDS * shares(candidate.card.text, wanted)
         if named:
             worth -= _NAMED * (1 - shares(candidate.card.text, named))

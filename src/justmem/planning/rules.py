@@ -10,6 +10,7 @@ from datetime import datetime
 
 from justmem import dates
 from justmem.domain import UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
+from justmem.extraction.verbs import BASES
 from justmem.planning.entities import entities_of
 from justmem.planning.hearing import is_question, needs_source
 from justmem.planning.rewriting import behind, rewrites_of
@@ -112,10 +113,11 @@ _MANY = re.compile(
 _PLURAL_HEAD = re.compile(
     r"\b(?:what|which)(?: (?:all|are|were))?(?: the)?(?: (?:kinds?|types?|sorts?) of)?"
     r"(?: (?!did|does|do|is|was|has|will|would|can|might)[\w'+-]+){0,3}? "
-    r"(?P<noun>[a-z][\w-]*[^s\W]s|people|children)\b"
-    # "Which songs does", not "which song moves".
-    r"(?= (?:did|does|do|is|are|was|were|has|have|will|would|can|could|might|should)\b| of\b|\?|$)",
+    r"(?:people|children|(?P<noun>[a-z][\w-]*[^s\W]s)(?: (?P<next>[\w']+))?)\b",
     re.IGNORECASE,
+)
+_AFTER_NOUN = re.compile(
+    r"(?:did|does|do|is|are|was|were|has|have|had|will|would|can|could|might|should|of)$", re.I
 )
 _LIST = re.compile(
     r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
@@ -158,9 +160,13 @@ def mode_of(text: str) -> Mode:
 
 def _many_things(text: str) -> bool:
     match = _PLURAL_HEAD.search(text)
-    return match is not None and not re.search(
-        r"\b(?:is|was|does|this|series|news|always)$", match["noun"]
-    )
+    if match is None or match["noun"] is None:
+        return match is not None
+    if re.search(r"\b(?:is|was|does|this|series|news|always)$", match["noun"]):
+        return False
+    # "Which songs does" and "which songs move", not "which song moves her".
+    after = (match["next"] or "of").lower()
+    return bool(_AFTER_NOUN.match(after)) or after in BASES
 
 
 _BOTH = re.compile(
@@ -187,7 +193,8 @@ _LATEST = re.compile(
     re.IGNORECASE,
 )
 _CHANGE = re.compile(
-    r"\bover time\b|\bchang(?:e|ed|es)\b|\bevol\w+|\bprogress\w*\b|\bhistory of\b|\bused to\b"
+    r"\bover (?:time|the (?:course|weeks?|months?|years?))\b|\bdevelop|\bchang(?:e|ed|es)\b"
+    r"|\bevol\w+|\bprogress\w*\b|\bhistory of\b|\bused to\b"
     r"|\bpreviously\b|\bbefore\b.*\bnow\b|\bhow has\b",
     re.IGNORECASE,
 )
