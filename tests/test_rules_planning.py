@@ -150,6 +150,39 @@ def test_any_text_has_a_plan(question: str) -> None:
     assert all(len(rewrite.split()) <= 45 for rewrite in made.rewrites)
 
 
+@pytest.mark.parametrize(
+    ("question", "mode", "spans"),
+    [
+        ("Which songs does Nora sing?", "list", True),
+        ("Which songs move Nora?", "list", True),
+        ("Which song moves Nora to tears?", "short", False),
+        ("Which people work in Nora's bakery?", "list", True),
+        ("What kind of pot did Nora make?", "short", False),
+        ("What kinds of pots did Nora make?", "list", True),
+        ("What dishes did Nora serve at the picnic?", "list", False),
+        ("Which classes did Nora join in mid-August 2023?", "list", False),
+        ("What topic has Nora been writing about?", "short", False),
+        ("What topics has Nora written about?", "list", True),
+        ("What is something that Nora misses?", "short", True),
+        ("What recurring dream does Nora have?", "short", True),
+        ("Do Nora and Tomas like the sea?", "yesno", True),
+        ("What did Nora and Tomas eat on Sunday?", "short", False),
+        ("How did Nora's knee trouble develop over the year?", "short", True),
+    ],
+)
+def test_one_occasion_is_one_place_and_what_comes_again_is_many(
+    question: str, mode: str, spans: bool
+) -> None:
+    assert (plan(question).mode, plan(question).spans_sessions) == (mode, spans)
+
+
+def test_a_rewrite_leaves_out_how_it_is_asked() -> None:
+    asked = "What is the order of the three races I ran in the past month, from earliest to latest?"
+    assert plan(asked).rewrites[0] == "races ran"
+    for word in ("order", "three", "month", "earliest"):
+        assert all(word not in view for view in plan(asked).rewrites)
+
+
 def test_words_that_go_together_are_found_by_their_forms_and_not_by_their_stems() -> None:
     assert "trail" in related(["hikes"])
     assert "gallery" in related(["museums"])
