@@ -1,0 +1,58 @@
+"""The lines that an answer model reads: as terse as they can be, and no terser."""
+
+from datetime import datetime
+
+import pytest
+
+from justmem.answering.reading import card_line, evidence_text
+from justmem.domain import Candidate, Card, EventDate, Evidence, Plan, Status
+
+
+def card(event_date: str = "unknown", status: Status = "stable", session: str = "s") -> Card:
+    return Card(
+        id=f"{event_date}{session}",
+        subject="Nora",
+        fact="ran a race",
+        event_date=EventDate.parse(event_date),
+        status=status,
+        session_id=session,
+        said_at=datetime(2024, 5, 20, 9),
+        turns=(1,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("event_date", "status", "notes"),
+    [
+        ("2024-05-19", "completed", " [2024-05-19]"),  # told the day after: plain
+        ("2024-05-06", "stable", " [2024-05-06]"),
+        ("2024-05-05", "stable", " [2024-05-05, said 2024-05-20]"),  # more than two weeks
+        ("2024-05", "ongoing", " [2024-05, ongoing]"),
+        ("2024-06-01", "planned", " [2024-06-01, planned, said 2024-05-20]"),
+        ("2016", "ongoing", " [2016, ongoing, said 2024-05-20]"),
+        ("unknown", "completed", " [said 2024-05-20]"),
+    ],
+)
+def test_when_it_was_said_stands_there_unless_it_is_plain(
+    event_date: str, status: Status, notes: str
+) -> None:
+    assert card_line(3, card(event_date, status)) == f"3 Nora ran a race{notes}"
+
+
+def test_below_a_line_of_its_session_it_was_said_with_it() -> None:
+    below, elsewhere = card(session="s"), card(session="t")
+    assert card_line(2, below, above=card("2024-05-19")) == "2 Nora ran a race"
+    assert card_line(2, elsewhere, above=card()) == "2 Nora ran a race [said 2024-05-20]"
+
+
+def test_what_was_told_beside_a_card_stands_below_it() -> None:
+    told = Candidate(card=card(session="a"), beside=(Candidate(card=card("2024-06", session="a")),))
+    other = Candidate(card=card(session="b"))
+    evidence = Evidence(
+        question="?", at=datetime(2024, 6, 1), plan=Plan(), chosen=(told, other), least=5.0
+    )
+    assert evidence_text(evidence).splitlines()[1:4] == [
+        "1 Nora ran a race [said 2024-05-20]",
+        "2 Nora ran a race [2024-06]",
+        "3 Nora ran a race [said 2024-05-20]",
+    ]
