@@ -132,15 +132,17 @@ async def test_a_remark_is_compared_as_the_statement_it_is(make: Make) -> None:
     assert "Which races did" in embedder.questions[0]
 
 
-async def test_a_count_looks_into_more_sessions_than_a_list(make: Make) -> None:
+async def test_spread_evidence_is_looked_for_in_more_sessions(make: Make) -> None:
     """One session tells much of what is asked about, nine others a little each."""
     told = [f"I bought a red bike light, number {n}, for my bike." for n in range(12)]
     others = [f"I bought a bell {n} at a fair on the way to town." for n in range(9)]
     sessions = {}
-    for mode in ("list", "count"):
-        asked = plan(operation="aggregate", mode=mode, spans_sessions=True)
+    for spread in (False, True):
+        asked = plan(operation="aggregate", mode="list", spans_sessions=True)
         memory = await make(
-            space=mode, planner=ModelPlanner(scripted(plan=asked)), profile=Profile(merge=False)
+            space=f"spread-{spread}",
+            planner=ModelPlanner(scripted(plan=asked)),
+            profile=Profile(merge=False, spread=spread),
         )
         turns = [{"role": "user", "content": text} for text in told]
         await memory.remember(turns, at="2024-05-01", id="much")
@@ -148,5 +150,8 @@ async def test_a_count_looks_into_more_sessions_than_a_list(make: Make) -> None:
             turns = [{"role": "user", "content": text}]
             await memory.remember(turns, at="2024-05-02", id=f"little-{number}")
         evidence = await memory.recall("Which red light for my bike have I bought?", at=NOW)
-        sessions[mode] = len({card.session_id for card in evidence.cards})
-    assert sessions["list"] < sessions["count"]
+        sessions[spread] = len({card.session_id for card in evidence.cards})
+        beside = [each.card.session_id for one in evidence.chosen for each in one.beside]
+        assert set(beside) <= {"much"}  # what else was told there is read all the same
+        assert bool(beside)
+    assert sessions[False] < sessions[True]
