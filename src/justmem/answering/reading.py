@@ -28,11 +28,11 @@ def shorter(evidence: Evidence) -> Evidence:
     least goes first; then the last source; then the lowest-ranked card, those that share its slot
     before it."""
     chosen = list(evidence.chosen)
-    told = [(other.score, -place) for place, one in enumerate(chosen) for other in one.beside]
+    told = [(other.score, place) for place, one in enumerate(chosen) for other in one.beside]
     if told:
         least, place = min(told)
-        left = tuple(other for other in chosen[-place].beside if other.score > least)
-        chosen[-place] = chosen[-place].model_copy(update={"beside": left})
+        left = tuple(other for other in chosen[place].beside if other.score > least)
+        chosen[place] = chosen[place].model_copy(update={"beside": left})
     elif evidence.sources:
         return evidence.model_copy(update={"sources": evidence.sources[:-1]})
     elif chosen[-1].also:

@@ -110,8 +110,9 @@ class Evidence(Value):
 
     @property
     def read(self) -> tuple[Candidate, ...]:
-        """All that an answer is made from: each of the chosen, of those that share its slot the
-        ones that would have been chosen by themselves, and what was told beside it."""
+        """All that a model answers from: each of the chosen, of those that share its slot the
+        ones that would have been chosen by themselves, and what was told beside it. Rules answer
+        without the last."""
         least = -inf if self.least is None else self.least
         return tuple(
             each
