@@ -22,7 +22,7 @@ from justmem.ranking import Scores
 _QUOTES = 4  # turns without a card that may become candidates
 _SOON = timedelta(days=7)  # when most of what happens is told
 _YEAR = timedelta(days=366)
-_FARTHER = 3  # times as many candidates for a remark: what lies behind it is far from it
+_FARTHER = 8  # times as many candidates for a remark: what lies behind it is far from it
 
 
 @dataclass(frozen=True, slots=True)

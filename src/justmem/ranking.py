@@ -144,6 +144,24 @@ def telling_why(cards: Sequence[Card]) -> Scores:
     return np.array([reasons_in(card.fact) for card in cards], np.float32)
 
 
+def of_turns(scores: Scores, cards: Sequence[Card]) -> Scores:
+    """The mean over all that was told in a card's turns. In a long turn some sentence is near to
+    anything; what lies behind a remark is what a turn is about."""
+    told: dict[tuple[str, int], list[int]] = {}
+    for index, card in enumerate(cards):
+        for turn in card.turns:
+            told.setdefault((card.session_id, turn), []).append(index)
+    return np.array(
+        [
+            scores[list({i for turn in card.turns for i in told[card.session_id, turn]})].mean()
+            if card.turns
+            else score
+            for score, card in zip(scores, cards, strict=True)
+        ],
+        np.float32,
+    )
+
+
 def lifted(scores: Scores, cards: Sequence[Card]) -> Scores:
     """How much better than a card the best is that was told in the turn before or after one of
     its own: an answer stands next to its question, and a thing told in two breaths in two turns."""

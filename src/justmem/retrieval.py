@@ -94,6 +94,9 @@ class Retrieval:
             scores, reranked = await self._reranked(
                 self._reranker, views, pool, plan, scores, tally
             )
+        if plan.mode == "reply" and self._profile.reasons:
+            whole = np.float32(self._profile.weights.remark_whole)
+            scores = (1 - whole) * scores + whole * ranking.of_turns(scores, pool.cards)
         if self._profile.beside:
             worth = np.float32(self._profile.weights.neighbour)
             scores = scores + worth * ranking.lifted(scores, pool.cards)
@@ -131,8 +134,9 @@ class Retrieval:
         filled = [[index] for index in order]
         if profile.merge:
             filled = slots.distinct(order, pool.cards, pool.vectors, alike=_ALIKE, depth=4 * count)
-        if profile.spread and plan.spans_sessions and plan.mode != "reply":
-            again = profile.weights.again
+        if profile.spread and plan.mode != "reply":
+            weights = profile.weights
+            again = weights.span_again if plan.spans_sessions else weights.again
             filled = slots.spread(filled, scores, pool.cards, again=again, count=count)
         return filled
 

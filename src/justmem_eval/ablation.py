@@ -35,6 +35,7 @@ _SWITCHED = {
     "quote",
     "rerank",
     "again",
+    "span_again",
     "beside",
     "span_beside",
 }

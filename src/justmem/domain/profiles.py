@@ -22,7 +22,8 @@ class Weights(Value):
     apart: float = 0.2  # it is unlike the other candidates: what is like them all says little
     quote: float = -0.5  # it is a quote: nothing says that it is worth remembering
     rerank: float = 0.4  # how likely the reranker thinks it answers, among those it reads
-    again: float = -0.5  # each better card of its session, where evidence spans sessions
+    again: float = -0.3  # each better card of its session
+    span_again: float = -0.5  # instead of `again`, where evidence spans sessions
     neighbour: float = 0.1  # each point by which a card told a turn before or after is better
     beside: float = 0.3  # how far below the last chosen what was told beside one may score
     span_beside: float = 1.0  # instead of `beside`, where evidence spans sessions
@@ -30,6 +31,7 @@ class Weights(Value):
     remark_turn: float = 0.0  # instead of `turn`, likewise
     remark_apart: float = 0.6  # instead of `apart`: small talk is a little like every remark
     remark_reason: float = 0.7  # it tells a reason, a resolution, a lesson or a trouble
+    remark_whole: float = 0.25  # how much of a score is that of all that its turns tell
 
 
 class Profile(Value):
@@ -45,9 +47,9 @@ class Profile(Value):
     told: bool = True  # what was told in the period asked about is looked through, and counts
     apart: bool = True  # what is like all other candidates counts for less
     merge: bool = True  # cards that say the same, or rest on the same turns, share a slot
-    spread: bool = True  # where evidence spans sessions, so do the cards chosen
+    spread: bool = True  # the cards chosen lie in several sessions, more so where evidence does
     beside: bool = True  # what was told beside a chosen card, and nearly chosen, is read with it
-    reasons: bool = True  # behind a remark, more is looked through, and for reasons
+    reasons: bool = True  # behind a remark, more is looked through, for reasons, by whole turns
     weights: Weights = Weights()
 
 

@@ -23,7 +23,7 @@ from justmem.ports import Extraction
 from justmem.words import content
 
 MOST_PER_TURN = 12
-LONGEST = 30  # words: short statements of one turn are joined up to this length
+LONGEST = 12  # words: what is too short to stand alone is joined up to this length
 
 
 class RulesExtractor:

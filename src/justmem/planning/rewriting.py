@@ -16,6 +16,8 @@ _WH = re.compile(
     rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
+# "What did she paint, and who bought it?" is two questions.
+_AND = re.compile(r",? and (?=(?:what|which|who|when|where|why|how)\b)", re.IGNORECASE)
 _LONGEST = 30  # words of a rewrite
 # How it is asked, not what was told: nobody says "from earliest to latest" of what they did. When
 # it was is looked for by the calendar.
@@ -24,6 +26,7 @@ _FORM = re.compile(
     r"(?: (?:two|three|four|five|six|\d+))?"
     r"|,? ?\bfrom (?:the )?(?:earliest|first|oldest) to (?:the )?(?:latest|last|newest)\b"
     r"|,? ?\bin (?:chronological )?order\b|\bin total\b"
+    r"|\b(?:kinds?|types?|sorts?) of\b"
     r"|\b(?:(?:in|during|over|within) )?the (?:past|last) "
     r"(?:(?:\w+ )?(?:days|weeks|months|years)|week|month|year)\b",
     re.IGNORECASE,
@@ -32,7 +35,7 @@ _FORM = re.compile(
 
 def rewrites_of(question: str) -> tuple[str, ...]:
     """Up to two: the question said as a statement, and its words with related ones."""
-    what = _FORM.sub(" ", question)
+    what = " ".join(_FORM.sub(" ", question).split())
     views = [statement_of(what), _keywords(what)]
     plain = question.rstrip("?").lower()
     return tuple(dict.fromkeys(v for v in views if v and v.lower() != plain))[:2]
@@ -41,6 +44,9 @@ def rewrites_of(question: str) -> tuple[str, ...]:
 def statement_of(question: str) -> str:
     """ "What languages does Nora speak?" -> "Nora speak languages"."""
     text = question.strip().rstrip("?!. ")
+    first, *second = _AND.split(text, maxsplit=1)
+    if second:
+        return _cut(f"{statement_of(first)}, {statement_of(second[0])}")
     match = _WH.match(text)
     if match:
         noun, rest = match["noun"].strip(), match["rest"].strip()
