@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from justmem import Access, Budget
-from justmem.domain import Profile
+from justmem.domain import Profile, Weights
 from justmem.planning.model import ModelPlanner
 from justmem.ports import Embedded
 from justmem.testing import HashEmbedder
@@ -132,13 +134,14 @@ async def test_a_remark_is_compared_as_the_statement_it_is(make: Make) -> None:
     assert "Which races did" in embedder.questions[0]
 
 
-async def test_spread_evidence_is_looked_for_in_more_sessions(make: Make) -> None:
+@pytest.mark.parametrize("spans", [True, False])
+async def test_the_cards_chosen_lie_in_more_sessions(make: Make, spans: bool) -> None:
     """One session tells much of what is asked about, nine others a little each."""
     told = [f"I bought a red bike light, number {n}, for my bike." for n in range(12)]
     others = [f"I bought a bell {n} at a fair on the way to town." for n in range(9)]
     sessions = {}
     for spread in (False, True):
-        asked = plan(operation="aggregate", mode="list", spans_sessions=True)
+        asked = plan(operation="aggregate", mode="list", spans_sessions=spans)
         memory = await make(
             space=f"spread-{spread}",
             planner=ModelPlanner(scripted(plan=asked)),
@@ -151,7 +154,27 @@ async def test_spread_evidence_is_looked_for_in_more_sessions(make: Make) -> Non
             await memory.remember(turns, at="2024-05-02", id=f"little-{number}")
         evidence = await memory.recall("Which red light for my bike have I bought?", at=NOW)
         sessions[spread] = len({card.session_id for card in evidence.cards})
+        if not spans:
+            continue
         beside = [each.card.session_id for one in evidence.chosen for each in one.beside]
         assert set(beside) <= {"much"}  # what else was told there is read all the same
         assert bool(beside)
     assert sessions[False] < sessions[True]
+
+
+async def test_behind_a_remark_a_turn_counts_as_a_whole(make: Make) -> None:
+    turn = "My knee hurts on steep stairs since the fall. My cousin paints old tin boats in Molde."
+    scores = {}
+    for whole in (0.0, 1.0):
+        weights = Weights(remark_whole=whole)
+        memory = await make(
+            space=f"whole-{whole:.0f}", profile=Profile(merge=False, beside=False, weights=weights)
+        )
+        said = [
+            {"speaker": "Nora", "text": turn},
+            {"speaker": "Ivar", "text": "I bake rye bread in a stone oven every Sunday morning."},
+        ]
+        await memory.remember(said, at="2024-05-01", id="talk")
+        evidence = await memory.recall("We are climbing the steep stairs tomorrow!", at=NOW)
+        scores[whole] = {one.score for one in evidence.chosen if one.card.subject != "Ivar"}
+    assert (len(scores[0.0]), len(scores[1.0])) == (2, 1)

@@ -100,3 +100,17 @@ def test_a_card_is_lifted_by_a_better_one_told_a_turn_before_or_after() -> None:
     cards = [card_told("a", 4), card_told("a", 5), card_told("a", 7), card_told("b", 5)]
     scores = np.array([3.0, 1.0, 2.0, 0.0], np.float32)
     assert ranking.lifted(scores, cards).tolist() == [0, 2, 0, 0]
+
+
+def test_a_card_is_as_good_as_all_that_its_turns_tell() -> None:
+    cards = [card_told("a", 4), card_told("a", 4), card_told("a", 5), card_told("b", 4)]
+    scores = np.array([3.0, 1.0, 0.5, 7.0], np.float32)
+    assert ranking.of_turns(scores, cards).tolist() == [2, 2, 0.5, 7]
+
+
+def test_an_answer_counts_with_its_question_and_what_rests_on_no_turn_by_itself() -> None:
+    both, question = card_told("a", 4), card_told("a", 4)
+    both = both.model_copy(update={"turns": (4, 5)})
+    loose = card_told("a", 6).model_copy(update={"turns": ()})
+    scores = np.array([3.0, 1.0, 9.0], np.float32)
+    assert ranking.of_turns(scores, [both, question, loose]).tolist() == [2, 2, 9]

@@ -188,6 +188,18 @@ def test_a_sentence_that_leans_on_the_one_before_joins_it() -> None:
     assert card.fact == "went to a workshop; they talked about tarring wooden hulls"
 
 
+def test_what_can_stand_alone_is_a_card_of_its_own() -> None:
+    first = "We finally sold the old boat to a fisherman from Molde."
+    cards = nora(f"{first} I want to learn the cello before next winter.")
+    assert [card.fact.split()[0] for card in cards] == ["finally", "wants"]
+    assert {card.turns for card in cards} == {(1,)}
+
+
+def test_scraps_of_one_turn_share_a_card() -> None:
+    (card,) = nora("I sold the boat. I felt free.")
+    assert card.fact == "sold the boat; felt free"
+
+
 def test_different_dates_are_different_cards() -> None:
     cards = nora("I ran a race yesterday. I signed up for pottery last week.")
     assert [str(card.event_date) for card in cards] == ["2023-05-07", "2023-05-01/2023-05-07"]

@@ -183,6 +183,22 @@ def test_a_rewrite_leaves_out_how_it_is_asked() -> None:
         assert all(word not in view for view in plan(asked).rewrites)
 
 
+@pytest.mark.parametrize(
+    ("asked", "view"),
+    [
+        ("What kinds of boats has Nora built?", "Nora built boats"),
+        ("What type of bread do Nora and Tomas bake?", "Nora and Tomas bake bread"),
+        (
+            "What tricks do Nora and Tomas know, and how did they learn them?",
+            "Nora and Tomas know tricks, they learn them",
+        ),
+        ("How many boats and who built them?", "boats, built them"),
+    ],
+)
+def test_a_rewrite_reads_as_somebody_would_tell_it(asked: str, view: str) -> None:
+    assert plan(asked).rewrites[0] == view
+
+
 def test_words_that_go_together_are_found_by_their_forms_and_not_by_their_stems() -> None:
     assert "trail" in related(["hikes"])
     assert "gallery" in related(["museums"])
