@@ -32,6 +32,9 @@ def meaning(text: str, at: date = AT) -> str:
         ("a couple of weeks ago", "2023-05-11"),
         ("the Wednesday two months ago", "2023-03-22"),
         ("Monday last week", "2023-05-15"),
+        ("the first of June", "2023-06-01"),
+        ("May the twenty-first", "2023-05-21"),
+        ("the third of July 2022", "2022-07-03"),
     ],
 )
 def test_days(phrase: str, expected: str) -> None:

@@ -200,6 +200,57 @@ def test_scraps_of_one_turn_share_a_card() -> None:
     assert card.fact == "sold the boat; felt free"
 
 
+@pytest.mark.parametrize(
+    ("asks", "answers", "fact"),
+    [
+        ("How old is he?", "Four. He sleeps all day.", "said four; he sleeps all day"),
+        ("Have you been there?", "Yes, twice! I loved it.", "said twice; Ivar loved it"),
+        ("Who came along?", "Great! My boss came along.", "came along"),
+        ("Who came along?", "Sounds fun! My boss came along.", "came along"),
+    ],
+)
+def test_a_short_answer_stays_with_what_follows_it(asks: str, answers: str, fact: str) -> None:
+    card = chat(("Nora", asks), ("Ivar", answers))[0]
+    assert card.fact.split(" (asked")[0] == fact
+    assert card.turns == (1, 2)
+
+
+def test_a_scrap_that_answers_nothing_is_left_out() -> None:
+    cards = chat(("Nora", "My oven is broken."), ("Ivar", "Four. I know a good smith in Molde."))
+    assert "our" not in cards[-1].fact
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("Glad work goes well in Molde.", "is glad work goes well in Molde"),
+        ("So excited about the new boat shed!", "is so excited about the new boat shed"),
+        ("Scared that he might run off.", "is scared that he might run off"),
+        ("Happy birthday songs bore my aunt.", "said happy birthday songs bore Nora's aunt"),
+        ("Gotta fix the oven by May.", "has to fix the oven by May 2023"),
+        ("Growing up there must have been fun.", "said growing up there must have been fun"),
+        ("But the snow bores my dogs.", "said the snow bores Nora's dogs"),
+        ("Reminds me of my aunt in Molde.", "said reminds Nora of their aunt in Molde"),
+    ],
+)
+def test_a_feeling_or_a_duty_without_a_subject_is_the_speakers(said: str, fact: str) -> None:
+    assert [card.fact for card in nora(said)] == [fact]
+
+
+@pytest.mark.parametrize(
+    "said", ["I knew it!", "Fingers crossed for the race!", "I feel the same.", "Chat soon!"]
+)
+def test_what_is_said_to_be_kind_is_no_card(said: str) -> None:
+    assert nora(said) == []
+
+
+def test_a_fact_is_of_the_time_of_its_main_clause() -> None:
+    (card,) = nora("I am allergic to nuts, so there will be none in my shop.")
+    assert card.status == "ongoing"
+    (card,) = nora("I will sell the shop, because I am tired of it.")
+    assert card.status == "planned"
+
+
 def test_different_dates_are_different_cards() -> None:
     cards = nora("I ran a race yesterday. I signed up for pottery last week.")
     assert [str(card.event_date) for card in cards] == ["2023-05-07", "2023-05-01/2023-05-07"]

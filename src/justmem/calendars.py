@@ -15,6 +15,16 @@ MONTH = (
     r"\b(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 )
+_TO_NINETEENTH = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh
+twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"""
+_NTH = _TO_NINETEENTH.split()
+ORDINALS = {
+    **{word: number for number, word in enumerate(_NTH, 1)},
+    "twentieth": 20,
+    **{f"twenty-{word}": 20 + number for number, word in enumerate(_NTH[:9], 1)},
+    "thirtieth": 30,
+    "thirty-first": 31,
+}
 WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_abbr)}
 WEEKDAY = (
     r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday"

@@ -12,6 +12,7 @@ from justmem import reckoning
 from justmem.calendars import (
     HOLIDAYS,
     MONTH,
+    ORDINALS,
     SEASONS,
     WEEKDAY,
     WEEKDAYS,
@@ -152,6 +153,7 @@ def _rule(pattern: str, resolver: Resolver) -> tuple[re.Pattern[str], Resolver]:
 
 
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_SPELT = rf"(?P<day>{'|'.join(sorted(ORDINALS, key=len, reverse=True))})"
 _END = r"(?:\s*(?:-|–|to|and)\s*(?P<last>\d{1,2})(?:st|nd|rd|th)?)?"
 _PRE = (
     r"\b(?:in|since|during|of|by|until|till|from|around|before|after|through|throughout|early|late"
@@ -171,6 +173,8 @@ RULES: tuple[tuple[re.Pattern[str], Resolver], ...] = (
         rf"{MONTH} (?:the )?{_DAY}{_END}(?![\d:%]|\s?[ap]\.?m\b)(?:,? {_YEAR})?",
         reckoning.month_day,
     ),
+    _rule(rf"\bthe {_SPELT} of {MONTH}(?:,? {_YEAR})?", reckoning.month_day),
+    _rule(rf"{MONTH} the {_SPELT}\b(?:,? {_YEAR})?", reckoning.month_day),
     _rule(rf"(?<!\d\s){MONTH},?(?: of)? {_YEAR}", reckoning.month_only),
     _rule(rf"(?:{_PRE}|\b{_SIDE} ){MONTH}(?! (?:the )?\d)", reckoning.month_only),
     _rule(

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from justmem.calendars import (
     HOLIDAYS,
     MONTHS,
+    ORDINALS,
     WEEKDAYS,
     day,
     month,
@@ -127,7 +128,8 @@ def slashed(match: Match, said: Said) -> EventDate | None:
 
 def month_day(match: Match, said: Said) -> EventDate | None:
     number = MONTHS[match["month"].lower()[:3]]
-    first = int(match["day"])
+    said_day = match["day"].lower()
+    first = ORDINALS.get(said_day) or int(said_day)
     last = int(match.groupdict().get("last") or first)
     return pick(match, said, lambda y: span(date(y, number, first), date(y, number, last)))
 

@@ -48,10 +48,14 @@ _ONGOING = re.compile(
 )
 
 
+# "Is allergic to nuts, so there will be none": what follows is of another time.
+_CLAUSE = re.compile(r"[;(]|, (?:so|but|which|because)\b|(?<!or) (?:because|so that|since)\b")
+
+
 def status_of(fact: str) -> Status:
     if _happened(fact):
         return "completed"
-    if _PLANNED.search(fact):
+    if _PLANNED.search(_CLAUSE.split(fact, maxsplit=1)[0]):
         return "planned"
     return "ongoing" if _ONGOING.search(fact) else "stable"
 

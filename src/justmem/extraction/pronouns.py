@@ -228,6 +228,7 @@ def tell(statement: str, voices: Voices) -> Told:
     dropped = _dropped(text)
     if dropped is not None:
         return Told(name, by_name(dropped, name))
+    text = re.sub(r"^(?:but|and)\s+", "", uncapital(text), flags=re.IGNORECASE)
     return Told(name, "said " + by_name(uncapital(text), name, subject=False))
 
 
@@ -280,6 +281,10 @@ def _dropped(text: str) -> str | None:
     if match is None:
         return None
     verb, rest, adverbs = match["verb"].lower(), match["rest"], match["adverbs"].lower()
+    if verb == "gotta":
+        return f"{adverbs}has to{rest}"
+    if _FEELS.match(text):
+        return f"is {text[0].lower()}{text[1:]}"
     if verb == "been":
         return f"has {adverbs}been{rest}"
     if verb.endswith("ing") and len(verb) > 4 and verb not in _NOT_PARTICIPLES:
@@ -299,12 +304,23 @@ def _dropped(text: str) -> str | None:
     return None
 
 
+# "So excited to go", "Glad work is going well": feelings, and whose they are is plain. "Happy
+# birthday" and "proud moments" are none.
+_FEELS = re.compile(
+    r"(?:(?:so|super|really|very|just|totally|also|still) )*"
+    r"(?:glad|thrilled|stoked|pumped|grateful|thankful|sorry"
+    r"|(?:excited|scared|worried|relieved|anxious|happy|proud|nervous|ready|sad|lucky|tired|curious"
+    r"|keen|eager|ashamed|afraid|confident)"
+    r"(?= (?:to|about|that|for|of|with|at|when|because|I|we|they|you|he|she|it|my|our|your)\b))"
+    r"(?= (?!(?:is|are|was|were)\b))",
+    re.IGNORECASE,
+)
 _DROPS = frozenset(("wish", "need", "want", "think", "feel", "guess", "miss", "hate", "enjoy"))
 _DROPS |= {"prefer", "love", "hope", "plan", "believe", "haven't", "am", "have"}
 _IS = re.compile(r"\s+(?:is|are|was|were|can|has|isn't|can't)\b")
 _OWN_VERB = re.compile(
     r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
-    r"|fills|gets|warms|reminds|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
+    r"|fills|gets|warms|reminds|must|would|could|should|might|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
     r"|'s (?:my|the|a|so|been)\b|(?<!that )(?<!which )\b(?:sounds|seems)\b)"
 )
 
@@ -315,7 +331,8 @@ def uncapital(text: str) -> str:
     if first is None:
         return text
     word = first.group().lower()
-    if word in _COMMON or is_stop(word) or word in BASES or word.endswith(("ing", "ly")):
+    verb = word in BASES or word.removesuffix("s") in BASES
+    if word in _COMMON or is_stop(word) or verb or word.endswith(("ing", "ly")):
         return text[0].lower() + text[1:]
     return text
 
@@ -324,5 +341,8 @@ _COMMON_WORDS = """each every people everyone everything someone something nothi
 sometimes last next another it's that's there's here's they're he's she's who's what's let's kids
 family friends music art yesterday today tonight recently maybe definitely sounds looks seems feels
 breath-taking family's life's nature's work practice hard good great nice new old fun happy small
-being little big first second best sure super pretty love time home school dogs cats books"""
+since almost never whenever whatever while though although until till between long funny crazy
+four five six seven eight nine ten gotta reminds being little big first second best sure super
+pretty love
+time home school dogs cats books"""
 _COMMON = frozenset(_COMMON_WORDS.split())

@@ -16,7 +16,7 @@ from datetime import datetime
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn, card_id
 from justmem.extraction.dating import absolute
 from justmem.extraction.kinds import kind_of, status_of
-from justmem.extraction.pronouns import Voices, question_about, tell
+from justmem.extraction.pronouns import Voices, question_about, tell, uncapital
 from justmem.extraction.requests import pasted, requests
 from justmem.extraction.statements import Cut, Statement, cut
 from justmem.ports import Extraction
@@ -110,6 +110,9 @@ def _turn_cards(
     statements = list(parts.statements[:MOST_PER_TURN])
     if not statements and asked and (reply := parts.reply):
         statements = [Statement(reply, leans=True)]
+    elif statements and asked and parts.scrap:
+        opening = f"{parts.scrap}; {uncapital(statements[0].text)}"
+        statements[0] = Statement(opening, leans=True)
     photo = _photo(parts.captions)
     drafts: list[_Draft] = []
     for statement in statements:

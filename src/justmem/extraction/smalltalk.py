@@ -52,8 +52,8 @@ _KIND = "|".join(
         rf"|hearing"
         r"|talking|chatting|catching)\b.*",
         r"(?:hey|hi|hello|yo|sup)\b.{0,25}",
-        r"(?:take care|talk (?:to|soon|later)|ttyl|see you|see ya|catch you|bye|later|cheers"
-        r"|let me know|stay)\b.*",
+        r"(?:take care|(?:talk|chat|speak) (?:to|soon|later)|ttyl|see you|see ya|catch you|bye|later"
+        r"|cheers|let me know|stay)\b.*",
         r"(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)\b.*",
         r"(?:can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing))\b.*",
         # praise
@@ -72,6 +72,7 @@ _KIND = "|".join(
         r"|wonderful|truly|talented|not alone)\b.*",
         r"(?:way to|what a|love (?:it|that|this|to hear)|congrats|congratulations|go for it)\b.*",
         r"so (?:cool|awesome|great|true|sweet|proud|nice)\b.*",
+        r"i (?:just |always )?knew (?:it|that)",
         # thanks and sympathy
         r"(?:i'm|i am|so|really|just|very|super|i was)? ?(?:so |really |very |super )?(?:glad|happy"
         r"|thrilled|excited|proud|sorry|stoked|pumped) (?:for you|to (?:hear|help|see)|you|that you"
@@ -94,6 +95,8 @@ _KIND = "|".join(
         r"| it| so)?",
         r"let's (?:keep|do it|go|catch|make|stay|chat|talk)\b.*",
         r"we (?:rock|(?:have )?got this|can do (?:it|this|that))(?: together)?",
+        r"fingers crossed\b.*|(?:i )?feel the same(?: way)?|long time no (?:see|talk|chat)\b.*",
+        r"(?:remember,? )?(?:i'm|i am) (?:always |just |still )*here (?:if|for you|whenever)\b.*",
         # taking advice
         r"(?:i think )?(?:i'll|i will|i'm going to|i'm gonna|gonna|will)"
         r"(?: definitely| certainly| surely| probably| just| also| be sure to| make sure to)*"
@@ -188,6 +191,13 @@ def is_pleasantry(sentence: str, *, alone: bool = True) -> bool:
     return len(stems) < (_THIN_LEANING if alone and _LEANS.match(text) else _THIN)
 
 
+def is_scrap(sentence: str) -> bool:
+    """Whether a sentence that tells nothing by itself may answer a question: "Four." """
+    text = sentence.strip().rstrip(".!…:)( ").replace("’", "'")
+    return bool(content(text)) and not _PLEASANTRY.match(text) and not _PRAISE.match(text)
+
+
+_PRAISE = re.compile(rf"{_VERY}(?:{_GOOD})$", re.IGNORECASE)
 _TELLING = 6  # a pleasantry with more content words than this says something beside
 _THIN = 2  # a sentence with fewer must name a person, a thing or a number to be kept
 _THIN_LEANING = 4  # and more where it is about something said before

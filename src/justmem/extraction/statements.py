@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from justmem.extraction.pronouns import uncapital
-from justmem.extraction.smalltalk import is_greeting, is_pleasantry, strip_interjections
+from justmem.extraction.smalltalk import is_greeting, is_pleasantry, is_scrap, strip_interjections
 from justmem.words import content, sentences
 
 # A word or two stand for something, as in "my card is [card number]"; more, or a colon, show it.
@@ -42,6 +42,7 @@ class Cut:
     questions: tuple[str, ...]
     captions: tuple[str, ...]
     raw: str
+    scrap: str = ""  # what it opens with, where that is too little to be a statement
 
     @property
     def asks(self) -> str:
@@ -90,6 +91,7 @@ def cut(text: str, people: Collection[str]) -> Cut:
     spoken = _CAPTION.sub(" ", text)
     statements: list[Statement] = []
     questions: list[str] = []
+    scraps: list[str] = []
     for sentence in sentences(spoken):
         stripped = strip_interjections(sentence.text, people)
         if stripped.rstrip(" \"')").endswith("?"):
@@ -97,9 +99,11 @@ def cut(text: str, people: Collection[str]) -> Cut:
                 questions.append(stripped)
             continue
         if is_pleasantry(stripped, alone=not statements):
+            if not (statements or questions) and is_scrap(stripped):
+                scraps.append(stripped.rstrip(" .!…"))
             continue
         _place(statements, stripped.rstrip(" .!…"))
-    return Cut(tuple(statements), tuple(questions), captions, spoken.strip())
+    return Cut(tuple(statements), tuple(questions), captions, spoken.strip(), "; ".join(scraps))
 
 
 def _place(statements: list[Statement], text: str) -> None:
