@@ -52,8 +52,8 @@ _KIND = "|".join(
         rf"|hearing"
         r"|talking|chatting|catching)\b.*",
         r"(?:hey|hi|hello|yo|sup)\b.{0,25}",
-        r"(?:take care|(?:talk|chat|speak) (?:to|soon|later)|ttyl|see you|see ya|catch you|bye|later"
-        r"|cheers|let me know|stay)\b.*",
+        r"(?:take care|(?:talk|chat|speak) (?:to|soon|later)|ttyl|see you|see ya|catch you|bye"
+        r"|later|cheers|let me know|stay)\b.*",
         r"(?:i )?(?:will |'ll |i'll )(?:keep you|catch (?:up|you)|let you|talk|see you|ttyl)\b.*",
         r"(?:can't wait to (?:see|hear)|looking forward to (?:it|hearing|seeing))\b.*",
         # praise
