@@ -107,7 +107,7 @@ def month_back(on: date, back: int) -> tuple[int, int]:
 
 def nth(ordinal: str, what: str, first_of_month: date) -> EventDate:
     """The first weekend, the last Friday, the second week of a month."""
-    number = {"first": 1, "second": 2, "third": 3, "fourth": 4}.get(ordinal)
+    number = ORDINALS.get(ordinal)
     if number is None:
         number = -1 if ordinal == "last" else int(ordinal[0])
     wanted = {"weekend": 5, "week": 0}.get(what, WEEKDAYS.get(what[:3], 0))

@@ -49,7 +49,7 @@ _ONGOING = re.compile(
 
 
 # "Is allergic to nuts, so there will be none": what follows is of another time.
-_CLAUSE = re.compile(r"[;(]|, (?:so|but|which|because)\b|(?<!or) (?:because|so that|since)\b")
+_CLAUSE = re.compile(r"[;(]|, (?:so|but|which|because)\b| (?:because|so that|since)\b")
 
 
 def status_of(fact: str) -> Status:

@@ -228,8 +228,8 @@ def tell(statement: str, voices: Voices) -> Told:
     dropped = _dropped(text)
     if dropped is not None:
         return Told(name, by_name(dropped, name))
-    text = re.sub(r"^(?:but|and)\s+", "", uncapital(text), flags=re.IGNORECASE)
-    return Told(name, "said " + by_name(uncapital(text), name, subject=False))
+    text = uncapital(re.sub(r"^(?:but|and)\s+", "", text, flags=re.IGNORECASE))
+    return Told(name, "said " + by_name(text, name, subject=False))
 
 
 # The two who talk, not the speaker alone.
@@ -320,7 +320,8 @@ _DROPS |= {"prefer", "love", "hope", "plan", "believe", "haven't", "am", "have"}
 _IS = re.compile(r"\s+(?:is|are|was|were|can|has|isn't|can't)\b")
 _OWN_VERB = re.compile(
     r"[^.!?;]*?(?:\b(?:is|are|was|were|has|can|will|makes|gives|helps|brings|means|feels|takes|keeps"
-    r"|fills|gets|warms|reminds|must|would|could|should|might|isn't|aren't|wasn't|hasn't|can't|won't|doesn't)\b"
+    r"|fills|gets|warms|reminds|must|would|could|should|might|isn't|aren't|wasn't|hasn't|can't"
+    r"|won't|doesn't)\b"
     r"|'s (?:my|the|a|so|been)\b|(?<!that )(?<!which )\b(?:sounds|seems)\b)"
 )
 
@@ -343,6 +344,5 @@ family friends music art yesterday today tonight recently maybe definitely sound
 breath-taking family's life's nature's work practice hard good great nice new old fun happy small
 since almost never whenever whatever while though although until till between long funny crazy
 four five six seven eight nine ten gotta reminds being little big first second best sure super
-pretty love
-time home school dogs cats books"""
+pretty love time home school dogs cats books"""
 _COMMON = frozenset(_COMMON_WORDS.split())

@@ -43,10 +43,11 @@ def rewrites_of(question: str) -> tuple[str, ...]:
 
 def statement_of(question: str) -> str:
     """ "What languages does Nora speak?" -> "Nora speak languages"."""
-    text = question.strip().rstrip("?!. ")
-    first, *second = _AND.split(text, maxsplit=1)
-    if second:
-        return _cut(f"{statement_of(first)}, {statement_of(second[0])}")
+    parts = _AND.split(question.strip().rstrip("?!. "))
+    return _cut(", ".join(map(_told, parts)))
+
+
+def _told(text: str) -> str:
     match = _WH.match(text)
     if match:
         noun, rest = match["noun"].strip(), match["rest"].strip()
@@ -54,8 +55,7 @@ def statement_of(question: str) -> str:
         text = f"{rest} {noun}" if match["aux"] else f"{noun} {rest}"
     else:
         text = re.sub(rf"^{_AUXILIARY}\s+", "", text, flags=re.IGNORECASE)
-    text = re.sub(r"\b(?:likely|be considered|I)\b", " ", text)
-    return _cut(text)
+    return re.sub(r"\b(?:likely|be considered|I)\b", " ", text).strip()
 
 
 def _keywords(question: str) -> str:

@@ -116,9 +116,8 @@ _PLURAL_HEAD = re.compile(
     r"(?:people|children|(?P<noun>[a-z][\w-]*[^s\W]s)(?: (?P<next>[\w']+))?)\b",
     re.IGNORECASE,
 )
-_AFTER_NOUN = re.compile(
-    r"(?:did|does|do|is|are|was|were|has|have|had|will|would|can|could|might|should|of)$", re.I
-)
+_FOLLOWING = "did does do is are was were has have had will would can could might should of"
+_AFTER_NOUN = frozenset(_FOLLOWING.split())
 _LIST = re.compile(
     r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
     r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|tried|won|taken|written|given|met"
@@ -166,7 +165,7 @@ def _many_things(text: str) -> bool:
         return False
     # "Which songs does" and "which songs move", not "which song moves her".
     after = (match["next"] or "of").lower()
-    return bool(_AFTER_NOUN.match(after)) or after in BASES
+    return after in _AFTER_NOUN or after in BASES
 
 
 _BOTH = re.compile(
