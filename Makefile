@@ -4,7 +4,7 @@
 # make torture  tries to break every promise of docs/promises.md
 # make bench    speed and scale, beside the limits of this machine
 # make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
-# make gate     the committed figures on a small slice, held
+# make gate     check that retrieval still finds what tests/eval/gate.toml lists
 # make lock     pin the dependencies anew
 #
 # Everything is set up in .venv by itself; no key, no server.
@@ -42,7 +42,7 @@ eval: $(VENV)/.core
 	$(BIN)/justmem-eval all --data $(DATA) --json build/eval.json $(ARGS)
 
 gate: $(VENV)/.core
-	$(BIN)/justmem-eval gate --data tests/eval/data --floors tests/eval/floors.toml $(ARGS)
+	$(BIN)/justmem-eval gate --data tests/eval/data --slices tests/eval/gate.toml $(ARGS)
 
 $(VENV)/.python:
 	@test -n "$(PYTHON)" || { echo "JustMem needs Python 3.11 or later on the PATH."; exit 1; }

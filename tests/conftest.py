@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import perturbation
 import pytest
 
 from justmem import AsyncMemory
 from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder
 from stories import Make, by_model, by_rules
+
+ORDER = "JUSTMEM_TEST_ORDER"
+
+
+def pytest_configure() -> None:
+    """Perturb the local models here and in child processes, if the variable asks for it."""
+    if os.environ.get(perturbation.SEED):
+        folder = str(Path(perturbation.__file__).parent)
+        paths = [folder, os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        perturbation.install()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`JUSTMEM_TEST_ORDER=SEED` runs the tests in random order."""
+    seed = os.environ.get(ORDER)
+    if seed:
+        random.Random(seed).shuffle(items)
 
 
 @pytest.fixture

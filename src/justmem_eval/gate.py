@@ -1,118 +1,113 @@
-"""The gate: committed figures on a small slice that no change may fall below.
+"""The gate: what retrieval must still find.
 
-A floor is what was measured when it was last written. Recall and routing may not fall below it,
-tokens and pairs may not rise above it.
+A slice is a part of a benchmark in one configuration. A large slice has floors: figures that may
+fall by their tolerance and no more. The tolerance follows from the number of questions, because
+results differ a little between processors. A small slice lists, question by question, the turns
+that must be read and the questions that must be refused.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from justmem.domain import Value
 from justmem.errors import InvalidFile
+from justmem_eval.benchmarks import TurnKey
 from justmem_eval.goals import figure
+from justmem_eval.keyless import Summary
+from justmem_eval.metrics import turns_of
+from justmem_eval.rows import Row
 
-# What is watched, and whether more of it is better.
-WATCHED: Mapping[str, bool] = {
-    "turn.slot.fraction": True,
-    "session.slot.fraction": True,
-    "spanning_turn.fraction": True,
-    "session_at_5.any": True,
-    "routing.precision": True,
-    "routing.recall": True,
-    "sources.session_at_1": True,
-    "answers.f1": True,
-    "answers.refused_rightly": True,
-    "costs.evidence_tokens": False,
-    "costs.infer": False,
-    "costs.pairs": False,
-}
-SLACK = 0.01  # rounding in the file
+# Between two processors about two questions in a hundred change their result.
+_FLIPPED = 0.02
+_TOKENS = 2.0  # percent by which token figures may differ
 
 
 class Floor(Value):
-    """One configuration and its committed figures."""
+    value: float
+    tolerance: float
 
+
+class Slice(Value):
     benchmark: str
     cards: str
     plans: str
     set: tuple[str, ...] = ()
-    figures: Mapping[str, float]
+    histories: tuple[str, ...] = ()  # only these; empty: all
+    questions: int  # how many questions the slice has
+    floors: Mapping[str, Floor] = {}  # by the name of a figure
+    found: Mapping[str, tuple[str, ...]] = {}  # question id -> "session:turn"
+    refused: tuple[str, ...] = ()  # ids of questions that must not be answered
 
     @property
     def name(self) -> str:
         return f"{self.benchmark}, {self.cards} cards, {self.plans} plans"
 
 
-class Passed(Value):
-    floor: str
-    figure: str
-    committed: float
-    now: float | None
-    more: bool
+class Check(Value):
+    """One line of the report."""
 
-    @property
-    def by(self) -> float:
-        """How much better it is; worse if negative."""
-        if self.now is None:
-            return float("-inf")
-        return self.now - self.committed if self.more else self.committed - self.now
-
-    @property
-    def ok(self) -> bool:
-        return self.by >= -SLACK
-
-    def __str__(self) -> str:
-        now = "gone" if self.now is None else f"{self.now:.2f}"
-        word = "worse" if not self.ok else "better" if self.by > SLACK else "as committed"
-        by = f" by {abs(self.by):.2f}" if self.now is not None and word != "as committed" else ""
-        return f"{self.floor}: {self.figure} {now}, committed {self.committed:.2f}: {word}{by}"
+    ok: bool
+    text: str
 
 
-Measure = Callable[[Floor], Mapping[str, Any]]
+def tolerance(figure: str, value: float, questions: int) -> float:
+    """Three standard deviations of the change that `_FLIPPED` flipped questions make. Token
+    figures: a fixed share of the value."""
+    if figure.startswith("costs."):
+        return round(value * _TOKENS / 100, 1)
+    return round(100 * 3 * math.sqrt(_FLIPPED * questions) / questions, 1)
 
 
-def read(path: Path) -> list[Floor]:
+def read(path: Path) -> list[Slice]:
     try:
-        entries = tomllib.loads(path.read_text("utf-8"))["floor"]
-    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
-        raise InvalidFile(f"{path} holds no floors ({error}). Write it with --write.") from error
-    return [Floor.model_validate(entry) for entry in entries]
+        entries = tomllib.loads(path.read_text("utf-8"))["slice"]
+        return [Slice.model_validate(entry) for entry in entries]
+    except (OSError, tomllib.TOMLDecodeError, KeyError, ValidationError) as error:
+        raise InvalidFile(f"{path} is not a gate file: {error}") from error
 
 
-def check(floors: Sequence[Floor], measure: Measure) -> list[Passed]:
-    found = []
-    for floor in floors:
-        values = measure(floor)
-        for path, committed in floor.figures.items():
-            now, _ = figure(values, path)
-            found.append(
-                Passed(
-                    floor=floor.name,
-                    figure=path,
-                    committed=committed,
-                    now=now,
-                    more=WATCHED[path],
-                )
-            )
-    return found
+def check(slice: Slice, summary: Summary, rows: Sequence[Row]) -> Iterator[Check]:
+    if summary.questions != slice.questions:
+        text = f"the slice has {summary.questions} questions, not {slice.questions}"
+        yield Check(ok=False, text=f"{slice.name}: {text}")
+    values = summary.model_dump(mode="json")
+    for name, floor in slice.floors.items():
+        yield _floor(slice, name, floor, figure(values, name)[0])
+    known = {row.id: row for row in rows}
+    for id, turns in slice.found.items():
+        yield _found(slice, id, {_turn(turn) for turn in turns}, known.get(id))
+    for id in slice.refused:
+        row = known.get(id)
+        ok = row is not None and not row.sufficient
+        text = "is refused" if ok else "must be refused, and is answered"
+        yield Check(ok=ok, text=f"{slice.name}: {id} {text}")
 
 
-def written(floors: Sequence[Floor], measure: Measure) -> str:
-    """The same floors with the figures of today, as the file's text."""
-    parts = ["# Committed figures: `justmem-eval gate --write` writes this file.\n"]
-    for floor in floors:
-        values = measure(floor)
-        now = {path: figure(values, path)[0] for path in WATCHED}
-        rows = [f"{json.dumps(path)} = {v:.4f}" for path, v in now.items() if v is not None]
-        parts.append(
-            f'\n[[floor]]\nbenchmark = "{floor.benchmark}"\ncards = "{floor.cards}"\n'
-            f'plans = "{floor.plans}"\nset = {json.dumps(list(floor.set))}\n\n[floor.figures]\n'
-            + "\n".join(rows)
-            + "\n"
-        )
-    return "".join(parts)
+def _floor(slice: Slice, name: str, floor: Floor, now: float | None) -> Check:
+    if now is None:
+        return Check(ok=False, text=f"{slice.name}: {name} is missing")
+    fall = floor.value - now if not name.startswith("costs.") else now - floor.value
+    ok = fall <= floor.tolerance
+    verdict = "holds" if ok else f"worse by {fall:.1f}"
+    text = f"{name} {now:.1f}, floor {floor.value:g} (tolerance {floor.tolerance:g}): {verdict}"
+    return Check(ok=ok, text=f"{slice.name}: {text}")
+
+
+def _found(slice: Slice, id: str, wanted: set[TurnKey], row: Row | None) -> Check:
+    if row is None:
+        return Check(ok=False, text=f"{slice.name}: there is no question {id}")
+    missing = sorted(wanted - turns_of(row, "source"))
+    shown = ", ".join(f"{session}:{turn}" for session, turn in missing)
+    text = f"does not read {shown}" if missing else "reads what it needs"
+    return Check(ok=not missing, text=f"{slice.name}: {id} {text}")
+
+
+def _turn(text: str) -> TurnKey:
+    session, _, turn = text.rpartition(":")
+    return session, int(turn)

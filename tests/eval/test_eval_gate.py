@@ -1,4 +1,4 @@
-"""The gate holds and says by how much it was missed; ablations show what a signal is worth."""
+"""The gate, the ablations and the sample cards."""
 
 from __future__ import annotations
 
@@ -6,74 +6,108 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SWITCHES
 from typer.testing import CliRunner
 
 from justmem.domain import Profile
 from justmem_eval import benchmarks
+from justmem_eval import gate as gates
 from justmem_eval.ablation import Ablation, ablations, curve, rows
 from justmem_eval.cli.app import app
-from justmem_eval.gate import Floor, Passed, check
+from justmem_eval.rows import Row, Slot
 from justmem_eval.switches import parse
 
-FLOORS = """
-[[floor]]
-benchmark = "locomo"
-cards = "recorded"
-plans = "recorded"
-set = ["cards=3"]
-figures = {}
-"""
+HERE = Path(__file__).parent
+NO_LEXICAL = ("weight.lexical=0",)
+NO_DATES = ("weight.period=0", "weight.told=0", "weight.dated=0", "told=false")
 
 
-def gate(data: Path, floors: Path, cache: Path, *more: str) -> tuple[int, str]:
-    switches = [word for switch in SWITCHES for word in ("--set", switch)]
-    command = ["gate", "--data", str(data), "--floors", str(floors), "--cache", str(cache)]
-    result = CliRunner().invoke(app, [*command, *switches, *more])
+def gate(data: Path, slices: str, cache: Path, *settings: str) -> tuple[int, str]:
+    switches = [word for setting in settings for word in ("--set", setting)]
+    files = ["--data", str(data), "--slices", str(HERE / slices), "--cache", str(cache)]
+    result = CliRunner().invoke(app, ["gate", *files, *switches])
     return result.exit_code, result.output
 
 
-def test_figures_as_committed_pass(data: Path, tmp_path: Path) -> None:
-    floors = tmp_path / "floors.toml"
-    floors.write_text(FLOORS)
-    assert gate(data, floors, tmp_path, "--write")[0] == 0
-    code, said = gate(data, floors, tmp_path)
-    assert code == 0
-    assert "turn.slot.fraction" in said
-    assert "as committed" in said
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all gates here: the texts are embedded once."""
+    return tmp_path_factory.mktemp("vectors")
 
 
-def test_the_committed_figures_hold(data: Path, tmp_path: Path) -> None:
-    """With the models people use. What is worse on purpose: `make gate ARGS=--write`."""
-    floors = Path(__file__).with_name("floors.toml")
-    command = ["gate", "--data", str(data), "--floors", str(floors), "--cache", str(tmp_path)]
-    result = CliRunner().invoke(app, command)
-    fallen = [line for line in result.output.splitlines() if "worse by" in line]
-    assert (result.exit_code, fallen) == (0, []), result.output[-2000:]
+def test_retrieval_finds_what_the_gate_lists(data: Path, vectors: Path) -> None:
+    code, said = gate(data, "gate.toml", vectors)
+    assert code == 0, said
 
 
-def test_a_fall_fails_and_says_by_how_much(data: Path, tmp_path: Path) -> None:
-    floors = tmp_path / "floors.toml"
-    floors.write_text(FLOORS.replace("figures = {}", 'figures = {"turn.slot.fraction" = 101.0}'))
-    code, said = gate(data, floors, tmp_path)
+def test_retrieval_finds_what_only_its_date_decides(vectors: Path) -> None:
+    code, said = gate(HERE / "data_dates", "gate_dates.toml", vectors)
+    assert code == 0, said
+
+
+def test_the_floors_on_published_data_hold(dev_data: Path, vectors: Path) -> None:
+    code, said = gate(dev_data, "published.toml", vectors)
+    assert code == 0, said
+
+
+def test_a_ranking_without_words_fails_the_gate(data: Path, vectors: Path) -> None:
+    code, said = gate(data, "gate.toml", vectors, *NO_LEXICAL)
     assert code == 1
-    assert "worse by" in said
+    assert "FAIL  living, rules cards, rules plans:" in said
 
 
-def test_tokens_may_not_rise() -> None:
-    floor = Floor(
-        benchmark="locomo", cards="rules", plans="rules", figures={"costs.evidence_tokens": 300}
+def test_a_ranking_without_dates_and_words_fails_the_gate(vectors: Path) -> None:
+    data = HERE / "data_dates"
+    code, said = gate(data, "gate_dates.toml", vectors, *NO_DATES, *NO_LEXICAL)
+    assert code == 1
+    assert said.count("FAIL") > 2
+
+
+@pytest.mark.parametrize("name", ["gate.toml", "gate_dates.toml", "published.toml"])
+def test_each_tolerance_follows_from_the_number_of_questions(name: str) -> None:
+    for slice in gates.read(HERE / name):
+        for figure, floor in slice.floors.items():
+            wanted = gates.tolerance(figure, floor.value, slice.questions)
+            assert floor.tolerance == wanted, f"{slice.name}: {figure}"
+
+
+def summary_of(**figures: float) -> Any:
+    class Measured:
+        questions = 400
+
+        def model_dump(self, mode: str) -> dict[str, Any]:
+            return {name: {"value": value, "n": 400} for name, value in figures.items()}
+
+    return Measured()
+
+
+def slice_of(**floors: gates.Floor) -> gates.Slice:
+    return gates.Slice(
+        benchmark="locomo", cards="rules", plans="rules", questions=400, floors=floors
     )
-    values = {"costs": {"evidence_tokens": {"value": 310.0, "n": 5}}}
-    (found,) = check([floor], lambda _: values)
+
+
+@pytest.mark.parametrize(("now", "ok"), [(86.0, True), (78.1, True), (77.9, False)])
+def test_a_figure_may_fall_by_its_tolerance(now: float, ok: bool) -> None:
+    floor = gates.Floor(value=80.0, tolerance=2.0)
+    (found,) = gates.check(slice_of(recall=floor), summary_of(recall=now), [])
+    assert found.ok is ok
+    assert ("worse by" in found.text) is not ok
+
+
+def test_another_number_of_questions_fails() -> None:
+    (found,) = gates.check(slice_of().model_copy(update={"questions": 17}), summary_of(), [])
     assert not found.ok
-    assert str(found).endswith("310.00, committed 300.00: worse by 10.00")
+    assert "400 questions, not 17" in found.text
 
 
-def test_a_figure_that_is_gone_fails() -> None:
-    gone = Passed(floor="x", figure="turn.slot.fraction", committed=50, now=None, more=True)
-    assert not gone.ok
-    assert "gone" in str(gone)
+def test_a_question_that_is_gone_or_not_found_fails() -> None:
+    wanted = slice_of().model_copy(update={"found": {"a": ("s1:2",), "b": ("s1:2",)}})
+    rows = [Row(id="a", history="h", slots=(Slot(place=("s1", (1, 3))),))]
+    first, second = gates.check(wanted, summary_of(), rows)
+    assert "a does not read s1:2" in first.text
+    assert "there is no question b" in second.text
+    assert not first.ok
+    assert not second.ok
 
 
 def test_every_yes_or_no_switch_of_the_profile_has_its_ablation() -> None:

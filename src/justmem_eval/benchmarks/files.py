@@ -29,6 +29,15 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def with_caption(text: str, caption: str | None) -> str:
+    """A shared photo is part of what was said: its caption stands in for it."""
+    return f"{text} [shared a photo: {caption}]".strip() if caption else text
+
+
 def read_json(path: Path) -> Any:
     try:
         raw = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()

@@ -45,17 +45,16 @@ def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:
         if _SESSION.fullmatch(key) and turns:
             try:
                 at = as_time(conversation[f"{key}_date_time"])
-                said = tuple(Turn(speaker=t["speaker"], text=_text(t)) for t in turns)
+                said = tuple(_turn(turn) for turn in turns)
             except (KeyError, TypeError, InvalidSession) as error:
                 raise InvalidFile(f"{where}, {key}: {error}. Not the published layout.") from error
             found.append(Session(id=key, at=at, turns=said))
     return sorted(found, key=lambda session: (session.at, session.id))
 
 
-def _text(turn: Mapping[str, Any]) -> str:
-    """A shared photo is part of what was said: its caption stands in for it."""
-    caption = turn.get("blip_caption")
-    return f"{turn['text']} [shared a photo: {caption}]".strip() if caption else turn["text"]
+def _turn(turn: Mapping[str, Any]) -> Turn:
+    text = files.with_caption(turn["text"], turn.get("blip_caption"))
+    return Turn(speaker=turn["speaker"], text=text)
 
 
 def _cases(name: str, qa: Any, history: History, notes: list[str]) -> list[Case]:

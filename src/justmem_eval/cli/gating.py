@@ -1,10 +1,9 @@
-"""gate: the committed figures on a small slice, held."""
+"""gate: check that retrieval still finds what it must find."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,37 +14,25 @@ from justmem_eval.cli.shared import Cache, Data, Switch
 
 def gate(
     data: Data,
-    floors: Annotated[Path, typer.Option(help="The committed figures.")],
+    slices: Annotated[Path, typer.Option(help="The gate file: slices and what they must find.")],
     switch: Switch = None,
-    write: Annotated[bool, typer.Option("--write", help="Commit the figures of now.")] = False,
     cache_folder: Cache = None,
 ) -> None:
-    """Fails if a figure has fallen below the committed one, and says by how much."""
-
-    def one(floor: gates.Floor) -> Mapping[str, Any]:
-        settings = [*floor.set, *(switch or ())]
-        summary, _ = measure(
+    """Fails if retrieval no longer finds what the gate file lists."""
+    failed = 0
+    for slice in gates.read(slices):
+        summary, rows = measure(
             data,
-            floor.benchmark,
-            floor.cards,
-            floor.plans,
-            settings,
-            None,
-            0,
-            None,
-            cache_folder,
+            slice.benchmark,
+            slice.cards,
+            slice.plans,
+            [*slice.set, *(switch or ())],
+            histories=slice.histories,
+            cache_folder=cache_folder,
         )
-        return summary.model_dump(mode="json")
-
-    known = gates.read(floors)
-    if write:
-        floors.write_text(gates.written(known, one), "utf-8")
-        typer.echo(f"{floors}: written")
-        return
-    found = gates.check(known, one)
-    for each in found:
-        typer.echo(str(each), err=not each.ok)
-    if any(each.by > gates.SLACK for each in found):
-        typer.echo("Some figures are better than committed: raise them with --write.")
-    if not all(each.ok for each in found):
+        for each in gates.check(slice, summary, rows):
+            failed += not each.ok
+            typer.echo(("ok    " if each.ok else "FAIL  ") + each.text)
+    if failed:
+        typer.echo(f"{failed} checks failed.")
         raise typer.Exit(1)

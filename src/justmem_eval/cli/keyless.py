@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from justmem_eval.systems.memories import Memories, Stages
 
 def recall(
     data: Data,
-    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.NAMES))] = "locomo",
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.TITLES))] = "locomo",
     cards: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
     plans: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
     limit: Limit = None,
@@ -37,7 +38,15 @@ def recall(
 ) -> None:
     """Recall, routing, source, token and answer figures without a language model."""
     summary, rows = measure(
-        data, benchmark, cards, plans, switch or [], limit, timed, category, cache_folder
+        data,
+        benchmark,
+        cards,
+        plans,
+        switch or [],
+        limit=limit,
+        timed=timed,
+        category=category,
+        cache_folder=cache_folder,
     )
     typer.echo(shown(summary))
     if json_file:
@@ -65,10 +74,9 @@ def everything(
             goal.cards,
             goal.plans,
             switch or [],
-            limit,
-            goal.timing,
-            None,
-            cache_folder,
+            limit=limit,
+            timed=goal.timing,
+            cache_folder=cache_folder,
         )
         return summaries[goal.name]
 
@@ -89,15 +97,19 @@ def measure(
     cards: Any,
     plans: Any,
     settings: list[str],
-    limit: int | None,
-    timed: int,
-    category: str | None,
-    cache_folder: Path | None,
+    *,
+    limit: int | None = None,
+    timed: int = 0,
+    category: str | None = None,
+    histories: Sequence[str] = (),
+    cache_folder: Path | None = None,
 ) -> tuple[Summary, list[Row]]:
     switches = parse(settings)
     bench = benchmarks.load(name, data, named=switches.named)
     if category:
         bench = bench.only(lambda case: case.gold.category == category)
+    if histories:
+        bench = bench.only(lambda case: case.history in histories)
     bench = bench.limited(limit)
     known = recorded.read(name, data) if "recorded" in (cards, plans) else recorded.Recorded()
     stages = Stages(cards=cards, plans=plans, recorded=known)
@@ -174,7 +186,14 @@ def _compared(title: str, wanted: list[ablations.Ablation], asked: Comparison) -
         # Time is measured where model cards are read; elsewhere it would be the same again.
         often = asked.timed if place == ("locomo", "recorded", "recorded") else 0
         settings = list(ablation.set)
-        summary, _ = measure(asked.data, *place, settings, asked.limit, often, None, asked.cache)
+        summary, _ = measure(
+            asked.data,
+            *place,
+            settings,
+            limit=asked.limit,
+            timed=often,
+            cache_folder=asked.cache,
+        )
         found = summary.model_dump(mode="json")
         raw.setdefault(ablation.name, {})["-".join(place)] = found
         return found

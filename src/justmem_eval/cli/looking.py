@@ -76,7 +76,7 @@ def data(folder: Annotated[Path, typer.Option("--data", help="Where they should 
 
 def sample(
     data: Data,
-    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.NAMES))] = "locomo",
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.TITLES))] = "locomo",
     count: Annotated[int, typer.Option(help="How many cards.")] = 10,
 ) -> None:
     """Cards as the rules make them, taken at even distances from all, with what was said."""

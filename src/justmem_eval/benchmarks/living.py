@@ -1,0 +1,61 @@
+"""Living: three hand-written histories of about a year, 40 questions each. It comes with us.
+
+`person` tells an assistant about his life, `friends` are two people, `messy` is a sloppy chat in
+three languages with pasted mail, code and logs. Facts change, plans move, and the questions ask
+for what holds now, what held before, counts, lists, exact words, and things never mentioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files as packaged
+from pathlib import Path
+from typing import Any
+
+from justmem.domain import Session, Turn
+from justmem.sessions import as_time
+from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
+
+_FOLDER = packaged("justmem_eval").joinpath("data", "living")
+
+
+def load() -> Benchmark:
+    paths = sorted(Path(str(entry)) for entry in _FOLDER.iterdir())
+    items = {path.stem: files.read_json(path) for path in paths}
+    histories = {name: History(name, _sessions(item)) for name, item in items.items()}
+    cases = [_case(name, item, q) for name, item in items.items() for q in item["questions"]]
+    digests = {path.name: files.digest(path) for path in paths}
+    digest = files.digest_of("".join(digests.values()))
+    return Benchmark("living", digest, cases, histories.__getitem__, (), digests)
+
+
+def _sessions(item: Mapping[str, Any]) -> list[Session]:
+    found = [
+        Session(id=s["id"], at=as_time(s["at"]), turns=tuple(map(_turn, s["turns"])))
+        for s in item["sessions"]
+    ]
+    return sorted(found, key=lambda session: session.at)
+
+
+def _turn(turn: Mapping[str, Any]) -> Turn:
+    role = turn["speaker"] if turn["speaker"] in ("user", "assistant") else "user"
+    speaker = role.capitalize() if role == turn["speaker"] else turn["speaker"]
+    return Turn(
+        speaker=speaker, role=role, text=files.with_caption(turn["text"], turn.get("caption"))
+    )
+
+
+def _case(name: str, item: Mapping[str, Any], asked: Mapping[str, Any]) -> Case:
+    places = [place.split(":") for place in asked["evidence"]]
+    turns = frozenset((session, int(turn)) for session, turn in places)
+    gold = Gold(
+        answer=asked["answer"] or "",
+        category=asked["kind"],
+        turns=turns,
+        sessions=frozenset(session for session, _ in turns),
+        abstain=asked["answer"] is None,
+    )
+    at = as_time(asked.get("at") or item["now"])
+    id = f"{name}/{asked['id']}"
+    return Case(Question(id=id, text=asked["question"], at=at), gold, name)
