@@ -9,10 +9,11 @@ import random
 import re
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pydantic import SecretStr
 from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.domain import Session, Turn
+from justmem.errors import StoreError
 from justmem.extraction.model import ModelExtractor
 from justmem.models.recorded import RecordedModel
 from justmem.planning.rules import RulesPlanner
@@ -57,6 +59,8 @@ async def _run(count: int, seed: int) -> str:
         async with opened() as place:
             try:
                 planted = await _tried(place, count, chance)
+                if place.url is not None:
+                    await _refused(place, place.url, chance)
             except AssertionError as error:
                 raise AssertionError(f"{name}, seed {seed}, {count} markers: {error}") from error
         told.append(f"{name}: 0 of {planted} markers left")
@@ -73,6 +77,7 @@ class Place:
     open: Callable[[str], Any]
     data: Callable[[], Awaitable[bytes]]
     recording: Path
+    url: str | None = None  # of the database
 
 
 @asynccontextmanager
@@ -126,15 +131,18 @@ async def _in_postgres() -> AsyncIterator[Place]:
         async def data() -> bytes:
             """The tables' files as they are on disk. The log is recycled, not rewritten: it keeps
             its old pages for a while (docs/forgetting.md)."""
-            whose = make_conninfo(server.url(), dbname=conninfo_to_dict(url)["dbname"])
-            with psycopg.connect(whose, autocommit=True) as db:
+            with psycopg.connect(_administrator(url), autocommit=True) as db:
                 db.execute("ANALYZE")  # the planner's samples are a place to look in too
                 db.execute("CHECKPOINT")
             files = [path for path in (server.data / "base").rglob("*") if path.is_file()]
             files += [recording] if recording.exists() else []
             return b"\n".join(path.read_bytes() for path in files)
 
-        yield Place(lambda space: open_store(url, space), data, recording)
+        yield Place(lambda space: open_store(url, space), data, recording, url)
+
+
+def _administrator(url: str) -> str:
+    return make_conninfo(_places.server().url(), dbname=conninfo_to_dict(url)["dbname"])
 
 
 _PLACES: dict[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
@@ -240,6 +248,58 @@ async def _tried(place: Place, count: int, chance: random.Random) -> int:
     finally:
         await memory.close()
         await other.close()
+
+
+async def _refused(place: Place, url: str, chance: random.Random) -> None:
+    """There is no certificate while the server keeps the rows."""
+    from justmem.stores.postgres import open_store
+
+    for number, hindered in enumerate((_old_snapshot, _role_without_vacuum)):
+        told = _tell(number, "session", chance)
+        memory = await _memory(place, "cleo")
+        await _plant(memory, [told])
+        await memory.close()
+        with hindered(url) as address:
+            weaker = replace(place, open=partial(open_store, address))
+            memory = await _memory(weaker, "cleo")
+            try:
+                await memory.forget(session=told.session.id, verify=True)
+            except StoreError:
+                left = _found(await place.data(), told.markers)
+                assert left, f"{hindered.__name__}: refused, though nothing is left"
+            else:
+                raise AssertionError(f"{hindered.__name__}: there is a certificate")
+            finally:
+                await memory.close()
+        store = await open_store(url, "cleo")
+        await store.sweep(rewrite=True)
+        await store.close()
+        await _nothing_left(place, told.markers)
+
+
+@contextmanager
+def _old_snapshot(url: str) -> Iterator[str]:
+    """Another program's transaction began before the forgetting and is still open."""
+    with psycopg.connect(_administrator(url), autocommit=True) as other:
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1 FROM pg_class")
+        yield url
+
+
+@contextmanager
+def _role_without_vacuum(url: str) -> Iterator[str]:
+    """The application's role, as docs/postgresql.md recommends it."""
+    page = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text("utf-8")
+    (grants,) = re.findall(r"```sql\n(GRANT USAGE.*?)```", page, re.DOTALL)
+    owner = str(conninfo_to_dict(url)["user"])
+    with psycopg.connect(_administrator(url), autocommit=True) as db:
+        db.execute("CREATE ROLE app LOGIN")
+        try:
+            db.execute(grants.replace("ROLE owner", f"ROLE {owner}"))
+            yield url.replace(f"//{owner}@", "//app@")
+        finally:
+            db.execute("DROP OWNED BY app")
+            db.execute("DROP ROLE app")
 
 
 async def _forget(memory: AsyncMemory, told: Told) -> list[str]:

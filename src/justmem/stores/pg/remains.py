@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import psycopg
 from psycopg.errors import Diagnostic
 
 from justmem.errors import StoreBusy, StoreError
@@ -24,6 +25,7 @@ from justmem.stores.pg.schema import PROMOTED, TABLES, Names
 from justmem.traces import Search, Traces
 
 _TRIES, _PAUSE = 30, 0.2  # while someone's transaction still sees the deleted rows
+_LOCK_TIMEOUT = "20s"
 # Where words are kept. A single word that stands in any other table is part of its machinery.
 _WORDS = (
     "spaces", "sessions", "texts", "incoming", "cards", "passages", "card_words", "passage_words",
@@ -33,6 +35,15 @@ _SAMPLES = """
     SELECT coalesce(most_common_vals::text, '') || ' ' || coalesce(histogram_bounds::text, '')
         || ' ' || coalesce(most_common_elems::text, '') FROM pg_stats WHERE schemaname = 'justmem'
 """
+# Whoever has the table locked, or else the oldest snapshot.
+_OLDEST = """
+    SELECT a.pid, date_trunc('second', clock_timestamp() - a.xact_start)::text
+    FROM pg_stat_activity a LEFT JOIN pg_locks l
+        ON l.pid = a.pid AND l.granted AND l.relation = %s::regclass
+    WHERE a.pid <> pg_backend_pid() AND (l.pid IS NOT NULL OR a.backend_xmin IS NOT NULL
+        AND (a.datname IS NULL OR a.datname = current_database()))
+    ORDER BY l.pid IS NULL, age(a.backend_xmin) DESC NULLS LAST LIMIT 1
+"""
 
 
 async def sweep(database: Database, names: Names, *, rewrite: bool) -> None:
@@ -40,9 +51,9 @@ async def sweep(database: Database, names: Names, *, rewrite: bool) -> None:
     free; `rewrite` copies the tables without them instead, so that no byte stays, and keeps the
     space's neighbours waiting meanwhile."""
     async with database.connection() as connection:
-        await connection.execute("SET lock_timeout = '20s'")
+        await connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
         for table in await _tables(connection, names):
-            await _vacuum(connection, names, table, rewrite=rewrite)
+            await _vacuum(connection, table, rewrite=rewrite)
 
 
 async def _tables(connection: Connection, names: Names) -> list[str]:
@@ -56,46 +67,85 @@ async def _tables(connection: Connection, names: Names) -> list[str]:
     return own
 
 
-async def _vacuum(connection: Connection, names: Names, table: str, *, rewrite: bool) -> None:
+class _Notice(NamedTuple):
+    severity: str | None
+    message: str | None
+    detail: str | None
+
+
+async def _vacuum(connection: Connection, table: str, *, rewrite: bool) -> None:
+    """The report of a rewrite begins its detail with the number of dead rows that had to be kept,
+    in any language. A server that sends no report did nothing."""
+    options = "FULL, VERBOSE" if rewrite else "VERBOSE"
     for left in range(_TRIES - 1, -1, -1):
-        async with _told(connection) as told:
-            full = "(FULL, VERBOSE)" if rewrite else ""
-            await connection.execute(f"VACUUM {full} justmem.{table}")
-        if any(each.severity_nonlocalized == "WARNING" for each in told):
-            raise StoreError(
-                f"PostgreSQL did not vacuum justmem.{table}: use the role that owns the tables."
-            )
-        if not rewrite or not any(_dead(each) for each in told):
+        async with _noticed(connection) as notices:
+            try:
+                await connection.execute(f"VACUUM ({options}) justmem.{table}")
+            except psycopg.errors.LockNotAvailable:
+                break
+        report = [notice for notice in notices if notice.severity == "INFO"]
+        dead = [int(number[0]) for n in report if (number := re.search(r"\d+", n.detail or ""))]
+        if not (dead if rewrite else report):
+            raise _not_vacuumed(connection, table, notices)
+        if not rewrite or not any(dead):
             return
         if left:
             await asyncio.sleep(_PAUSE)
     raise StoreBusy(
-        f"A transaction that began earlier still sees deleted rows of justmem.{table}: end it, "
-        "and run `justmem sweep --rewrite`."
+        f"A transaction that began earlier still sees deleted rows of justmem.{table}, or keeps "
+        f"the table locked{await _whose(connection, table)}: end it, and sweep again with "
+        "`justmem sweep --rewrite`. Prepared transactions, replication slots and standbys "
+        "with feedback keep rows too."
     )
 
 
-def _dead(told: Diagnostic) -> int:
-    """Rows that are deleted and had to be kept: the first number of the detail, in any language."""
-    found = re.search(r"\d+", told.message_detail or "")
-    return int(found[0]) if found else 0
+def _not_vacuumed(connection: Connection, table: str, notices: Sequence[_Notice]) -> StoreError:
+    said = next((n.message for n in notices if n.severity == "WARNING"), "it did not say why")
+    return StoreError(
+        f"PostgreSQL did not vacuum justmem.{table} ({said}): use the role that owns the tables, "
+        "or let the owner run GRANT MAINTAIN ON ALL TABLES IN SCHEMA justmem "
+        f"TO {connection.info.user} (PostgreSQL 17 or later)."
+    )
+
+
+async def _whose(connection: Connection, table: str) -> str:
+    """The connection that most likely keeps the rows, as far as this role may see it."""
+    found = await (await connection.execute(_OLDEST, [f"justmem.{table}"])).fetchone()
+    if found is None:
+        return ""
+    pid, age = found
+    return f" (pid {pid})" if age is None else f" (pid {pid}, open for {age})"
 
 
 @asynccontextmanager
-async def _told(connection: Connection) -> AsyncIterator[list[Diagnostic]]:
-    told: list[Diagnostic] = []
-    connection.add_notice_handler(told.append)
+async def _noticed(connection: Connection) -> AsyncIterator[list[_Notice]]:
+    """What the server says meanwhile. psycopg empties a notice when its handler returns, so its
+    parts are copied inside the handler."""
+    notices: list[_Notice] = []
+
+    def note(told: Diagnostic) -> None:
+        notices.append(
+            _Notice(told.severity_nonlocalized, told.message_primary, told.message_detail)
+        )
+
+    connection.add_notice_handler(note)
     try:
-        yield told
+        yield notices
     finally:
-        connection.remove_notice_handler(told.append)
+        connection.remove_notice_handler(note)
 
 
 # ---------------------------------------------------------------- looking
 
 
 async def remains(database: Database, names: Names, traces: Traces) -> Searched:
-    await sweep(database, names, rewrite=True)
+    try:
+        await sweep(database, names, rewrite=True)
+    except StoreError as error:
+        raise type(error)(
+            "It is forgotten and no query finds it, but its bytes may still be in the tables' "
+            f"files, so there is no certificate. {error}"
+        ) from error
     machinery = traces.weak(traces.found("\n".join(schema.migrations()).encode()))
     left = traces.without(machinery)
     total = 0
