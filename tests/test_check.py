@@ -42,6 +42,11 @@ DAMAGE = {
     "UPDATE space SET cards = 7": "the sums of the space are not those of its sessions",
     "UPDATE space SET next_card = 1": "the next card would overwrite an earlier one",
     "UPDATE sessions SET turns = 9": "does not have the turns or the time that it says",
+    "CREATE TRIGGER spy AFTER DELETE ON texts BEGIN SELECT 1; END": "a trigger 'spy' that JustMem",
+    "CREATE TABLE more (words TEXT)": "a table 'more' that JustMem did not make",
+    "CREATE VIEW seen AS SELECT turns FROM texts": "a view 'seen' that JustMem did not make",
+    "CREATE INDEX by_fact ON cards (hex(fact))": "an index 'by_fact' that JustMem did not make",
+    "ALTER TABLE texts ADD COLUMN more TEXT": "a table 'texts' that JustMem did not make",
     "INSERT INTO spending VALUES ('2024-01-01', -5, 0)": "spent less than nothing",
 }
 

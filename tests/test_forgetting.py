@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
+import re
+import secrets
+import sqlite3
+import zipfile
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -308,6 +317,101 @@ async def test_words_in_a_copy_beside_the_store_are_found_out(
         await memory.session("bike")
     copy.unlink()
     assert (await memory.forget(session="run", verify=True)).certificate is not None
+
+
+@pytest.mark.parametrize("name", ["test-backup.db", "test copy.db", "backup.db", "notes.db-old"])
+async def test_a_copy_under_the_name_of_another_space_is_searched(
+    memory: AsyncMemory, tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "memory"
+    with closing(sqlite3.connect(home / "test.db")) as db:
+        db.execute("VACUUM INTO ?", (str(home / name),))
+    assert b"gravel" in (home / name).read_bytes()
+    with pytest.raises(NotForgotten, match=re.escape(name)):
+        await memory.forget(session="bike", verify=True)
+    assert not [file for file in home.iterdir() if file.name.startswith(f"{name}-")]
+
+
+async def test_no_certificate_for_a_file_that_somebody_else_added_to(
+    memory: AsyncMemory, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "memory" / "test.db")) as db:
+        db.execute("CREATE TABLE kept (words TEXT)")
+        db.execute(
+            "CREATE TRIGGER spy AFTER DELETE ON texts "
+            "BEGIN INSERT INTO kept VALUES (hex(old.turns)); END"
+        )
+        db.commit()
+    with pytest.raises(NotForgotten, match=r"a table 'kept', a trigger 'spy'.*DROP"):
+        await memory.forget(session="bike", verify=True)
+    with closing(sqlite3.connect(tmp_path / "memory" / "test.db")) as db:
+        assert b"gravel" in bytes.fromhex(db.execute("SELECT words FROM kept").fetchone()[0])
+        db.execute("DROP TRIGGER spy")
+        db.execute("DROP TABLE kept")
+    assert (await memory.forget(session="run", verify=True)).certificate is not None
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+async def test_a_copy_of_another_space_is_searched_too(
+    memory: AsyncMemory, make: Make, tmp_path: Path, journal: str
+) -> None:
+    other = await make(space="other")
+    await other.remember(BIKE)
+    copy = tmp_path / "memory" / "other-2024.db"
+    with closing(sqlite3.connect(tmp_path / "memory" / "other.db")) as db:
+        db.execute("VACUUM INTO ?", (str(copy),))
+    with closing(sqlite3.connect(copy)) as db:
+        db.execute(f"PRAGMA journal_mode = {journal}")
+    with pytest.raises(NotForgotten, match=r"in \S*other-2024\.db:"):
+        await memory.forget(session="bike", verify=True)
+
+
+_UNREADABLE = {
+    "copy.db.gz": gzip.compress,
+    "copy.bz2": bz2.compress,
+    "copy.xz": lzma.compress,
+    "copy.zip": lambda data: _zipped(data),
+    "copy.7z": lambda data: b"7z\xbc\xaf\x27\x1c" + data[:0],
+    "copy.zst": lambda data: b"\x28\xb5\x2f\xfd" + data[:0],
+    "notes.txt": lambda data: "I bought a gravel bike.".encode("utf-16"),
+    "other.txt": lambda data: "I bought a gravel bike.".encode("utf-16-be"),
+    "noise.db": lambda data: secrets.token_bytes(8 * 4096),
+    "small.db": lambda data: secrets.token_bytes(4096),
+}
+
+
+def _zipped(data: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("test.db", data)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("name", _UNREADABLE)
+async def test_what_cannot_be_searched_is_said(
+    memory: AsyncMemory, tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "memory"
+    (home / name).write_bytes(_UNREADABLE[name]((home / "test.db-wal").read_bytes()))
+    proof = (await memory.forget(session="bike", verify=True)).certificate
+    assert proof is not None
+    assert proof.unsearched == (name,)
+    assert name not in proof.files
+    assert "test.db" in proof.files
+
+
+async def test_another_name_of_the_same_file_is_not_taken_for_a_copy(
+    memory: AsyncMemory, make: Make, tmp_path: Path
+) -> None:
+    home = tmp_path / "memory"
+    other = await make(space="other")
+    await other.remember(BIKE)
+    (home / "same.db").symlink_to("test.db")
+    (home / "link.db").hardlink_to(home / "other.db")
+    proof = (await memory.forget(session="bike", verify=True)).certificate
+    assert proof is not None
+    assert await other.session("bike")
+    assert (await memory.check()).sound
 
 
 async def test_other_spaces_are_left_alone(memory: AsyncMemory, make: Make) -> None:

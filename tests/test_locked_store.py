@@ -21,6 +21,7 @@ from pydantic import SecretStr
 
 from justmem.errors import (
     InvalidSetting,
+    NotForgotten,
     NotInMemory,
     StoreBusy,
     StoreDamaged,
@@ -297,6 +298,49 @@ def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> 
                 maker.say(str(folder))
             assert [maker.hear() for maker in makers] == ["made"] * 4
             assert asyncio.run(spent(folder)) == 4
+
+
+async def test_copies_of_a_locked_space_are_searched_with_its_key(folder: Path) -> None:
+    await fill(folder, RAW)
+    for name in ("ana-backup.db", "ana.db.bak"):
+        (folder / name).write_bytes((folder / "ana.db").read_bytes())
+    await fill(folder, RAW, "ben")
+    store = await open_store(folder, "ana", keys=RAW)
+    await store.forget(sessions=["s0", "s1", "s2"])
+    searched = await store.remains(Traces.of([MARKER]))
+    assert {Path(file).name for file in searched.remains} == {"ana-backup.db", "ana.db.bak"}
+    assert searched.unsearched == ()
+    searched = await store.remains(Traces.of(["something else"]))
+    assert searched.remains == ()
+    await store.close()
+
+
+async def test_what_no_key_opens_is_said_to_be_not_searched(folder: Path) -> None:
+    await fill(folder, RAW)
+    old = (folder / "ana.db").read_bytes()
+    relock(folder, "ana", RAW, OTHER)
+    (folder / "ana-old.db").write_bytes(old)
+    await fill(folder, None, "ben")
+    store = await open_store(folder, "ana", keys=OTHER)
+    searched = await store.remains(Traces.of(["something else"]))
+    assert [Path(file).name for file in searched.unsearched] == ["ana-old.db"]
+    await store.close()
+
+
+@pytest.mark.parametrize("keys", [None, RAW], ids=["plain", "locked"])
+async def test_what_somebody_else_added_to_the_file_is_named(
+    folder: Path, keys: Keyring | None
+) -> None:
+    await fill(folder, keys)
+    store = await open_store(folder, "ana", keys=keys)
+    assert (await store.check()).damage == ()
+    assert (await store.remains(Traces.of(["something else"]))).remains == ()
+    spy = "CREATE TRIGGER spy AFTER DELETE ON texts BEGIN SELECT 1; END"
+    await store._db.write(lambda db: db.execute(spy))
+    with pytest.raises(NotForgotten, match="a trigger 'spy'"):
+        await store.remains(Traces.of(["something else"]))
+    assert "a trigger 'spy'" in (await store.check()).damage[0].what
+    await store.close()
 
 
 async def test_looking_at_a_folder_leaves_the_locks_of_open_spaces_alone(folder: Path) -> None:

@@ -161,6 +161,7 @@ class Prover:
             held=_still_said(gone, traces, held),
             # Without their folders: a certificate may leave this machine.
             files=tuple(PurePath(file).name for file in everywhere.files),
+            unsearched=tuple(PurePath(file).name for file in everywhere.unsearched),
             tables=everywhere.tables,
             bytes=everywhere.bytes,
         )

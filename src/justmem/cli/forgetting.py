@@ -171,6 +171,7 @@ def _certificate(proof: Certificate) -> Group:
         f"{amount(len(proof.tables), 'table')}, {proof.bytes:,} bytes",
         f"  remains    {proof.remains}",
     ]
+    lines += [f"  not searched  {file}" for file in proof.unsearched]
     lines += [f"  still said elsewhere  {one} in {where}" for one, where in proof.held.items()]
     lines += [f"  sha256     {one}" for one in proof.digests]
     return Group(*(words(line, one_line=False) for line in lines))

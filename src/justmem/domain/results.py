@@ -87,6 +87,7 @@ class Certificate(Value):
     digests: tuple[str, ...]  # of every deleted text, in order
     held: Mapping[str, str]  # digests of texts that something else still says word for word: where
     files: tuple[str, ...]  # that were searched
+    unsearched: tuple[str, ...] = ()  # files beside them that cannot be: packed or encrypted
     tables: tuple[str, ...]
     bytes: int
     remains: Literal[0] = 0

@@ -13,6 +13,7 @@ class Searched:
     tables: tuple[str, ...] = ()
     bytes: int = 0
     remains: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()  # files whose content cannot be read
 
     def __add__(self, other: Searched) -> Searched:
         return Searched(
@@ -20,4 +21,5 @@ class Searched:
             self.tables + other.tables,
             self.bytes + other.bytes,
             self.remains + other.remains,
+            self.unsearched + other.unsearched,
         )

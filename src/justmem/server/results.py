@@ -154,6 +154,7 @@ class Proof(BaseModel):
     digests: list[str] = Field(description="SHA-256 of each deleted text.")
     held: dict[str, str] = Field(description="Those that something else in memory still says.")
     files: list[str]
+    unsearched: list[str] = Field(description="Files that cannot be searched, such as archives.")
     tables: list[str]
     bytes: int
     remains: int

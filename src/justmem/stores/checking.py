@@ -11,7 +11,7 @@ import numpy as np
 
 from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
-from justmem.stores import rows
+from justmem.stores import rows, schema
 from justmem.stores.damage import AGAIN, REEMBED, RESCUE, damaged, of_whole, shortened
 from justmem.stores.reads import card_texts, passage_texts
 from justmem.stores.sourceless import policy
@@ -26,6 +26,9 @@ _OF_SESSIONS = {
     "passages": "passage_chunks",
     "quarantined cards": "quarantine",
 }
+_FOREIGN = (
+    "see what it is, and remove it with DROP in SQLite; or `justmem rescue` makes a clean space"
+)
 
 
 def check(db: sqlite3.Connection) -> Health:
@@ -53,6 +56,10 @@ def _damage(db: sqlite3.Connection) -> Iterator[Damage]:
     yield from (damaged(f"the file is damaged: {line}", RESCUE) for line in broken)
     if broken:  # what follows would tell the same, less clearly
         return
+    yield from (
+        damaged(f"the file holds {each} that JustMem did not make", _FOREIGN)
+        for each in schema.foreign(db)
+    )
     yield from _orphans(db)
     yield from _sums(db)
     yield from _sessions(db)

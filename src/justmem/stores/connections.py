@@ -127,7 +127,7 @@ class Connections:
         lock: drivers.Lock | None,
     ) -> None:
         self.claim = claim
-        self._lock = lock
+        self.lock = lock
         self._path = path = claim.path
         self._patience = patience
         self._writer = writer
@@ -183,7 +183,7 @@ class Connections:
                 return work(db)
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self._path, self._patience, self._lock)
+        return connect(self._path, self._patience, self.lock)
 
     def _check_still_there(self) -> None:
         """A write to a file that another process unlinked would vanish without an error, and a

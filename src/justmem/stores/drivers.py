@@ -14,7 +14,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -90,12 +90,17 @@ class Lock:
 
 
 def connect(
-    path: Path, patience: float, lock: Lock | None, *, cipher: bool = False
+    path: Path, patience: float, lock: Lock | None, *, cipher: bool = False, still: bool = False
 ) -> sqlite3.Connection:
-    """`cipher`: by SQLCipher even without a lock."""
+    """`cipher`: by SQLCipher even without a lock. `still`: to read a file that nobody changes,
+    such as a copy. No side files are made."""
     module: Any = sqlite3 if lock is None and not cipher else sqlcipher()
     db: sqlite3.Connection = module.connect(
-        path, timeout=patience, isolation_level=None, check_same_thread=False
+        f"{path.absolute().as_uri()}?immutable=1" if still else path,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=still,
     )
     if module is not sqlite3:
         try:
@@ -244,9 +249,9 @@ def _looked_into(path: Path, alone: bool) -> _File:
     return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
 
 
-def chunks(path: Path, held: Claim | None) -> Iterator[bytes]:
-    """The bytes of a file that may belong to an open space, some at a time."""
-    if held is None or os.name == "nt" or not path.name.startswith(held.path.name):
+def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:
+    """The bytes of a file, some at a time. `held`: of the open space that the file belongs to."""
+    if held is None or os.name == "nt":
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 yield chunk
@@ -288,9 +293,17 @@ def _kind(first: bytes, stream: BinaryIO) -> Kind:
         return "new"
     if first.startswith(_PLAIN):
         return "plain"
-    noise = len(first) == PAGE and len(set(first)) >= _ALL * 9 // 10
     size = stream.seek(0, os.SEEK_END)
-    return "locked" if noise and size % PAGE == 0 and not _orderly(stream, size) else "damaged"
+    return (
+        "locked"
+        if is_noise(first) and size % PAGE == 0 and not _orderly(stream, size)
+        else "damaged"
+    )
+
+
+def is_noise(first: bytes) -> bool:
+    """Of the first page of a file: whether it looks encrypted or compressed."""
+    return len(first) == PAGE and len(set(first)) >= _ALL * 9 // 10
 
 
 def _orderly(stream: BinaryIO, size: int) -> bool:

@@ -3,8 +3,12 @@ belongs to it or lies beside it."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +16,24 @@ import numpy as np
 from justmem.errors import StoreError
 from justmem.ports import Searched
 from justmem.stores import drivers
-from justmem.stores.drivers import Claim
+from justmem.stores.drivers import Claim, Lock
 from justmem.stores.files import SUFFIX
+from justmem.stores.folder import holds_another_space
+from justmem.stores.keyring import Keyring
 from justmem.traces import Search, Traces
 
 # Where words are kept. A single word that stands in any other table is part of its machinery.
 _WORDS = ("space", "sessions", "texts", "incoming", "cards", "quarantine")
 _INDEXES = {"card_words": "card_chunks", "passage_words": "passage_chunks"}
 _BUFFER = 1 << 20
+_SIDE = re.compile(r"-(wal|shm|journal|relock|relock-journal)$")
+# gzip, zip, xz, zstd, bzip2, 7z, lz4, rar, compress; age, OpenPGP and OpenSSL.
+_PACKED = re.compile(
+    rb"\x1f\x8b|PK(\x03\x04|\x05\x06)|\xfd7zXZ\0|\x28\xb5\x2f\xfd|BZh[1-9]|7z\xbc\xaf\x27\x1c"
+    rb"|\x04\x22\x4d\x18|Rar!\x1a\x07|\x1f\x9d"
+    rb"|age-encryption\.org/|-----BEGIN (PGP MESSAGE|AGE ENCRYPTED)|Salted__"
+)
+_SQLITE, _ENCODING, _SQLITE_UTF16 = b"SQLite format 3\0", slice(56, 60), (b"\0\0\0\2", b"\0\0\0\3")
 
 
 def in_tables(db: sqlite3.Connection, traces: Traces) -> tuple[Searched, set[int]]:
@@ -85,26 +99,95 @@ def _is_stale(db: sqlite3.Connection, index: str, chunks: str) -> bool:
     return not known <= live
 
 
-def in_files(path: Path, traces: Traces, claim: Claim | None) -> Searched:
+# ---------------------------------------------------------------- files
+
+
+def in_files(
+    path: Path,
+    traces: Traces,
+    claim: Claim | None,
+    lock: Lock | None = None,
+    keys: Keyring | None = None,
+) -> Searched:
     """The file of the space, its side files, and whatever else lies in the folder: copies, keys,
-    files of a server. Other spaces are other people's memory and are left alone. `claim`: to the
-    space, while it is open."""
+    files of a server. Other spaces are other people's memory and are left alone: files whose name
+    is the one that the space inside would have. `claim`, `lock`: of the space, while it is open."""
     searched = Searched()
-    for file in sorted(path.parent.iterdir()) if path.parent.is_dir() else ():
-        if not file.is_file() or _is_of_another_space(file, path):
+    for names in _files(path.parent):
+        own = next((file for file in names if _main(file) == path.name), None)
+        if own is None and any(_is_of_another_space(file, keys) for file in names):
             continue
+        file = own or names[0]
         try:
-            hits, size = traces.found_in_chunks(drivers.chunks(file, claim))
+            if own is not None:
+                searched += _in_bytes(own, drivers.chunks(own, claim), traces)
+            else:
+                searched += _in_stranger(file, traces, claim, lock)
+        except FileNotFoundError:
+            continue  # gone since
         except OSError as error:
             raise StoreError(
                 f"{file} cannot be searched ({error.strerror}): correct its permissions, or move "
                 "it away if it is not JustMem's."
             ) from None
-        remains = (str(file),) if hits else ()
-        searched += Searched(files=(str(file),), bytes=size, remains=remains)
     return searched
 
 
-def _is_of_another_space(file: Path, path: Path) -> bool:
-    own = file.name.startswith(path.name)
-    return not own and (file.suffix == SUFFIX or SUFFIX + "-" in file.name)
+def _files(folder: Path) -> list[list[Path]]:
+    """The files of a folder. Those that are one file under several names come together."""
+    found: dict[tuple[int, int], list[Path]] = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with suppress(FileNotFoundError):
+            status = file.stat()
+            if stat.S_ISREG(status.st_mode):
+                found.setdefault((status.st_dev, status.st_ino), []).append(file)
+    return list(found.values())
+
+
+def _main(file: Path) -> str:
+    """The name of the database that a file would be a side file of, or its own name."""
+    return _SIDE.sub("", file.name)
+
+
+def _is_of_another_space(file: Path, keys: Keyring | None) -> bool:
+    main = file.with_name(_main(file))
+    return main.suffix == SUFFIX and holds_another_space(main, keys)
+
+
+def _in_bytes(file: Path, chunks: Iterable[bytes], traces: Traces) -> Searched:
+    hits, size = traces.found_in_chunks(chunks)
+    return Searched(files=(str(file),), bytes=size, remains=(str(file),) if hits else ())
+
+
+def _in_stranger(file: Path, traces: Traces, claim: Claim | None, lock: Lock | None) -> Searched:
+    """A file that is neither the space's nor another space's."""
+    with closing(drivers.chunks(file, None)) as chunks:
+        head = next(chunks, b"")
+        first = head[: drivers.PAGE]
+        if not _is_unreadable(first):
+            return _in_bytes(file, chain([head], chunks), traces)
+    # The salt is made with the file, so a file with the same one is a copy.
+    if claim is not None and lock is not None and first[: drivers.SALT] == claim.salt:
+        with (
+            suppress(*drivers.errors()),
+            closing(drivers.connect(file, 1.0, lock, still=True)) as db,
+        ):
+            found, _ = in_tables(db, traces)
+            remains = (str(file),) if found.remains else ()
+            return Searched(files=(str(file),), bytes=found.bytes, remains=remains)
+    return Searched(unsearched=(str(file),))
+
+
+def _is_unreadable(first: bytes) -> bool:
+    """Whether words in the file would not be found as they stand: it is compressed, encrypted or
+    written in UTF-16."""
+    if first.startswith(_SQLITE):
+        return first[_ENCODING] in _SQLITE_UTF16
+    return bool(_PACKED.match(first)) or drivers.is_noise(first) or _is_utf16(first)
+
+
+def _is_utf16(first: bytes) -> bool:
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return True
+    one, other = (half.count(0) / max(1, len(half)) for half in (first[::2], first[1::2]))
+    return max(one, other) > 0.5 and min(one, other) < 0.1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,6 +17,7 @@ from justmem.stores.connections import writing
 
 APPLICATION = 0x4A4D454D  # "JMEM", in the file's header: tells our files from other SQLite files
 PAGE = 4096
+_SHADOW = re.compile("(card|passage)_words_(data|idx|content|docsize|config)")
 
 
 @cache
@@ -51,6 +54,33 @@ def check_space(db: sqlite3.Connection, path: Path, space: str) -> None:
 
 def is_ours(db: sqlite3.Connection) -> bool:
     return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+
+
+def foreign(db: sqlite3.Connection) -> list[str]:
+    """Tables, indexes, triggers and views that JustMem did not make, or not like this."""
+    made = _made()
+    return [
+        f"{'an' if kind == 'index' else 'a'} {kind} {name!r}"
+        for (kind, name), sql in _objects(db)
+        if made.get((kind, name)) != sql
+    ]
+
+
+@cache
+def _made() -> dict[tuple[str, str], str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        for script in migrations():
+            db.executescript(script)
+        return dict(_objects(db))
+
+
+def _objects(db: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], str]]:
+    """By kind and name, without comments. How FTS5 makes its own tables depends on its version."""
+    for kind, name, sql in db.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ):
+        words = "" if _SHADOW.fullmatch(name) else re.sub(r"--[^\n]*", "", sql or "")
+        yield (kind, name), " ".join(words.split())
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:

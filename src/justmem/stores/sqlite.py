@@ -30,6 +30,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import (
+    NotForgotten,
     StoreBusy,
     StoreError,
     StoreFull,
@@ -59,6 +60,7 @@ from justmem.stores import (
     locks,
     reads,
     remains,
+    schema,
     sourceless,
     writes,
 )
@@ -312,11 +314,21 @@ class SqliteStore:
 
     async def remains(self, traces: Traces) -> Searched:
         if self._db.closed:  # erased: what is left are files, if anything
-            return await asyncio.to_thread(remains.in_files, self.path, traces, None)
+            return await asyncio.to_thread(
+                remains.in_files, self.path, traces, None, None, self._keys
+            )
+        if foreign := await self._db.read(schema.foreign):
+            raise NotForgotten(
+                f"It is forgotten, but there is no certificate: {self.path} holds what JustMem did "
+                f"not make and what may keep words ({', '.join(foreign)}). See what it is, and "
+                "remove it with DROP in SQLite; or `justmem rescue` makes a clean space."
+            )
         await self._db.write(partial(forgetting.sweep, thorough=True))
         searched, machinery = await self._db.write(partial(remains.in_tables, traces=traces))
         left = traces.without(machinery)
-        return searched + await asyncio.to_thread(remains.in_files, self.path, left, self._db.claim)
+        return searched + await asyncio.to_thread(
+            remains.in_files, self.path, left, self._db.claim, self._db.lock, self._keys
+        )
 
     # ------------------------------------------------------------ re-embedding
 
