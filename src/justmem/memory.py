@@ -52,6 +52,7 @@ from justmem.domain import (
 )
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.forgetting import Forgetting, Target
+from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
@@ -112,6 +113,7 @@ class AsyncMemory:
         audit: Audit = "all",
         closing: Sequence[Closes] = (),
     ) -> None:
+        self._origin = Origin()
         self._closing = closing
         self.budget = budget or Budget()
         self.profile = profile or Profile()
@@ -218,6 +220,7 @@ class AsyncMemory:
     async def _bind(self) -> None:
         """Vectors of two embedders cannot be compared, and words that are gone cannot be kept:
         said before anything is written or searched."""
+        self._origin.check()
         if self._embedder.name not in self._bound:
             await self._store.bind(self._embedder.name, self._embedder.dim)
             await self._agree_on_sources()
@@ -528,7 +531,10 @@ class AsyncMemory:
         return await auditing.check(self._store, None if last is None else as_id(last, "entry"))
 
     async def close(self) -> None:
-        """Closes the store, and the models if this memory was made with them."""
+        """Closes the store, and the models if this memory was made with them. A forked process
+        leaves them to the one that opened them."""
+        if not self._origin.here:
+            return
         await self._store.close()
         for part in self._closing:
             await part.close()

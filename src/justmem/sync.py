@@ -12,6 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from justmem.domain import Budget, Profile, Retention
 from justmem.errors import StoreError
+from justmem.forks import Origin
 from justmem.memory import AsyncMemory
 
 P = ParamSpec("P")
@@ -58,11 +59,12 @@ def _each(
 class Memory:
     """AsyncMemory for programs without an event loop: the same methods, each waited for.
 
-    Safe to share between threads. The work runs on one event loop of its own, in a thread that
-    ends with `close`.
+    Safe to share between threads, but not with a forked process: that one opens its own. The work
+    runs on one event loop of its own, in a thread that ends with `close`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._origin = Origin()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="justmem", daemon=True)
         self._thread.start()
@@ -127,14 +129,18 @@ class Memory:
         return named
 
     def close(self) -> None:
-        if not self._loop.is_closed():
+        if self._origin.here and not self._loop.is_closed():
             self._wait(self.asynchronous.close())
             self._stop()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
+        try:
+            self._origin.check()
+            if self._loop.is_closed():
+                raise StoreError("This memory is closed: open it again with justmem.open.")
+        except StoreError:
             work.close()
-            raise StoreError("This memory is closed: open it again with justmem.open.")
+            raise
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _stop(self) -> None:

@@ -20,6 +20,7 @@ from justmem.errors import (
     StoreError,
     StoreFull,
 )
+from justmem.forks import Origin
 from justmem.stores import drivers
 
 T = TypeVar("T")
@@ -136,6 +137,7 @@ class Connections:
         self._write_thread = ThreadPoolExecutor(1, "justmem-write")
         self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
         self._closed = False
+        self._origin = Origin()
 
     @property
     def closed(self) -> bool:
@@ -150,7 +152,14 @@ class Connections:
     async def _run(self, threads: ThreadPoolExecutor, job: Callable[[], T]) -> T:
         if self._closed:
             raise StoreError(f"The store {self._path} is closed: open it again.")
-        return await asyncio.get_running_loop().run_in_executor(threads, job)
+        self._origin.check()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(threads, job)
+        except RuntimeError as error:  # no more threads are taken on
+            raise StoreError(
+                f"The program ends, and {self._path} is still in use: close the memory first."
+            ) from error
+        return await running
 
     def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with translated(self._path):

@@ -13,6 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from justmem.errors import StoreBusy, StoreError
+from justmem.forks import Origin
 from justmem.stores.pg import faults
 from justmem.stores.pg.wire import Outcome, Statement, Wire
 
@@ -82,6 +83,7 @@ class Database:
         self._size = size
         self._attempts = attempts
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._origin: Origin | None = None  # of the pool
         self._opening = asyncio.Lock()
         self._wires: WeakKeyDictionary[Connection, Wire] = WeakKeyDictionary()
         self._closed = False
@@ -184,6 +186,8 @@ class Database:
     async def _opened(self) -> AsyncConnectionPool[Connection]:
         if self._closed:
             raise StoreError(f"The store at {self.shown} is closed: open it again.")
+        if self._origin is not None:
+            self._origin.check()
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:
@@ -198,7 +202,7 @@ class Database:
                         open=False,
                     )
                     await pool.open()
-                    self._pool = pool
+                    self._pool, self._origin = pool, Origin()
         return self._pool
 
     @asynccontextmanager
