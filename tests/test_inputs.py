@@ -48,6 +48,8 @@ def test_text_is_made_fit_to_be_written_down() -> None:
 def test_nothing_has_an_impossible_id() -> None:
     with pytest.raises(NotInMemory, match="There is no card"):
         as_id("x" * 2000, "card")
+    with pytest.raises(InputError, match=r"a session cannot hold a NUL character: 'a\\x00b'"):
+        as_id("a\0b", "session")
     assert quoted("s1#" + "9" * 5000) is None
     assert quoted("s1#12") == ("s1", 12)
 

@@ -175,6 +175,7 @@ def test_no_text_breaks_what_comes_later(text: str) -> None:
         ([{**said("Hi"), "at": "soonish"}], "Turn 1: 'soonish' is not a time"),
         ({"id": "x" * 300, "at": AT, "turns": [said("Hi")]}, "at most 200"),
         ({"id": "a\x1b[31m", "at": AT, "turns": [said("Hi")]}, "printable"),
+        ({"id": "a\0b", "at": AT, "turns": [said("Hi")]}, r"printable characters; .* 'a\\x00b'"),
         ({"id": ["a"], "at": AT, "turns": [said("Hi")]}, "id is a short string"),
         ([{"at": AT, "turns": [said("Hi")]}], "remember_many takes those"),
     ],

@@ -38,6 +38,8 @@ def as_text(value: object, what: str) -> str:
 def as_id(value: object, what: str) -> str:
     """The id of a card or a session. Nothing is there by an impossible one."""
     id = as_text(value, f"The id of a {what}")
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"The id of a {what} cannot hold a NUL character: {shown(value)}.")
     if len(id) > _LONGEST_ID:
         raise NotInMemory(f"There is no {what} {shown(id)} in this space.")
     return id

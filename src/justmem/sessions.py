@@ -101,10 +101,10 @@ def _id(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidSession(f"A session's id is a short string, not {shown(value)}.")
     name = clean(value).strip()
-    if len(name) > _LONGEST_NAME or not name.isprintable():
+    if "\0" in value or len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidSession(
             f"A session's id is at most {_LONGEST_NAME} printable characters; "
-            f"this one begins {name[:40]!r}. Leave it out to have one made from the content."
+            f"this one begins {value[:40]!r}. Leave it out to have one made from the content."
         )
     return name
 
