@@ -280,6 +280,8 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
             "cannot be read",
         ),
         (signed([head, edited(session, id="\ud800"), *lines[2:]]), "not JSON"),
+        (signed([head, edited(session, id="a\0b", cards=[]), *lines[2:]]), "NUL character"),
+        (signed([head, edited(session, cards=[{**card, "id": "a\0b"}]), *lines[2:]]), "NUL"),
     ]
     for number, (content, sentence) in enumerate(wrong):
         file = tmp_path / f"wrong {number}.jsonl"

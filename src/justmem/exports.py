@@ -233,6 +233,8 @@ def whole_of(line: _Session, dim: int) -> Whole:
     """ValueError, with the reason, for what no memory could hold."""
     session = line.session
     settled = line.state in _SETTLED
+    if any("\0" in id for id in (line.id, *(card.id for card in line.cards))):
+        raise ValueError("an id holds a NUL character")
     if bool(line.turns) == (line.dropped is not None) or (line.dropped and not settled):
         raise ValueError("turns does not fit: its words are there, or they were let go")
     length = line.dropped.turns if line.dropped else len(session.turns)
