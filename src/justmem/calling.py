@@ -88,10 +88,10 @@ def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> 
     sent = tokens.prompt_tokens(prompt)
     size = len(prompt.system) + len(prompt.user) + len(str(prompt.schema))
     most_in = (20_000 + 8 * size) * max(1, call.attempts)
-    told_in = _count(call.tokens_in, sent if text is not None else 0, most_in)
+    told_in = credible(call.tokens_in, sent if text is not None else 0, most_in)
     written = 0 if text is None else tokens.count(text)
-    told_out = _count(call.tokens_out, written, _MOST_OUT)
-    lost = _count(call.undelivered, 0, _MOST_OUT) or 0
+    told_out = credible(call.tokens_out, written, _MOST_OUT)
+    lost = credible(call.undelivered, 0, _MOST_OUT) or 0
     if told_in is None or told_out is None:
         notes.append(f"the usage given for the {prompt.stage} call cannot be true: counted here")
     known = {
@@ -103,7 +103,7 @@ def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> 
     return call.model_copy(update=known)
 
 
-def _count(told: Any, own: int, most: int) -> int | None:
+def credible(told: Any, own: int, most: int) -> int | None:
     """What was told, if it can be a count of what we count as `own`."""
     if not isinstance(told, int) or isinstance(told, bool):
         return None

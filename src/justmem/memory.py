@@ -123,13 +123,13 @@ class AsyncMemory:
         self._author = Author(actor, clock, audit)
         self._store = store = store.by(self._author)
         self._embedder = embedder
-        self._ledger = Ledger(store, self.budget.day_tokens, clock)
+        self.ledger = Ledger(store, self.budget.day_tokens, clock)
         self._remembering = Remembering(
-            store, embedder, extractor, self.budget, self._ledger, concurrency
+            store, embedder, extractor, self.budget, self.ledger, concurrency
         )
         retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile, self.retention)
         self._asking = Asking(
-            store, planner, retrieval, answerer, self.budget, self._ledger, self._redaction
+            store, planner, retrieval, answerer, self.budget, self.ledger, self._redaction
         )
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock)
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from justmem.domain.value import Value
 
-Stage = Literal["extract", "plan", "answer"]
+Stage = Literal["extract", "plan", "answer", "chat"]
 
 
 class Call(Value):

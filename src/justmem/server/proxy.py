@@ -5,6 +5,7 @@ Whatever happens to memory, the chat goes on: the answer then says so in `X-Just
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -17,11 +18,15 @@ import httpx
 from fastapi import APIRouter, FastAPI, Header, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
+from justmem.domain import Receipt
 from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
-from justmem.models.connection import checked_url, is_loopback
+from justmem.models.connection import NOT_SENT, checked_url, is_loopback
 from justmem.models.streaming import Gathered
+from justmem.server.blanks import Blanks, upstream_secrets
 from justmem.server.chats import Chats, Exchange, read_messages
+from justmem.server.expenses import Estimate, Expense, spent, written
 from justmem.server.keys import Key
 from justmem.server.notes import Note, note
 from justmem.server.problems import public
@@ -72,6 +77,7 @@ class _Chat:
     note: Note = field(default_factory=Note)
     receipt: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
+    expense: Expense | None = None
 
     def failed(self, what: str, error: JustMemError) -> None:
         log.warning("a chat goes on without memory: %s: %s", what, type(error).__name__)
@@ -94,13 +100,16 @@ async def connected(app: FastAPI) -> AsyncIterator[None]:
         server.ingestion, pause=serving.pause_seconds, most_turns=serving.chat_turns
     )
     app.state.upstream = None
+    key = server.settings.upstream_key
+    secret = None if key is None else key.get_secret_value()
+    app.state.blanks = Blanks(upstream_secrets(serving.upstream, secret))
     if serving.upstream is None:
         yield
         return
     url = checked_url(serving.upstream)
     headers = {"accept-encoding": "identity"}  # read on its way through
-    if server.settings.upstream_key is not None:
-        headers["authorization"] = f"Bearer {server.settings.upstream_key.get_secret_value()}"
+    if secret is not None:
+        headers["authorization"] = f"Bearer {secret}"
     async with httpx.AsyncClient(
         base_url=url,
         headers=headers,
@@ -137,7 +146,8 @@ async def chat(
 ) -> Response:
     """Recalls what bears on the last message, adds it as a fenced system note of at most
     `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
-    may only read recalls and does not remember."""
+    may only read recalls and does not remember. What it may cost has to fit what is left of the
+    space's `day_tokens`."""
     server, key = server_of(request), key_of(request)
     upstream = _upstream(request)
     passing = _Chat(server, key, space_for(key, space), session, read_messages(wish.messages))
@@ -149,14 +159,20 @@ async def chat(
     content = json.dumps(body).encode("ascii")
     passed = _passed(request) | {"content-type": "application/json"}
     sent = upstream.build_request("POST", "chat/completions", content=content, headers=passed)
-    answer = await _sent(upstream, sent)
-    headers = _answered(answer) | passing.headers
-    if "event-stream" in answer.headers.get("content-type", ""):
-        stream = _streamed(request, passing, answer)
-        return StreamingResponse(stream, answer.status_code, headers)
-    replied = await _read(answer)
+    passing.expense = await _allowed(passing, body)
+    try:
+        answer = await _sent(upstream, sent, passing.expense)
+        headers = _answered(request, answer) | passing.headers
+        if "event-stream" in answer.headers.get("content-type", ""):
+            return _Stream(request, passing, answer, headers)
+        replied = await _read(request, answer)
+    except BaseException:
+        passing.expense.abandon()
+        raise
+    reply, usage, texts = _reply_in(replied)
+    await _enter(passing, answer, usage, texts)
     if answer.is_success:
-        await _remember(request, passing, _reply_in(replied))
+        await _remember(request, passing, reply)
     server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
     return Response(replied, answer.status_code, headers | passing.headers)
 
@@ -167,7 +183,7 @@ async def models(request: Request) -> Response:
     upstream = _upstream(request)
     sent = upstream.build_request("GET", "models", headers=_passed(request))
     answer = await _sent(upstream, sent)
-    return Response(await _read(answer), answer.status_code, _answered(answer))
+    return Response(await _read(request, answer), answer.status_code, _answered(request, answer))
 
 
 def _upstream(request: Request) -> httpx.AsyncClient:
@@ -216,7 +232,8 @@ def _with_note(messages: list[dict[str, Any]], added: Note) -> list[dict[str, An
 
 
 async def _remember(request: Request, passing: _Chat, reply: str) -> None:
-    if not passing.key.may("write"):
+    erased = passing.expense is not None and passing.expense.erased
+    if erased or not passing.key.may("write"):
         return
     server, chats = passing.server, request.app.state.chats
     exchange = replace(passing.exchange, reply=reply)
@@ -228,6 +245,38 @@ async def _remember(request: Request, passing: _Chat, reply: str) -> None:
         passing.failed("not remembered", error)
 
 
+# ---------------------------------------------------------------- what it costs
+
+
+async def _allowed(passing: _Chat, body: Mapping[str, Any]) -> Expense:
+    """BudgetExceeded, and nothing is sent, if it does not fit what is left of the day. A ledger
+    that cannot be used stops the chat only where there is a limit."""
+    server = passing.server
+    estimate = await asyncio.to_thread(Estimate.of, body)
+    expense = Expense(server, passing.key, passing.space, estimate)
+    try:
+        await expense.allow()
+    except JustMemError as error:
+        if server.settings.budget.day_tokens is not None:
+            raise
+        if not isinstance(error, NotInMemory) and not passing.trouble:
+            passing.failed("not counted", error)
+    return expense
+
+
+async def _enter(passing: _Chat, answer: httpx.Response, usage: Any, texts: list[str]) -> None:
+    expense = passing.expense
+    assert expense is not None
+    if answer.is_success:
+        call = await asyncio.to_thread(spent, expense.estimate, usage, texts)
+        passing.server.metrics.receipt(Receipt(calls=(call,)))
+        expense.close(call)
+    elif answer.status_code in (408, 504):  # it may have left the model working on it
+        expense.abandon()
+    else:
+        expense.close()
+
+
 # ---------------------------------------------------------------- there and back
 
 
@@ -236,27 +285,33 @@ def _passed(request: Request) -> dict[str, str]:
     return {name: value for name, value in known.items() if value.isascii()}
 
 
-def _answered(answer: httpx.Response) -> dict[str, str]:
+def _answered(request: Request, answer: httpx.Response) -> dict[str, str]:
+    blanks: Blanks = request.app.state.blanks
     return {
-        name: value
+        name: blanks.text(value)
         for name, value in answer.headers.items()
-        if name not in _KEPT_BACK and value.isascii()
+        if name not in _KEPT_BACK and value.isascii() and blanks.text(name) == name
     }
 
 
-async def _sent(upstream: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+async def _sent(
+    upstream: httpx.AsyncClient, request: httpx.Request, expense: Expense | None = None
+) -> httpx.Response:
     try:
         return await upstream.send(request, stream=True)
     except httpx.TransportError as error:
+        if expense is not None and type(error).__name__ in NOT_SENT:
+            expense.close()
         raise ModelUnavailable(
             f"The chat server behind this one does not answer ({type(error).__name__}): "
             "try again in a moment."
         ) from None
 
 
-async def _read(answer: httpx.Response) -> bytes:
+async def _read(request: Request, answer: httpx.Response) -> bytes:
+    blanks: Blanks = request.app.state.blanks
     try:
-        return await answer.aread()
+        return blanks.whole(await answer.aread())
     except httpx.TransportError:
         raise ModelUnavailable("The chat server broke off in the middle of its answer.") from None
     except httpx.DecodingError:
@@ -265,34 +320,61 @@ async def _read(answer: httpx.Response) -> bytes:
         await answer.aclose()
 
 
-def _reply_in(content: bytes) -> str:
+def _reply_in(content: bytes) -> tuple[str, Any, list[str]]:
+    """The text, the usage as it was told, and everything that was written."""
     gathered = Gathered()
     try:
-        return gathered.add(json.loads(content)).strip()
+        reply = json.loads(content)
     except _UNREADABLE:
-        return ""
+        return "", None, [content.decode("utf-8", "replace")]
+    text = gathered.add(reply).strip()
+    return text, gathered.whole["usage"], written(reply)
 
 
-async def _streamed(
-    request: Request, passing: _Chat, answer: httpx.Response
-) -> AsyncIterator[bytes]:
-    heard = _Heard()
-    try:
-        async for chunk in answer.aiter_raw():
-            heard.listen(chunk)
-            yield chunk
-    except httpx.TransportError:
-        log.warning("the chat server broke off in the middle of its answer")
-    finally:
-        # In a task of its own: this one ends with a client that leaves.
-        passing.server.background(_ended(request, passing, answer, heard.text))
+class _Stream(StreamingResponse):
+    """An answer that passes piece by piece. However it ends, it is counted and remembered."""
 
+    def __init__(
+        self, request: Request, passing: _Chat, answer: httpx.Response, headers: dict[str, str]
+    ) -> None:
+        self._request = request
+        self._passing = passing
+        self._answer = answer
+        self._heard = _Heard()
+        super().__init__(self._pieces(), answer.status_code, headers)
 
-async def _ended(request: Request, passing: _Chat, answer: httpx.Response, reply: str) -> None:
-    await answer.aclose()
-    if answer.is_success:
-        await _remember(request, passing, reply)
-    passing.server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            # In a task of its own: this one ends with a client that leaves.
+            self._passing.server.background(self._ended())
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        blanked = self._request.app.state.blanks.stream()
+        try:
+            async for chunk in self._answer.aiter_bytes():
+                if ready := blanked.add(chunk):
+                    self._heard.listen(ready)
+                    yield ready
+            self._heard.complete = True
+        except (httpx.TransportError, httpx.DecodingError):
+            log.warning("the chat server broke off in the middle of its answer")
+        if rest := blanked.end():
+            self._heard.listen(rest)
+            yield rest
+
+    async def _ended(self) -> None:
+        passing, answer, heard = self._passing, self._answer, self._heard
+        assert passing.expense is not None
+        await answer.aclose()
+        if heard.complete:
+            await _enter(passing, answer, heard.usage, heard.texts)
+        else:
+            passing.expense.abandon()
+        if answer.is_success:
+            await _remember(self._request, passing, heard.text)
+        passing.server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
 
 
 class _Heard:
@@ -301,15 +383,29 @@ class _Heard:
     def __init__(self) -> None:
         self._rest = b""
         self._gathered = Gathered()
+        self.texts: list[str] = []
+        self.complete = False
 
     def listen(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
-            if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
-                try:
-                    self._gathered.add(json.loads(data))
-                except _UNREADABLE:
-                    continue
+            if line.startswith(b"data:"):
+                self._event(line[5:].strip())
+
+    def _event(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            self.complete = True
+            return
+        try:
+            event = json.loads(data)
+        except _UNREADABLE:
+            return
+        self._gathered.add(event)
+        self.texts += written(event)
+
+    @property
+    def usage(self) -> Any:
+        return self._gathered.whole["usage"]
 
     @property
     def text(self) -> str:

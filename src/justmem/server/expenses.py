@@ -1,0 +1,174 @@
+"""What forwarded chats spend, under the limit of the day of their space."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from justmem import tokens
+from justmem.calling import credible
+from justmem.domain import Call
+from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
+from justmem.receipts import Tally
+from justmem.server.keys import Key
+from justmem.server.state import Server
+
+REPLY = 4096  # tokens set aside for the reply where the request names no limit
+_MEDIUM = 2000  # tokens for one picture, recording or file
+_ENVELOPE = 24
+_MOST_OUT = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a request may cost at most, as far as it can be known before."""
+
+    words: int  # tokens
+    media: int  # tokens of pictures, recordings and files
+    reply: int  # tokens of the longest reply
+    size: int  # characters of the request
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> Estimate:
+        said = [each for name in _COUNTED for each in _strings(body.get(name))]
+        words = [text for name, text in said if name not in _MEDIA]
+        replies = _positive(body.get("n")) or 1
+        longest = _positive(body.get("max_completion_tokens")) or _positive(body.get("max_tokens"))
+        return cls(
+            words=_ENVELOPE + 4 * len(words) + tokens.count("\n".join(words)),
+            media=_MEDIUM * (len(said) - len(words)),
+            reply=(longest or REPLY) * replies,
+            size=sum(len(text) for _, text in said),
+        )
+
+    @property
+    def prompt(self) -> int:
+        return self.words + self.media
+
+    @property
+    def whole(self) -> int:
+        return self.prompt + self.reply
+
+
+_COUNTED = ("messages", "tools", "functions", "response_format", "prediction")
+_MEDIA = ("url", "data", "file_data", "file_id")  # fields that hold or name a medium
+
+
+def _strings(value: Any) -> Iterator[tuple[str, str]]:
+    """All texts inside, each with the name of its field."""
+    left = [("", value)]
+    while left:
+        name, each = left.pop()
+        if isinstance(each, str):
+            yield name, each
+        elif isinstance(each, Mapping):
+            left += each.items()
+        elif isinstance(each, list):
+            left += [(name, inner) for inner in each]
+
+
+def written(reply: Any) -> list[str]:
+    """The texts of a reply or of a piece of one: words, thoughts, calls of tools."""
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    said = [
+        choice.get("delta") or choice.get("message")
+        for choice in (choices if isinstance(choices, list) else ())
+        if isinstance(choice, dict)
+    ]
+    return [text for name, text in _strings(said) if name not in ("role", "id", "type")]
+
+
+def _positive(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def spent(estimate: Estimate, usage: Any, texts: list[str]) -> Call:
+    """What the provider reports, where it can be true; else our own count."""
+    told = usage if isinstance(usage, Mapping) else {}
+    own_out = tokens.count("".join(texts))
+    told_in = credible(told.get("prompt_tokens"), estimate.words, 20_000 + 8 * estimate.size)
+    told_out = credible(told.get("completion_tokens"), own_out, _MOST_OUT)
+    return Call(
+        stage="chat",
+        model="upstream",
+        tokens_in=estimate.prompt if told_in is None else told_in,
+        tokens_out=own_out if told_out is None else told_out,
+        estimated=told_in is None or told_out is None,
+    )
+
+
+class Expense:
+    """One forwarded chat in the ledger of its space: set aside before, entered after.
+
+    A task of its own holds it. So the chat goes on where the space is erased meanwhile, and what
+    a chat that breaks off has set aside is entered all the same."""
+
+    def __init__(self, server: Server, key: Key, space: str, estimate: Estimate) -> None:
+        self.estimate = estimate
+        self._server = server
+        self._key = key
+        self._space = space
+        self._tally = Tally(abandoned=True)
+        loop = asyncio.get_running_loop()
+        self._allowed: asyncio.Future[None] = loop.create_future()
+        self._over: asyncio.Future[None] = loop.create_future()
+        self.erased = False
+
+    async def allow(self) -> None:
+        """BudgetExceeded if it does not fit what is left of the day."""
+        holding = self._server.background(self._hold())
+        seconds = self._server.serving.request_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._allowed)
+        except TimeoutError:
+            holding.cancel()
+            raise TooSlow(
+                f"Other chats of this space hold what is left of the limit of the day, for longer "
+                f"than {seconds:g} seconds: try again."
+            ) from None
+        except asyncio.CancelledError:
+            holding.cancel()
+            raise
+
+    def close(self, call: Call | None = None) -> None:
+        """It is over, and this is what it cost."""
+        if not self._over.done():
+            self._tally.abandoned = False
+            self._tally.calls = [call] if call else []
+            self._over.set_result(None)
+
+    def abandon(self) -> None:
+        """It broke off: all that was set aside may be billed."""
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def _hold(self) -> None:
+        try:
+            create = self._key.may("write")
+            async with self._server.spaces.use(
+                self._space, self._key.actor, create=create
+            ) as memory:
+                await self._held(memory.ledger.allow)
+        except JustMemError as error:
+            self.erased = isinstance(error, NotInMemory)
+            if not self._allowed.done():
+                self._allowed.set_exception(error)
+        except BaseException:
+            self._allowed.cancel()
+            raise
+
+    async def _held(self, allow: Any) -> None:
+        wish = self.estimate.whole
+        async with allow(wish, self._tally) as limit:
+            if limit is not None and limit < wish:
+                self._tally.abandoned = False
+                raise BudgetExceeded(
+                    f"The chat was not forwarded: it needs up to {wish} tokens and {limit} are "
+                    "left of the limit of the day. Ask for a shorter reply (max_tokens), send "
+                    "less, or raise day_tokens in [budget]."
+                )
+            self._allowed.set_result(None)
+            await self._over
