@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory
 from justmem.cli.app import app
 from justmem.domain import SessionState
-from justmem.ports import Extraction
+from justmem.ports import BEGUN, Extraction
 from justmem.stores.pg import workers
 from justmem.stores.pg.database import Database
 from justmem.stores.storage import storage
@@ -91,6 +91,32 @@ class TestWorkers:
         assert [job.session for job in await workers.take(alive)] == [session()]
         await dead.close()
         await alive.close()
+
+    async def test_spaces_take_turns_and_what_was_tried_before_comes_last(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        database = Database(database_url)
+        for space, id in (("ana", "tried"), ("ana", "a1"), ("ana", "a2"), ("ben", "b1")):
+            await (await open_postgres(space)).keep(session(id))
+            if id == "tried":
+                await workers.take(database, lease=0)  # and its worker died
+        order = []
+        for busy, full in (((), ()), (("ana",), ()), (("ana",), ("ana",)), ((), ())):
+            taken = await workers.take(database, busy=busy, full=full)
+            order.append([job.session.id for job in taken])
+        assert order == [["a1"], ["b1"], [], ["a2"]]
+        assert [job.session.id for job in await workers.take(database)] == ["tried"]
+        await database.close()
+
+    async def test_what_is_at_work_is_marked(self, open_postgres: OpenSpace) -> None:
+        store = await open_postgres()
+        await store.keep(session())
+        await store.begin("s1")
+        (record,) = await store.sessions()
+        assert (record.state, record.reason) == ("pending", BEGUN)
+        await store.fail("s1", "it broke")
+        await store.begin("s1")
+        assert (await store.sessions())[0].reason == "it broke"
 
     async def test_a_wrong_clock_steals_no_claim(
         self, open_postgres: OpenSpace, monkeypatch: pytest.MonkeyPatch

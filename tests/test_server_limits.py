@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from justmem import Session, open_async
-from justmem.errors import NoRoom, NotInMemory, TooMany
+from justmem.errors import NoRoom, NotInMemory, TooMany, TooSlow
 from justmem.server import priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.limits import Limits
@@ -342,6 +342,74 @@ async def test_spaces_take_turns(tmp_path: Path) -> None:
     gated.gate.set()
     await asyncio.gather(*(job.done for job in jobs))
     assert [each.partition(":")[0] for each in gated.seen] == ["a0", "a1", "b0", "a2"]
+    await spaces.close()
+
+
+async def test_one_space_never_has_all_the_workers(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 3, Metrics())
+    jobs = [await queue.accept("a", said(f"a{n}")) for n in range(5)]
+    await until_async(lambda: len(gated.seen) == 2)
+    jobs += [await queue.accept("b", said("b0"))]
+    await until_async(lambda: len(gated.seen) == 3)
+    assert {each.partition(":")[0] for each in gated.seen} == {"a0", "a1", "b0"}
+    gated.gate.set()
+    await asyncio.gather(*(job.done for job in jobs))
+    assert len(gated.seen) == 6
+    await spaces.close()
+
+
+async def test_what_was_at_work_when_the_process_died_is_taken_up_last(tmp_path: Path) -> None:
+    gated = Gated()
+    spaces = spaces_in(tmp_path, gated)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    for space, id in (("a", "poison"), ("a", "a1"), ("b", "b1")):
+        await queue.accept(space, said(id))
+    await until_async(lambda: gated.seen == ["poison:hello"])
+    async with spaces.use("a") as memory:
+        (record,) = [each for each in await memory.sessions() if each.id == "poison"]
+    assert (record.state, record.reason) == ("pending", "its cards are being made")
+    await queue.stop(0)  # as if killed: nothing of it is settled
+    await spaces.close()
+
+    again = Gated()
+    again.gate.set()
+    spaces = spaces_in(tmp_path, again)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    await queue.take_up()
+    await until_async(lambda: len(again.seen) == 3 and not queue.counts()["working"])
+    assert [each.partition(":")[0] for each in again.seen][-1] == "poison"
+    async with spaces.use("a") as memory:
+        assert {each.reason for each in await memory.sessions()} == {""}
+    await spaces.close()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), TooSlow("It took too long.")])
+async def test_a_session_whose_cards_cannot_be_made_is_failed_and_the_next_goes_on(
+    tmp_path: Path, error: Exception
+) -> None:
+    class Broken(Gated):
+        async def extract(self, session: Session, *, limit: int | None) -> Any:
+            if session.id == "bad":
+                raise error
+            return await super().extract(session, limit=limit)
+
+    broken = Broken()
+    broken.gate.set()
+    spaces = spaces_in(tmp_path, broken)
+    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    bad = await queue.accept("a", said("bad"))
+    good = await queue.accept("a", said("good"))
+    assert (await good.done).state == "empty"
+    with pytest.raises(type(error)):
+        await bad.done
+    async with spaces.use("a") as memory:
+        (record,) = [each for each in await memory.sessions() if each.id == "bad"]
+    assert record.state == "failed"
+    assert "its cards could not be made" in record.reason
+    await queue.take_up()  # as at the next start
+    assert queue.counts()["working"] == queue.counts()["queued"] == 0
     await spaces.close()
 
 

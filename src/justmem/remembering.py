@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from justmem import tokens
 from justmem.domain import Budget, Receipt, Remembered, Session, SessionRecord, SessionState
-from justmem.errors import BudgetExceeded, ModelError
+from justmem.errors import BudgetExceeded, InputError, JustMemError, ModelError, StoreError
 from justmem.passages import opening, passages
 from justmem.ports import (
     CardFilter,
@@ -114,6 +114,13 @@ class Remembering:
                 reason=str(error),
                 receipt=tally.receipt(said),
             )
+        except (StoreError, InputError):
+            raise
+        except Exception as error:
+            # Nobody foresaw it, and it would happen again at each start of a server.
+            told = error if isinstance(error, JustMemError) else type(error).__name__
+            await self._store.fail(session.id, f"its cards could not be made: {told}")
+            raise
         with tally.stage("store"):
             await self._store.settle(session, digested)
         return Remembered(

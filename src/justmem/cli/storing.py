@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from justmem.stores.pg.workers import Job
 
 _AT_A_TIME = 4
+_MOST_OF_ONE = 3  # of one space, so that no space keeps the others waiting
 
 
 def copy(
@@ -172,16 +174,33 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
     place = PostgresStorage(url)
     parts = {**shared_parts(settings, report=fetching()), "actor": settings.actor or "worker"}
     done = 0
+    at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
     try:
         database = await place.database()
         while True:
-            jobs = await workers.take(database, _AT_A_TIME)
-            done += sum(await asyncio.gather(*(_one(place, parts, job) for job in jobs)))
-            if not jobs:
-                if once:
-                    return done
+            while len(at_work) < _AT_A_TIME:
+                spaces = Counter(at_work.values())
+                full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
+                jobs = await workers.take(database, busy=list(spaces), full=full)
+                if not jobs:
+                    break
+                for job in jobs:
+                    at_work[asyncio.create_task(_one(place, parts, job))] = job.space
+            if at_work:
+                over, _ = await asyncio.wait(
+                    at_work, timeout=pause, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in over:
+                    del at_work[task]
+                done += sum(task.result() for task in over)
+            elif once:
+                return done
+            else:
                 await asyncio.sleep(pause)
     finally:
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
         await place.close()
 
 
@@ -192,6 +211,9 @@ async def _one(place: PostgresStorage, parts: dict[str, Any], job: Job) -> bool:
         result = await AsyncMemory(store=store, **parts).remember(job.session)
     except JustMemError as error:
         say(f"{job.session.id}: {error}", "red")
+        return False
+    except Exception as error:  # noqa: BLE001
+        say(f"{job.session.id}: {type(error).__name__}", "red")
         return False
     say(f"{result.session_id}: {result.state}, {amount(len(result.cards), 'card')}", "dim")
     return True

@@ -42,10 +42,11 @@ from justmem.ports.stages import (
     Reply,
     StreamingAnswerer,
 )
-from justmem.ports.store import ClaimingStore, CopyableStore, Digested, Store, Whole
+from justmem.ports.store import BEGUN, ClaimingStore, CopyableStore, Digested, Store, Whole
 from justmem.ports.sweeps import Searched
 
 __all__ = [
+    "BEGUN",
     "CHANGES",
     "INDEXES",
     "MOST_TARGETS",

@@ -38,6 +38,7 @@ from justmem.ports.searches import (
 from justmem.ports.sweeps import Searched
 from justmem.traces import Traces
 
+BEGUN = "its cards are being made"
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
@@ -102,6 +103,11 @@ class Store(Protocol):
         """Replaces all that was derived from the session, in one transaction, and makes
         `session` its current text. In a space that drops its sources the words, the passages
         and their vectors go instead."""
+        ...
+
+    async def begin(self, session_id: str) -> None:
+        """Marks a pending session with the reason BEGUN, until it is settled or failed. What has
+        it when a process starts was at work when an earlier one died."""
         ...
 
     async def fail(self, session_id: str, reason: str) -> None: ...

@@ -2,15 +2,16 @@
 
 `accept` keeps the words, and only then says yes: from there on a session survives a kill. Its
 cards are made in turn, a space after the other, so that one with a thousand sessions does not
-hold up the rest. Work on one session never overlaps: a newer text takes the place of an older
-one that still waits.
+hold up the rest, and one space never has all the workers. Work on one session never overlaps: a
+newer text takes the place of an older one that still waits. A session that was at work when the
+process died is taken up after all others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from justmem.domain import (
 )
 from justmem.errors import JustMemError, NoRoom, NotInMemory, SourceNotKept
 from justmem.memory import AsyncMemory
+from justmem.ports import BEGUN
 from justmem.redaction import Redaction
 from justmem.server.line import Line
 from justmem.server.metrics import Metrics
@@ -73,6 +75,7 @@ class Ingestion:
         self._redaction = redaction or Redaction()
         self._serving = serving
         self._at_once = at_once
+        self._most_of_one = max(1, at_once - 1)  # workers that one space may have
         self._metrics = metrics
         self._jobs: dict[Name, Job] = {}  # waiting: paused or in turn
         self._line = Line()
@@ -148,19 +151,19 @@ class Ingestion:
 
     async def take_up(self, only: str | None = None) -> None:
         """What an earlier run of the server left pending."""
-        for space in await self._spaces.names():
-            if only not in (None, space):
-                continue
-            with self._watching() as changed:
-                await self._take_up(space, changed)
+        names = [name for name in await self._spaces.names() if only in (None, name)]
+        for begun in (False, True):  # what was at work then may be what ended the process
+            for space in names:
+                with self._watching() as changed:
+                    await self._take_up(space, changed, begun)
 
-    async def _take_up(self, space: str, changed: set[Name]) -> None:
+    async def _take_up(self, space: str, changed: set[Name], begun: bool) -> None:
         try:
             async with self._spaces.use(space) as memory:
                 pending = {
                     record.id
                     for record in await memory.sessions()
-                    if record.state is SessionState.PENDING
+                    if record.state is SessionState.PENDING and (record.reason == BEGUN) is begun
                 }
                 waiting = await memory.waiting() if pending else []
         except JustMemError as error:
@@ -337,7 +340,11 @@ class Ingestion:
 
     def _pump(self) -> None:
         while len(self._line) and len(self._working) < self._at_once and not self._stopped:
-            job = self._jobs[self._line.next()]
+            at_work = Counter(job.space for job in self._working.values())
+            name = self._line.next(without={s for s in at_work if at_work[s] >= self._most_of_one})
+            if name is None:
+                return
+            job = self._jobs[name]
             task = asyncio.create_task(self._remember(job))
             self._working[task] = job
             task.add_done_callback(self._finished)
@@ -349,6 +356,7 @@ class Ingestion:
                 raise NotInMemory("The session was forgotten before its cards were made.")
             self._drop(job.name)
             async with self._spaces.use(job.space, job.actor) as memory:
+                await self._spaces.store(job.space).begin(job.session.id)
                 done = await memory.remember(job.session)
             told = done.receipt.model_copy(update={"notes": (*job.notes, *done.receipt.notes)})
             return done.model_copy(update={"receipt": told})
@@ -359,7 +367,7 @@ class Ingestion:
             job.done.cancel()
         elif (error := task.exception()) is not None:
             if not isinstance(error, NotInMemory):
-                log.error("a session stays pending: %s", error, exc_info=_crash(error))
+                log.error("no cards were made of a session: %s", error, exc_info=_crash(error))
             if not job.done.done():
                 job.done.set_exception(error)
                 job.done.exception()  # looked at: nobody has to be waiting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Collection
 
 
 class Line:
@@ -23,8 +24,12 @@ class Line:
             if not waiting:
                 del self._spaces[space]
 
-    def next(self) -> tuple[str, str]:
-        space, waiting = self._spaces.popitem(last=False)
+    def next(self, without: Collection[str] = ()) -> tuple[str, str] | None:
+        """None if only sessions of the spaces `without` wait."""
+        space = next((space for space in self._spaces if space not in without), None)
+        if space is None:
+            return None
+        waiting = self._spaces.pop(space)
         session_id = waiting.popleft()
         if waiting:
             self._spaces[space] = waiting  # at the end: the others come first

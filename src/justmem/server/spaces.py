@@ -28,6 +28,7 @@ class _Slot:
     """One open space and how many use it at the moment."""
 
     def __init__(self, store: Store, memory: AsyncMemory) -> None:
+        self.store = store
         self.memory = memory
         self._path: Path | None = getattr(store, "path", None)  # where it is a file
         self._file = os.stat(self._path).st_ino if self._path else 0
@@ -89,6 +90,10 @@ class Spaces:
         finally:
             slot.leave()
             await self._trim()
+
+    def store(self, space: str) -> Store:
+        """Of a space that is in use."""
+        return self._slots[space].store
 
     async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
         """Waits for those who use the space, and lets nobody in meanwhile."""

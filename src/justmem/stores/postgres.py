@@ -186,6 +186,9 @@ class PostgresStore:
         await self.noted()
         await self._derived.settle(session, digested)
 
+    async def begin(self, session_id: str) -> None:
+        await self._writes.begin(session_id)
+
     async def fail(self, session_id: str, reason: str) -> None:
         await self.noted()
         await self._writes.fail(session_id, reason)

@@ -189,6 +189,9 @@ class SqliteStore:
             await self._db.write(forgetting.sweep)
             self._caches.unswept = 0
 
+    async def begin(self, session_id: str) -> None:
+        await self._db.write(partial(writes.begin, session_id=session_id))
+
     async def fail(self, session_id: str, reason: str) -> None:
         await self.change(
             partial(writes.fail, session_id=session_id, reason=reason),

@@ -8,6 +8,7 @@ from datetime import date
 
 from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory
+from justmem.ports import BEGUN
 from justmem.stores import rows
 from justmem.stores.connections import writing
 from justmem.stores.reads import blanked, record
@@ -141,6 +142,19 @@ def fail(db: sqlite3.Connection, session_id: str, reason: str) -> None:
             db.execute(
                 "UPDATE sessions SET state = ?, reason = ? WHERE key = ? AND state IN (?, ?)",
                 (FAILED, reason, key, PENDING, FAILED),
+            )
+
+
+def begin(db: sqlite3.Connection, session_id: str) -> None:
+    """Marks the text that waits for its cards."""
+    with writing(db):
+        key = session_key(db, session_id)
+        marked = db.execute(
+            "UPDATE incoming SET reason = ? WHERE session = ? AND state = ?", (BEGUN, key, PENDING)
+        )
+        if not marked.rowcount:
+            db.execute(
+                "UPDATE sessions SET reason = ? WHERE key = ? AND state = ?", (BEGUN, key, PENDING)
             )
 
 

@@ -7,7 +7,7 @@ All times are the server's, so it does not matter what the workers' clocks show.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -30,18 +30,34 @@ class Job(NamedTuple):
     session: Session
 
 
-async def take(database: Database, count: int = 1, *, lease: float = LEASE) -> list[Job]:
-    """Claims up to `count` sessions of any space, those that wait longest first."""
+async def take(
+    database: Database,
+    count: int = 1,
+    *,
+    lease: float = LEASE,
+    busy: Sequence[str] = (),
+    full: Sequence[str] = (),
+) -> list[Job]:
+    """Claims up to `count` sessions, those that wait longest first. Later come those of `busy`
+    spaces, and last those that were tried before: one may have ended the worker that had it.
+    Nothing is taken of `full` spaces."""
 
     async def work(transaction: Transaction) -> list[tuple[int, int]]:
         (found,) = await transaction.last(
             Statement(
                 "UPDATE justmem.queue q SET owner = $1, attempts = attempts + 1, "
                 "due = now() + $2 * interval '1 second' FROM (SELECT space, session "
-                "FROM justmem.queue WHERE due <= now() AND attempts < $3 ORDER BY due LIMIT $4 "
+                "FROM justmem.queue w WHERE due <= now() AND attempts < $3 AND NOT EXISTS "
+                "(SELECT 1 FROM justmem.spaces f WHERE f.space = w.space AND f.name = ANY($5)) "
+                "ORDER BY attempts > 0, EXISTS "
+                "(SELECT 1 FROM justmem.spaces b WHERE b.space = w.space AND b.name = ANY($6)), "
+                "due LIMIT $4 "
                 "FOR UPDATE SKIP LOCKED) d WHERE q.space = d.space AND q.session = d.session "
                 "RETURNING q.space, q.session",
-                [database.owner, float(lease), MOST_ATTEMPTS, count],
+                [
+                    *(database.owner, float(lease), MOST_ATTEMPTS, count),
+                    *(list(full), list(busy)),
+                ],
             )
         )
         return [(space, session) for space, session in found.rows]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreError
+from justmem.ports import BEGUN
 from justmem.stores import rows as shared
 from justmem.stores import tombstones
 from justmem.stores.pg import rows
@@ -214,6 +215,28 @@ class Writes:
             f"(SELECT 1 FROM {self._names.incoming} WHERE space = $1 AND session = $2)",
             key,
         )
+
+    async def begin(self, session_id: str) -> None:
+        """Marks the text that waits for its cards."""
+        names = self._names
+        its = f"(SELECT key FROM {names.sessions} WHERE space = $1 AND id = $2)"
+        waiting = f"SELECT 1 FROM {names.incoming} WHERE space = $1 AND session = {its}"
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.last(
+                self._do(
+                    f"UPDATE {names.sessions} SET reason = $3 WHERE space = $1 AND id = $2 "
+                    f"AND state = $4 AND NOT EXISTS ({waiting})",
+                    *(session_id, BEGUN, PENDING),
+                ),
+                self._do(
+                    f"UPDATE {names.incoming} SET reason = $3 "
+                    f"WHERE space = $1 AND session = {its} AND state = $4",
+                    *(session_id, BEGUN, PENDING),
+                ),
+            )
+
+        await self._database.write(self._space, work)
 
     async def fail(self, session_id: str, reason: str) -> None:
         """Marks the text that waits for its cards; one that has them keeps them. Workers try it
