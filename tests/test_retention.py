@@ -176,9 +176,12 @@ class OneSpace:
 
 
 async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -> None:
-    memory = await make(told(), retention=Retention(days=70))
+    start = NOW - timedelta(days=20)
+    memory = await make(
+        told(), retention=Retention(days=70), clock=lambda: start - timedelta(days=1)
+    )
     await memory.remember_many(HISTORY)
-    times = iter([datetime(2024, 4, 1), datetime(2099, 1, 1), NOW, NOW])
+    times = iter([start, start, datetime(2099, 1, 1), NOW, NOW])
     looked = asyncio.Event()
     seen: list[int] = []
 
@@ -197,6 +200,51 @@ async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -
     await asyncio.gather(task, return_exceptions=True)
     # There and back were jumps; a clock that goes evenly then took the oldest.
     assert seen == [2]
+
+
+@pytest.mark.parametrize("audit", ["all", "off"])
+async def test_a_server_that_starts_under_a_wrong_clock_expires_nothing(
+    make: Make, audit: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW, audit=audit)
+    await memory.remember_many(HISTORY)
+    now = NOW + timedelta(days=3650)
+    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    for _ in range(3):
+        await upkeep.look()
+    assert len(await memory.sessions()) == len(HISTORY)
+    assert "justmem expire" in caplog.text
+    now = NOW + timedelta(days=1)  # it was set right
+    await upkeep.look()  # a jump
+    await upkeep.look()
+    assert len(await memory.sessions()) == 2
+
+
+async def test_a_wrong_clock_is_not_made_right_by_what_is_entered_under_it(make: Make) -> None:
+    now = NOW
+    memory = await make(told(), retention=Retention(days=70), clock=lambda: now)
+    await memory.remember_many(HISTORY)
+    now = NOW + timedelta(days=3650)
+    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    now += timedelta(seconds=5)
+    await memory.recall("What did the gravel bike cost?")  # before the first look
+    assert (await memory.audit(limit=1))[0].at.year == now.year
+    for _ in range(2):
+        await upkeep.look()
+    assert len(await memory.sessions()) == len(HISTORY)
+
+
+async def test_a_space_that_nobody_uses_expires_while_the_server_runs(make: Make) -> None:
+    memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW)
+    await memory.remember_many(HISTORY)
+    now = NOW + timedelta(hours=1)
+    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    for _ in range(10):  # some are jumps of days, as with a machine that sleeps
+        await upkeep.look()
+        now += timedelta(days=20)
+        await upkeep.look()
+    await upkeep.look()
+    assert await memory.sessions() == []
 
 
 def test_both_faces_have_it(tmp_path: Path) -> None:

@@ -8,37 +8,63 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from justmem.errors import JustMemError, NotInMemory
+from justmem.memory import AsyncMemory
 from justmem.server.spaces import Spaces
 
 log = logging.getLogger("justmem.server")
 _JUMP = timedelta(hours=1)
+_AHEAD = timedelta(days=31)
 
 
 class Upkeep:
-    """By the server's clock. One that has jumped since the last time is not believed until it
-    goes evenly again: a wrong year must not empty a memory."""
+    """By the server's clock, as far as it can be trusted: a wrong year must not empty a memory.
+
+    A clock that jumped since the last look is not used until it goes evenly again. One that is far
+    ahead of everything that was known when the server started, and of every look since that was
+    trusted, is not used at all: then only a person expires."""
 
     def __init__(self, spaces: Spaces, clock: Callable[[], datetime], seconds: float) -> None:
         self._spaces = spaces
         self._clock = clock
         self._seconds = seconds
         self._last: tuple[datetime, float] | None = None
+        self._started = clock()
+        self._trusted: datetime | None = None  # the latest time that can be believed
 
     async def run(self) -> None:
         """To be run beside everything else."""
         while True:
-            if (now := self._believed()) is not None:
-                for space in await self._names():
-                    await self._expire(space, now)
+            await self.look()
             await asyncio.sleep(self._seconds)
 
-    def _believed(self) -> datetime | None:
-        now, steady = self._clock(), asyncio.get_running_loop().time()
+    async def look(self) -> None:
+        now = self._clock()
+        even = self._goes_evenly(now)
+        names = await self._names()
+        if self._trusted is None:
+            found = [await self._newest(space) for space in names]
+            # Where there is nothing yet, nothing can be lost.
+            self._trusted = max((each for each in found if each is not None), default=now)
+        if not even:
+            return
+        if now - self._trusted > _AHEAD:
+            log.warning(
+                "nothing is expired: the clock is %d days ahead of the newest entry. If the clock "
+                "is right, run `justmem expire` for each space and start the server again",
+                (now - self._trusted).days,
+            )
+            return
+        self._trusted = max(self._trusted, now)
+        for space in names:
+            await self._expire(space, now)
+
+    def _goes_evenly(self, now: datetime) -> bool:
+        steady = asyncio.get_running_loop().time()
         last, self._last = self._last, (now, steady)
         if last is not None and abs(now - last[0] - timedelta(seconds=steady - last[1])) > _JUMP:
             log.warning("the clock has jumped: nothing is expired until it goes evenly again")
-            return None
-        return now
+            return False
+        return True
 
     async def _names(self) -> list[str]:
         try:
@@ -46,6 +72,16 @@ class Upkeep:
         except JustMemError as error:
             log.warning("spaces cannot be looked at for what is too old: %s", error)
             return []
+
+    async def _newest(self, space: str) -> datetime | None:
+        try:
+            async with self._spaces.use(space) as memory:
+                return await newest(memory, self._started)
+        except NotInMemory:  # erased meanwhile
+            return None
+        except JustMemError as error:
+            log.warning("a space cannot be looked at for what is too old: %s", error)
+            return None
 
     async def _expire(self, space: str, now: datetime) -> None:
         try:
@@ -58,3 +94,17 @@ class Upkeep:
             return
         if gone.cards or gone.sessions:
             log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
+
+
+async def newest(memory: AsyncMemory, before: datetime) -> datetime | None:
+    """When something was last done in a space before a moment, by its audit. Where that has no
+    entry, the time of the latest session, though a session may claim any."""
+    number: int | None = None
+    while entries := await memory.audit(limit=100, before=number):
+        for entry in reversed(entries):
+            at = entry.at.astimezone().replace(tzinfo=None)
+            if at < before:
+                return at
+        number = entries[0].number
+    earlier = [record.at for record in await memory.sessions() if record.at < before]
+    return max(earlier, default=None)
