@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import subprocess
@@ -269,3 +270,22 @@ def test_named_origins_are_let_in(tmp_path: Path) -> None:
         with running.client(None) as client:
             asked = {"origin": origin, "access-control-request-method": "POST"}
             assert client.options("/v1/spaces/ana/ask", headers=asked).status_code == 200
+
+
+def test_a_change_that_leaves_size_and_time_is_noticed(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    token = keys.add("ana", "read", ("ana",), MADE)
+    assert keys.find(token) is not None
+    before = os.stat(keys.path)
+    text = keys.path.read_text("utf-8")
+    id = token.split("_")[1]
+    with open(keys.path, "r+", encoding="utf-8") as file:  # in place: the same file
+        file.write(text.replace(id, id[::-1]))
+    os.utime(keys.path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = os.stat(keys.path)
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_size,
+        before.st_mtime_ns,
+    )
+    assert keys.find(token) is None

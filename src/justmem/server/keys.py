@@ -71,7 +71,7 @@ class Keys:
 
     def __init__(self, folder: Path) -> None:
         self.path = Path(folder) / FILE
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: bytes | None = None  # the file as it was read last
         self._known: dict[str, tuple[Key, bytes, bytes]] = {}
 
     # ------------------------------------------------------------ checking
@@ -90,17 +90,20 @@ class Keys:
         return [key for key, _, _ in self._known.values()]
 
     def _refresh(self) -> None:
+        """Reads the file each time: it is small, and its size and time may stay the same."""
         try:
-            now = os.stat(self.path)
+            now = self.path.read_bytes()
         except FileNotFoundError:
             self._seen, self._known = None, {}
             return
-        mark = (now.st_ino, now.st_mtime_ns, now.st_size)
-        if mark != self._seen:
+        except OSError as error:
+            self._seen, self._known = None, {}
+            raise self._unreadable(error) from None
+        if now != self._seen:
             # Nobody is let in by a file that cannot be read, nor by what it said before.
-            self._known = {}
-            self._known = {row["id"]: _known(row) for row in self._rows()}
-            self._seen = mark
+            self._seen, self._known = None, {}
+            self._known = {row["id"]: _known(row) for row in self._rows_in(now)}
+            self._seen = now
 
     # ------------------------------------------------------------ changing
 
@@ -147,18 +150,27 @@ class Keys:
             raise
 
     def _rows(self) -> list[dict[str, Any]]:
-        if not self.path.exists():
-            return []
         try:
-            rows = json.loads(self.path.read_text("utf-8"))["keys"]
+            return self._rows_in(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def _rows_in(self, data: bytes) -> list[dict[str, Any]]:
+        try:
+            rows = json.loads(data.decode("utf-8"))["keys"]
             for row in rows:
                 _known(row)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidFile(
-                f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
-                "or remove it and make the keys anew."
-            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(error) from None
         return list(rows)
+
+    def _unreadable(self, error: Exception) -> InvalidFile:
+        return InvalidFile(
+            f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
+            "or remove it and make the keys anew."
+        )
 
 
 def _known(row: dict[str, Any]) -> tuple[Key, bytes, bytes]:
