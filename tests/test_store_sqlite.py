@@ -31,8 +31,8 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import CardFilter, View
-from justmem.stores import forgetting, schema, words
-from justmem.stores.folder import spaces
+from justmem.stores import drivers, forgetting, schema, words
+from justmem.stores.folder import Known, spaces
 from justmem.stores.opening import open_store
 from justmem.stores.sqlite import SqliteStore
 from store_contract import (
@@ -117,6 +117,35 @@ class TestFiles:
             await open_space("ana", create=False)
         assert not folder.exists()
         assert spaces(folder) == []
+
+    async def test_only_files_that_may_hold_a_wanted_space_are_opened(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("ana", "ana-2", "ben", "Ben Ámos", "Cleo!"):
+            await (await open_store(folder, name)).close()
+        opened: list[str] = []
+        claim = drivers.claim
+
+        def counted(path: Path) -> Any:
+            opened.append(path.name)
+            return claim(path)
+
+        monkeypatch.setattr(drivers, "claim", counted)
+        known: Known = {}
+        for wanted, named, looked in (
+            (("ana",), ["ana"], 1),
+            (("ana", "Cleo!", "nobody"), ["Cleo!", "ana"], 2),
+            (("ana*",), ["Ben Ámos", "Cleo!", "ana", "ana-2"], 4),  # some may have any name
+        ):
+            opened.clear()
+            assert spaces(folder, wanted=wanted) == named
+            assert len(opened) == looked
+        for looked in (5, 0):
+            opened.clear()
+            assert len(spaces(folder, known=known)) == 5
+            assert len(opened) == looked
+        (folder / "ana.db").unlink()
+        assert "ana" not in spaces(folder, known=known)
 
     async def test_files_of_other_programs_are_no_spaces(
         self, open_space: OpenSpace, folder: Path

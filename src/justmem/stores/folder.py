@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 
@@ -10,10 +12,23 @@ from justmem.errors import StoreError
 from justmem.stores import drivers, files, locks, schema
 from justmem.stores.keyring import Keyring
 
+Known = dict[Path, tuple[int, str]]  # a file's number and the space in it
 
-def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
-    """The names of the spaces in a folder, in order."""
-    named = (_space_in(path, keys) for path in Path(folder).glob("*" + files.SUFFIX))
+
+def spaces(
+    folder: Path,
+    keys: Keyring | None = None,
+    *,
+    wanted: Collection[str] = ("*",),
+    known: Known | None = None,
+) -> list[str]:
+    """The names of the spaces in a folder, in order. `wanted` are names, where a * stands for any
+    characters: files that cannot hold such a space are not opened, nor those that are `known`
+    from the last time."""
+    known = {} if known is None else known
+    may_hold = _filter(wanted)
+    found = filter(may_hold, Path(folder).glob("*" + files.SUFFIX))
+    named = (_known(path, keys, known) for path in found)
     return sorted(name for name in named if name is not None)
 
 
@@ -46,6 +61,36 @@ def _name_inside(path: Path) -> str | None:
     except sqlite3.Error:
         pass
     return None
+
+
+def _filter(wanted: Collection[str]) -> Callable[[Path], bool]:
+    """Whether a file has the name that a wanted space would have. One with a hash in its name may
+    hold any space."""
+    exact = {files.file_name(name) for name in wanted if "*" not in name and name.strip()}
+    parts = (map(re.escape, name.split("*")) for name in wanted if "*" in name)
+    patterns = [re.compile(".*".join(each), re.DOTALL) for each in parts]
+
+    def may_hold(path: Path) -> bool:
+        if path.name in exact:
+            return True
+        hashed = not files.is_plain(path.stem)
+        return any(hashed or pattern.fullmatch(path.stem) for pattern in patterns)
+
+    return may_hold
+
+
+def _known(path: Path, keys: Keyring | None, known: Known) -> str | None:
+    try:
+        number = path.stat().st_ino
+    except OSError:
+        number = 0
+    if path in known and known[path][0] == number:
+        return known[path][1]
+    known.pop(path, None)
+    name = _space_in(path, keys)
+    if name is not None and files.file_name(name) == path.name:
+        known[path] = number, name
+    return name
 
 
 def _space_in(path: Path, keys: Keyring | None) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +13,7 @@ from justmem.inputs import as_path
 from justmem.ports import CopyableStore, Store
 
 if TYPE_CHECKING:
+    from justmem.stores.folder import Known
     from justmem.stores.keyring import Keyring
     from justmem.stores.pg.database import Database
 
@@ -26,7 +29,9 @@ class Storage(Protocol):
         """The same, with what copying needs besides."""
         ...
 
-    async def spaces(self) -> list[str]: ...
+    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
+        """At least those that are wanted, by names in which a * stands for any characters."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -53,6 +58,7 @@ class Folder:
         self.path = path
         self.keys = keys
         self._either = either
+        self._known: Known = {}
 
     async def open(self, space: str, *, create: bool = True) -> Store:
         from justmem.stores.opening import open_store
@@ -69,10 +75,11 @@ class Folder:
             keys = None
         return SqliteCopy(await open_store(self.path, space, create=create, keys=keys))
 
-    async def spaces(self) -> list[str]:
+    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
         from justmem.stores.folder import spaces
 
-        return await asyncio.to_thread(spaces, self.path, self.keys)
+        look = partial(spaces, self.path, self.keys, wanted=wanted, known=self._known)
+        return await asyncio.to_thread(look)
 
     async def close(self) -> None:
         pass
@@ -105,7 +112,7 @@ class PostgresStorage:
 
         return PostgresCopy(await open_in(await self.database(), space, create=create))
 
-    async def spaces(self) -> list[str]:
+    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
         from justmem.stores.postgres import spaces
 
         return await spaces(await self.database())
