@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from justmem import Session, open_async
-from justmem.errors import NoRoom, NotInMemory, TooMany, TooSlow
+from justmem.errors import NoRoom, NotInMemory, StoreBusy, TooMany, TooSlow
 from justmem.server import priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.limits import Limits
@@ -494,6 +494,55 @@ async def test_an_erased_space_stays_erased_although_sessions_waited(tmp_path: P
     await asyncio.sleep(0.05)
     assert await spaces.names() == []
     assert queue.counts() == {"queued": 0, "paused": 0, "working": 0}
+
+
+async def test_erasing_ends_what_others_do_and_lets_nobody_in(tmp_path: Path) -> None:
+    spaces = spaces_in(tmp_path, Gated())
+    async with spaces.use("a", create=True) as memory:
+        await memory.keep(said("x"))
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    async def use() -> None:
+        async with spaces.use("a"):
+            inside.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await leave.wait()  # it takes a while to end
+
+    user = asyncio.create_task(use())
+    await inside.wait()
+    erasing = asyncio.create_task(spaces.erase("a"))
+    await asyncio.sleep(0)
+    for create in (False, True):
+        with pytest.raises(StoreBusy):
+            async with spaces.use("a", create=create):
+                pass
+    with pytest.raises(StoreBusy):
+        await spaces.erase("a")
+    leave.set()
+    await erasing
+    with pytest.raises(NotInMemory):
+        await user
+    assert await spaces.names() == []
+    async with spaces.use("a", create=True):
+        pass
+    await spaces.close()
+
+
+async def test_a_cancelled_user_of_a_space_is_cancelled(tmp_path: Path) -> None:
+    spaces = spaces_in(tmp_path, Gated())
+
+    async def use() -> None:
+        async with spaces.use("a", create=True):
+            await asyncio.Event().wait()
+
+    user = asyncio.create_task(use())
+    await asyncio.sleep(0.05)
+    user.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await user
+    await spaces.close()
 
 
 async def test_a_full_queue_refuses_and_keeps_nothing(tmp_path: Path) -> None:

@@ -16,9 +16,12 @@ class Serving(BaseModel):
 
     # One request
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024)
+    header_seconds: float = Field(15.0, gt=0)  # for all of a request's headers to arrive
     body_seconds: float = Field(20.0, gt=0)  # for all of a request's body to arrive
     request_seconds: float = Field(120.0, gt=0)
     write_seconds: float = Field(30.0, gt=0)  # a client that reads nothing for so long is left
+    stream_seconds: float = Field(600.0, gt=0)  # for an export or a forwarded chat to be read
+    address_connections: int = Field(500, ge=1)  # of one address at once
 
     # One key
     rate: float = Field(50.0, gt=0)  # requests a second, on average

@@ -352,8 +352,13 @@ class _Stream(StreamingResponse):
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         blanked = self._request.app.state.blanks.stream()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._passing.server.serving.stream_seconds
         try:
             async for chunk in self._answer.aiter_bytes():
+                if loop.time() > ends:
+                    log.warning("a forwarded chat was not read in time")
+                    return
                 if ready := blanked.add(chunk):
                     self._heard.listen(ready)
                     yield ready

@@ -8,6 +8,7 @@ import socket
 
 import uvicorn
 
+from justmem.server.connections import Connections
 from justmem.server.http import application
 from justmem.server.state import Server
 
@@ -30,6 +31,7 @@ def run(server: Server, *, root_path: str = "") -> None:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=round(serving.grace_seconds),
         limit_concurrency=2000,
+        http=Connections(serving).protocol,  # type: ignore[arg-type]
         lifespan="on",
         ws="none",
     )

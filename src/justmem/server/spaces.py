@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from justmem.domain import Forgotten
-from justmem.errors import NotInMemory
+from justmem.errors import NotInMemory, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store
 from justmem.server.keys import Key
@@ -32,7 +32,8 @@ class _Slot:
         self.memory = memory
         self._path: Path | None = getattr(store, "path", None)  # where it is a file
         self._file = os.stat(self._path).st_ino if self._path else 0
-        self.users = 0
+        self.users: list[asyncio.Task[Any]] = []
+        self.erased = False
         self.used = 0.0
         self.unused = asyncio.Event()
 
@@ -46,12 +47,12 @@ class _Slot:
         except FileNotFoundError:
             return True
 
-    def enter(self) -> None:
-        self.users += 1
+    def enter(self, user: asyncio.Task[Any]) -> None:
+        self.users.append(user)
         self.unused.clear()
 
-    def leave(self) -> None:
-        self.users -= 1
+    def leave(self, user: asyncio.Task[Any]) -> None:
+        self.users.remove(user)
         self.used = asyncio.get_running_loop().time()
         if not self.users:
             self.unused.set()
@@ -68,6 +69,7 @@ class Spaces:
         self._most_open = most_open
         self._idle_seconds = idle_seconds
         self._slots: OrderedDict[str, _Slot] = OrderedDict()  # the latest used last
+        self._erasing: set[str] = set()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
@@ -75,7 +77,7 @@ class Spaces:
         return len(self._slots)
 
     async def names(self, key: Key | None = None) -> list[str]:
-        found = await self._storage.spaces()
+        found = await self._storage.spaces(("*",) if key is None else key.spaces)
         return [name for name in found if key is None or key.opens(name)]
 
     @asynccontextmanager
@@ -84,11 +86,17 @@ class Spaces:
     ) -> AsyncIterator[AsyncMemory]:
         """The space's memory, open for as long as it is used, in somebody's name (or the
         server's own)."""
-        slot = await self._entered(space, create)
+        user = asyncio.current_task()
+        assert user is not None
+        slot = await self._entered(space, create, user)
         try:
             yield slot.memory if by is None else slot.memory.by(by)
+        except asyncio.CancelledError:
+            if not slot.erased or user.uncancel():  # or cancelled by somebody else as well
+                raise
+            raise no_such_space(space) from None
         finally:
-            slot.leave()
+            slot.leave(user)
             await self._trim()
 
     def store(self, space: str) -> Store:
@@ -96,14 +104,26 @@ class Spaces:
         return self._slots[space].store
 
     async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
-        """Waits for those who use the space, and lets nobody in meanwhile."""
-        async with self._lock(space):
-            slot = await self._slot(space, create=False)
-            if slot.users:
-                await slot.unused.wait()
-            self._slots.pop(space, None)
-            memory = slot.memory if by is None else slot.memory.by(by)
-            return await memory.forget(everything=True, verify=verify)
+        """Ends what others do in the space, and lets nobody in meanwhile."""
+        self._check(space)
+        self._erasing.add(space)
+        try:
+            async with self._lock(space):
+                slot = await self._slot(space, create=False)
+                slot.erased = True
+                for user in {*slot.users}:
+                    user.cancel()
+                try:
+                    if slot.users:
+                        await slot.unused.wait()
+                except BaseException:
+                    slot.erased = False
+                    raise
+                self._slots.pop(space, None)
+                memory = slot.memory if by is None else slot.memory.by(by)
+                return await memory.forget(everything=True, verify=verify)
+        finally:
+            self._erasing.discard(space)
 
     async def close(self) -> None:
         for space in list(self._slots):
@@ -124,10 +144,16 @@ class Spaces:
     def _lock(self, space: str) -> asyncio.Lock:
         return self._locks.setdefault(space, asyncio.Lock())
 
-    async def _entered(self, space: str, create: bool) -> _Slot:
+    def _check(self, space: str) -> None:
+        if space in self._erasing:
+            raise StoreBusy("This space is being erased: try again in a moment.")
+
+    async def _entered(self, space: str, create: bool, user: asyncio.Task[Any]) -> _Slot:
+        self._check(space)
         async with self._lock(space):
+            self._check(space)
             slot = await self._slot(space, create)
-            slot.enter()
+            slot.enter(user)
             return slot
 
     async def _slot(self, space: str, create: bool) -> _Slot:

@@ -78,6 +78,7 @@ class Server:
         )
         self.not_ready: str | None = "The server is starting."
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._streams: set[asyncio.Task[Any]] = set()
         self.metrics.gauge(
             "justmem_sessions",
             "Sessions whose cards are not made yet.",
@@ -104,9 +105,10 @@ class Server:
             yield
         finally:
             self.not_ready = "The server is stopping."
-            for task in beside:
+            ending = [*beside, *self._streams]
+            for task in ending:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*ending, return_exceptions=True)
             await self._stop()
 
     async def _stop(self) -> None:
@@ -218,6 +220,13 @@ class Server:
         if not task.done():
             raise TooSlow(f"This took longer than {limit:g} seconds: try again, or ask for less.")
         return task.result()
+
+    def streaming(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work for one reader, which ends at once when the server stops."""
+        task = asyncio.create_task(work)
+        self._streams.add(task)
+        task.add_done_callback(self._streams.discard)
+        return task
 
     def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

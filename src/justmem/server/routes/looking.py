@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
-from justmem.errors import SourceNotKept
+from justmem.errors import JustMemError, SourceNotKept, TooSlow
 from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
@@ -28,6 +28,7 @@ from justmem.server.shapes import (
 
 router = APIRouter(prefix="/v1/spaces", tags=["memory"])
 _SHOWN = 100  # cards, sessions and turns in a preview
+_AHEAD = 8  # lines of an export that are read before they are sent
 
 
 @router.get("", summary="List spaces")
@@ -141,10 +142,40 @@ async def export(grant: Reader, vectors: bool = False) -> StreamingResponse:
 
 
 async def _lines(grant: Grant, vectors: bool) -> AsyncIterator[str]:
-    async with grant.memory() as memory, aclosing(_exported(grant, memory, vectors)) as lines:
-        async for line in lines:
+    """Read from the store by a task of its own: however slowly they are sent, the space can be
+    erased and the server stopped. What is cut short has no last line."""
+    lines: asyncio.Queue[str | JustMemError | None] = asyncio.Queue(_AHEAD)
+    reading = grant.server.streaming(_read_into(lines, grant, vectors))
+    try:
+        while (line := await lines.get()) is not None:
+            if isinstance(line, JustMemError):
+                raise line
             yield line
-            await asyncio.sleep(0)
+    finally:
+        reading.cancel()
+
+
+async def _read_into(
+    lines: asyncio.Queue[str | JustMemError | None], grant: Grant, vectors: bool
+) -> None:
+    seconds = grant.server.serving.stream_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            async with (
+                grant.memory() as memory,
+                aclosing(_exported(grant, memory, vectors)) as exported,
+            ):
+                async for line in exported:
+                    await lines.put(line)
+            await lines.put(None)
+            return
+    except TimeoutError:
+        end: JustMemError = TooSlow(f"The export was not read within {seconds:g} seconds.")
+    except JustMemError as error:
+        end = error
+    while lines.full():
+        lines.get_nowait()
+    lines.put_nowait(end)
 
 
 def _exported(grant: Grant, memory: AsyncMemory, vectors: bool) -> AsyncGenerator[str]:
