@@ -134,6 +134,39 @@ def test_many_slow_connections_keep_nobody_out(tmp_path: Path) -> None:
         assert answered(busy).startswith(b"HTTP/1.1 422")
 
 
+# ---------------------------------------------------------------- what must not be taken
+
+
+def test_a_request_with_two_lengths_is_refused_and_the_connection_ends(server: Running) -> None:
+    two = b"GET /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+    two += b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with connected(server) as line:
+        line.sendall(two + QUICK)
+        said = read(line)
+    assert said.startswith(b"HTTP/1.1 400")
+    assert said.count(b"HTTP/1.1 ") == 1
+
+
+def test_made_up_methods_are_no_labels(server: Running) -> None:
+    with server.owner() as owner:
+        for number in range(5):
+            owner.request(f"MADEUP{number}" * 50, "/v1/spaces")
+        told = owner.get("/metrics").text
+    assert 'method="other"' in told
+    assert "MADEUP" not in told + server.log
+
+
+def test_without_keys_no_request_of_another_site_is_answered(tmp_path: Path) -> None:
+    with serve(tmp_path / "s", "", "--no-keys") as running, running.client(None) as client:
+        for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200)):
+            headers = {"sec-fetch-site": site}
+            assert client.get("/v1/spaces", headers=headers).status_code == status
+            assert client.get("/metrics", headers=headers).status_code == status
+            assert client.get("/", headers=headers).status_code == 200  # a link to the pages
+        assert client.get("/v1/spaces", headers={"sec-fetch-site": "none"}).status_code == 200
+        assert client.get("/v1/spaces").status_code == 200
+
+
 # ---------------------------------------------------------------- slow readers
 
 

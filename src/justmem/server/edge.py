@@ -16,11 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
 from justmem.server.keys import Key
-from justmem.server.problems import respond
+from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server
 
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _PAGES = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
@@ -54,9 +55,13 @@ class Edge:
         passage = _Passage(self._server, scope, send)
         try:
             headers = Headers(scope=scope)
+            if "content-length" in headers and "transfer-encoding" in headers:
+                await two_lengths(scope["path"])(scope, receive, passage.send)
+                return
             self._check_origin(headers)
             inner = scope["path"].removeprefix(scope.get("root_path", ""))
             if inner.startswith(_GUARDED):
+                self._check_site(headers)
                 scope[KEY] = self._identify(headers)
             receive = await self._body(headers, receive)
             await self._app(scope, receive, passage.send)
@@ -79,6 +84,14 @@ class Edge:
         if origin is None or origin in self._serving.origins:
             return
         if _place(origin) != host.lower():
+            raise Refused("Pages of other origins are not let in: see `origins` in [server].")
+
+    def _check_site(self, headers: Headers) -> None:
+        """Without keys, a page elsewhere could make a browser ask for things, though it could not
+        read the answers: some such requests name no origin."""
+        if self._server.keys is not None or headers.get("origin") in self._serving.origins:
+            return
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise Refused("Pages of other origins are not let in: see `origins` in [server].")
 
     def _identify(self, headers: Headers) -> Key:
@@ -154,6 +167,8 @@ class _Passage:
         seconds = time.perf_counter() - self._started
         route = getattr(self._scope.get("route"), "path", None) or self._kind()
         method, status = self._scope["method"], str(self.status or 499)
+        if method not in _METHODS:  # anybody can make up any number of them
+            method = "other"
         key: Key | None = self._scope.get(KEY)
         metrics = self._server.metrics
         metrics.requests.add(method=method, route=route, status=status)

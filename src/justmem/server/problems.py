@@ -113,6 +113,14 @@ def respond(error: JustMemError, instance: str) -> JSONResponse:
     return response(problem_of(error, instance), after)
 
 
+def two_lengths(instance: str) -> JSONResponse:
+    """What lies behind the body may be another request for a proxy that counts the other way."""
+    detail = "The request has both Content-Length and Transfer-Encoding: send one of them."
+    answer = response(_problem("malformed", "Malformed", 400, detail, instance))
+    answer.headers["connection"] = "close"
+    return answer
+
+
 def install(app: FastAPI) -> None:
     @app.exception_handler(JustMemError)
     async def ours(request: Request, error: JustMemError) -> JSONResponse:
