@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
         "domain",
         "forks",
         "private",
+        "deadlines",
         "words",
         "calendars",
         "reckoning",

@@ -8,7 +8,8 @@
     │   ├── InvalidSetting      a setting, model name or profile that cannot be used
     │   ├── NotInMemory         no such card, session or turn
     │   │   └── SourceNotKept     it was there, and this space keeps cards without their words
-    │   └── BudgetExceeded      the next call would pass a limit the caller set
+    │   ├── BudgetExceeded      the next call would pass a limit the caller set
+    │   └── TimeLimitExceeded   the rules took too long over a text or a question
     ├── ModelError            a provider's: wait, or look at the provider
     │   ├── ModelUnavailable    it stayed away after every retry
     │   ├── ModelRefused        it will not take the request (key, name, size)
@@ -82,6 +83,10 @@ class SourceNotKept(NotInMemory):
 
 
 class BudgetExceeded(InputError):
+    pass
+
+
+class TimeLimitExceeded(InputError):
     pass
 
 

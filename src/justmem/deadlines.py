@@ -1,0 +1,58 @@
+"""A limit on the time that rules may take over one session or one question.
+
+The limit is on processor time of the thread at work, so that a busy machine fails nothing. It is
+looked at between steps (`check`), never inside one: whoever loops over turns, sentences or cards
+calls `check`, and gives each step a text of bounded length (as `words.sentences` does).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from justmem.errors import TimeLimitExceeded
+
+SESSION_SECONDS = 60.0  # to make the cards of one session
+QUESTION_SECONDS = 10.0  # to plan one question, and to answer it
+
+
+@dataclass(slots=True)
+class _Limit:
+    ends: float  # in processor time of the thread
+    seconds: float
+    what: str
+    look: float = 0.0  # on the clock: before this, the limit cannot have been reached
+
+
+_LIMIT: ContextVar[_Limit | None] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Iterator[None]:
+    """`check` raises from now on, in this thread, once `seconds` of processor time have passed.
+    `what` begins the message: "Making the cards". A limit that is set already stays."""
+    if _LIMIT.get() is not None:
+        yield
+        return
+    token = _LIMIT.set(_Limit(time.thread_time() + seconds, seconds, what))
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def check() -> None:
+    """Costs next to nothing, so that it can be called for every sentence."""
+    limit = _LIMIT.get()
+    if limit is None or time.perf_counter() < limit.look:
+        return
+    left = limit.ends - time.thread_time()
+    limit.look = time.perf_counter() + left
+    if left < 0:
+        raise TimeLimitExceeded(
+            f"{limit.what} took longer than {limit.seconds:g} seconds of processor time and was "
+            "given up. Shorten the text, split it, or let a language model read it."
+        )
