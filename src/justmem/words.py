@@ -11,6 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from justmem import deadlines
+
+SEGMENT = 4000  # characters that a pattern of the rules is given at a time, at most
+
 _FUNCTION_WORDS = """a about above actually after again against ago all also am an and another any
 anything are around as at be because been before being below between both but by can cannot come
 could did do does doing done down during each either else ever every few for from further get gets
@@ -32,8 +36,9 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _BREAK = re.compile(
-    r"([.!?…]+)([\"'”’)\]*]*)(\s+|$)|\n+|(?<=[。!?])"
-    r"|(?<=[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f])\s+(?=[A-Z])"  # "Inspiring 💪 I wrote"
+    # Possessive, and not begun inside a run: else a long run is tried from each of its characters.
+    r"(?<![.!?…])([.!?…]++)([\"'”’)\]*]*+)(\s++|$)|\n++|(?<=[。!?])(?![.!?…])"
+    r"|(?<=[\u2600-\u27bf\U0001f300-\U0001faff\ufe0f])\s++(?=[A-Z])"  # "Inspiring 💪 I wrote"
 )
 
 
@@ -47,17 +52,54 @@ class Sentence:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """Cuts at full stops, question and exclamation marks and line ends."""
+    """Cuts at full stops, question and exclamation marks and line ends.
+
+    None is longer than a segment, and no pattern is given more than a segment at a time. So all
+    the rules that read sentences take time in proportion to the text, whatever their patterns."""
     found: list[Sentence] = []
     start = 0
-    for match in _BREAK.finditer(text):
-        stop, end = match.start(), match.end()
+    while start < len(text):
+        deadlines.check()
+        end = _segment_end(text, start)
+        here = _sentences(text, start, end)
+        if end < len(text) and len(here) > 1:  # the last may go on in the next segment
+            end = here.pop().start
+        found += here
+        start = end
+    return found
+
+
+def _sentences(text: str, first: int, last: int) -> list[Sentence]:
+    found: list[Sentence] = []
+    start = first
+    for match in _BREAK.finditer(text[first:last]):
+        stop, end = first + match.start(), first + match.end()
         if match.group(1) == "." and not _ends_sentence(text, stop, end):
             continue
         _add(found, text, start, end)
         start = end
-    _add(found, text, start, len(text))
+    _add(found, text, start, last)
     return found
+
+
+def _segment_end(text: str, start: int) -> int:
+    """With a line, else with a sentence, else with a word, where one ends in its second half."""
+    half, end = start + SEGMENT // 2, start + SEGMENT
+    if end >= len(text):
+        return len(text)
+    ends = (text.rfind(mark, half, end) + len(mark) for mark in _ENDS)
+    return next((at for at in ends if at > half), end)
+
+
+_ENDS = ("\n", ". ", "! ", "? ", " ")
+
+
+def both_ends(text: str, most: int = SEGMENT) -> str:
+    """The beginning and the end of a text that is longer than `most`."""
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 def _ends_sentence(text: str, stop: int, end: int) -> bool:

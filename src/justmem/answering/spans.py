@@ -108,23 +108,33 @@ def length(first: date, last: date, unit: str) -> str:
     return f"{number} {unit}{'' if number == 1 else 's'}"
 
 
-_PARTS = re.compile(
-    r"\bbetween\b(?P<a1>.+?)\band\b(?P<b1>.+)"
-    r"|(?P<a2>.+?)\b(?:after|before|when|until|since)\b(?P<b2>.+)"
-    r"|\b(?:first|last|earlier|later),?\s+(?P<a3>.+?)(?:,)?\s+or\s+(?P<b3>.+)",
-    re.IGNORECASE | re.DOTALL,
-)
+_THAN = re.compile(r"\b(?:after|before|when|until|since)\b(?=.)", re.IGNORECASE | re.DOTALL)
+_BETWEEN = re.compile(r"\bbetween\b", re.IGNORECASE)
+_AND = re.compile(r"\band\b(?=.)", re.IGNORECASE | re.DOTALL)
+_WHICH = re.compile(r"\b(?:first|last|earlier|later),?\s++", re.IGNORECASE)
+_OR = re.compile(r"(?<!\s)\s++or\s++(?=.)", re.IGNORECASE | re.DOTALL)
 
 
 def two_events(question: str) -> tuple[str, str] | None:
     """The two things a question holds against each other."""
-    match = _PARTS.search(question.rstrip("? "))
-    if match is None:
+    text = question.rstrip("? ")
+    between, than = _pair(text, _BETWEEN, _AND), _THAN.search(text, 1)
+    if than is not None and not (between and between[0] == 0):
+        return text[: than.start()].strip(" ,"), text[than.end() :].strip(" ,")
+    pairs = (between, _pair(text, _WHICH, _OR))
+    found = min((pair for pair in pairs if pair is not None), default=None)
+    return (found[1].strip(" ,"), found[2].strip(" ,")) if found else None
+
+
+def _pair(
+    text: str, opening: re.Pattern[str], joint: re.Pattern[str]
+) -> tuple[int, str, str] | None:
+    """Where the opening stands, what follows it up to the joint, and what follows the joint."""
+    first = opening.search(text)
+    second = joint.search(text, first.end() + 1) if first else None
+    if first is None or second is None:
         return None
-    for number in "123":
-        if match[f"a{number}"]:
-            return match[f"a{number}"].strip(" ,"), match[f"b{number}"].strip(" ,")
-    return None
+    return first.start(), text[first.end() : second.start()], text[second.end() :]
 
 
 def told_of_both(question: str, found: Sequence[Supported]) -> tuple[Card, Card] | None:

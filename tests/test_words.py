@@ -1,0 +1,65 @@
+"""Texts cut into pieces: the same sentences as ever, and none of endless length."""
+
+from __future__ import annotations
+
+import pytest
+
+from justmem.answering.spans import two_events
+from justmem.words import SEGMENT, both_ends, sentences
+
+TALK = 'I moved to Ghent. It rains! Does it, really?! Yes... "It does." Dr. No said so at 5 p.m. '
+
+
+def told(text: str) -> list[str]:
+    return [sentence.text for sentence in sentences(text)]
+
+
+def test_a_sentence_ends_with_its_marks_and_quotes() -> None:
+    assert told(TALK) == [
+        "I moved to Ghent.",
+        "It rains!",
+        "Does it, really?!",
+        "Yes...",
+        '"It does."',
+        "Dr. No said so at 5 p.m.",
+    ]
+
+
+@pytest.mark.parametrize("marks", ["???", "...", "!!!", "…", "?!"])
+def test_marks_in_a_row_stay_together(marks: str) -> None:
+    assert told(f"Is it{marks} Yes") == [f"Is it{marks}", "Yes"]
+
+
+def test_a_long_text_has_the_sentences_of_its_parts() -> None:
+    assert told(TALK * 500) == told(TALK) * 500
+
+
+@pytest.mark.parametrize("text", ["x" * 9_999, "word " * 3_000, "?" * 20_000 + "x", "去年" * 5_000])
+def test_a_text_without_an_end_is_cut_and_nothing_of_it_is_lost(text: str) -> None:
+    found = sentences(text)
+    assert "".join("".join(one.text.split()) for one in found) == "".join(text.split())
+    assert max(len(one.text) for one in found) <= SEGMENT
+    assert all(one.text == text[one.start : one.end] for one in found)
+
+
+def test_both_ends_of_a_long_text() -> None:
+    assert both_ends("short", 10) == "short"
+    assert both_ends("0123456789abcdef", 11) == "0123 … cdef"
+
+
+@pytest.mark.parametrize(
+    ("question", "events"),
+    [
+        ("How long between the trip and the move?", ("the trip", "the move")),
+        ("How many days after the trip did I move?", ("How many days", "the trip did I move")),
+        ("Which came first, the trip or the move?", ("the trip", "the move")),
+        ("Which came later, the trip, or the move?", ("the trip", "the move")),
+        ("Between the trip and the day before it?", ("the trip", "the day before it")),
+        ("What did I buy?", None),
+        ("between first last", None),
+    ],
+)
+def test_the_two_things_a_question_holds_against_each_other(
+    question: str, events: tuple[str, str] | None
+) -> None:
+    assert two_events(question) == events
