@@ -14,11 +14,13 @@ from typing import Any
 
 from justmem import tokens
 from justmem.domain import Call
-from justmem.errors import JustMemError, ModelError
+from justmem.errors import JustMemError, ModelError, ModelNonsense
 from justmem.ports import Completion, LanguageModel, Prompt, StreamingModel
 
 _DENSEST = 16  # no tokenizer makes so many times fewer tokens than ours
 _MOST_OUT = 10_000_000
+_PER_TOKEN = 16  # characters: a longer reply for the tokens allowed is no text
+_LEAST = 20_000  # characters that any reply may have
 
 
 async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Completion:
@@ -32,9 +34,17 @@ async def stream(
     model: StreamingModel, prompt: Prompt, notes: list[str]
 ) -> AsyncGenerator[str | Completion]:
     with _answered_for(getattr(model, "name", ""), prompt, notes):
+        length = 0
         async with aclosing(model.stream(prompt)) as pieces:
             async for piece in pieces:
-                yield _entered(piece, prompt, notes) if isinstance(piece, Completion) else piece
+                if isinstance(piece, Completion):
+                    yield _entered(piece, prompt, notes)
+                    continue
+                length += len(piece)
+                if length > longest(prompt):
+                    call = _cut(getattr(model, "name", ""), prompt, "too long a reply")
+                    raise _too_long(prompt, call)
+                yield piece
 
 
 @contextmanager
@@ -57,17 +67,35 @@ def _answered_for(model: str, prompt: Prompt, notes: list[str]) -> Iterator[None
     except (JustMemError, GeneratorExit):
         raise
     except BaseException as error:  # cancelled in the middle, or not our error
-        cut = Call(
-            stage=prompt.stage,
-            model=model,
-            tokens_in=tokens.prompt_tokens(prompt),
-            tokens_out=0,
-            undelivered=prompt.max_tokens,
-            estimated=True,
-            error=f"broken off ({type(error).__name__})",
-        )
-        _add(error, after=[cut])
+        _add(error, after=[_cut(model, prompt, f"broken off ({type(error).__name__})")])
         raise
+
+
+def _cut(model: str, prompt: Prompt, error: str) -> Call:
+    """A call of which nothing was read to its end."""
+    return Call(
+        stage=prompt.stage,
+        model=model,
+        tokens_in=tokens.prompt_tokens(prompt),
+        tokens_out=0,
+        undelivered=prompt.max_tokens,
+        estimated=True,
+        error=error,
+    )
+
+
+def longest(prompt: Prompt) -> int:
+    """Characters of the longest reply that is read."""
+    return max(_LEAST, _PER_TOKEN * prompt.max_tokens)
+
+
+def _too_long(prompt: Prompt, call: Call) -> ModelNonsense:
+    return ModelNonsense(
+        f"The model's reply to the {prompt.stage} call is longer than {longest(prompt):,} "
+        f"characters, where {prompt.max_tokens:,} tokens were allowed: it was not read. "
+        "Try again, or use another model.",
+        call,
+    )
 
 
 def _add(error: BaseException, before: Sequence[Call] = (), after: Sequence[Call] = ()) -> None:
@@ -75,6 +103,9 @@ def _add(error: BaseException, before: Sequence[Call] = (), after: Sequence[Call
 
 
 def _entered(done: Completion, prompt: Prompt, notes: list[str]) -> Completion:
+    if len(done.text) > longest(prompt):
+        read = done.text[: longest(prompt)]
+        raise _too_long(prompt, believed(done.call, prompt, read, notes))
     call = believed(done.call, prompt, done.text, notes)
     if prompt.limit is not None and call.counted > prompt.limit:
         notes.append(

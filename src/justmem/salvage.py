@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)(?:\n\s*```\s*)?$", re.DOTALL)
+_MEMBER = re.compile(r'[{"]')  # how an object or a card begins
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks inside strings are common
 # Besides what is no JSON: numbers of thousands of digits, and nesting made to do harm.
 _UNREADABLE = (ValueError, RecursionError)
@@ -21,8 +21,9 @@ _PATIENCE = 500  # failed starts after which the rest is given up
 
 def parse(text: str) -> tuple[Any, bool]:
     """The value and whether it was whole. (None, False) if there is no JSON in the text."""
-    if fenced := _FENCE.match(text):
-        text = fenced[1]
+    text = text.strip()
+    if text.startswith("```"):  # a reply that was cut off may still have its closing fence
+        text = text.removesuffix("```")
     starts = [i for i in (text.find("{"), text.find("[")) if i >= 0]
     if not starts:
         return None, False
@@ -42,18 +43,13 @@ def _members(text: str) -> list[Any]:
     """Every object or card-like string that can still be read in broken JSON."""
     found: list[Any] = []
     at = failures = 0
-    while (at := _next(text, at)) >= 0 and failures < _PATIENCE:
+    while failures < _PATIENCE and (begins := _MEMBER.search(text, at)):
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, at = _DECODER.raw_decode(text, begins.start())
         except _UNREADABLE:
-            at += 1
+            at = begins.end()
             failures += 1
             continue
         if isinstance(value, dict) or (isinstance(value, str) and value.count("|") >= 5):
             found.append(value)
     return found
-
-
-def _next(text: str, at: int) -> int:
-    places = [i for i in (text.find("{", at), text.find('"', at)) if i >= 0]
-    return min(places, default=-1)

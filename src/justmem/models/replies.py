@@ -10,8 +10,7 @@ from typing import Any
 from justmem import tokens
 from justmem.words import clean
 
-_THOUGHTS = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?```\s*", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?(\s*+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +48,14 @@ class ChatReply:
     @property
     def bare(self) -> str:
         """Without the thoughts and the code fence that some models put around their JSON."""
-        text = self.text
-        if thoughts := _THOUGHTS.match(text):
-            text = text[thoughts.end() :]
-        if fenced := _FENCE.fullmatch(text):
-            text = fenced.group(1)
-        return text.strip()
+        text = self.text.strip()
+        if text.startswith("<think>"):
+            _, ended, rest = text.partition("</think>")
+            text = rest.strip() if ended else text
+        opening = _FENCE.match(text)
+        if opening and "\n" in opening[1] and text.endswith("```", opening.end()):
+            text = text[opening.end() : -3].strip()
+        return text
 
 
 def estimate(body: Mapping[str, Any]) -> int:
