@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from justmem import Answer, Budget, Evidence, Plan
-from justmem.errors import BudgetExceeded, ModelUnavailable
+from justmem.answering import model as answering
+from justmem.errors import BudgetExceeded, ModelNonsense, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Prompt
 from justmem.testing import (
@@ -210,3 +211,34 @@ def test_the_synchronous_face_follows_too(tmp_path: Any) -> None:
         memory.remember_many(HISTORY)
         kinds = [type(step).__name__ for step in memory.follow(QUESTION, at=NOW)]
     assert kinds == ["Plan", "Evidence", "str", "Answer"]
+
+
+async def test_a_long_answer_is_not_read_anew_for_each_of_its_pieces(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = " ".join(f"word{n}" for n in range(800))
+    read: list[int] = []
+    parse = answering.from_json
+
+    def counted(text: str, **options: Any) -> Any:
+        read.append(len(text))
+        return parse(text, **options)
+
+    monkeypatch.setattr(answering, "from_json", counted)
+    with serve_openai(speaking(Respond(chat_stream(REPLY | {"answer": told}, size=2)))) as server:
+        memory = await make(model(server))
+        await memory.remember_many(HISTORY)
+        _, _, *pieces, answer = await steps_of(memory)
+    assert "".join(pieces) == answer.text == told
+    assert len(pieces) > 50
+    assert sum(read) < 50 * len(told), "it is read some times over, however small the pieces"
+
+
+async def test_a_stream_far_longer_than_was_allowed_is_broken_off(make: Make) -> None:
+    endless = REPLY | {"answer": "word " * 50_000}
+    with serve_openai(speaking(Respond(chat_stream(endless, size=5_000)))) as server:
+        memory = await make(model(server))
+        await memory.remember_many(HISTORY)
+        with pytest.raises(ModelNonsense, match="it was not read") as caught:
+            await steps_of(memory)
+    assert caught.value.calls[-1].undelivered, "it may be billed all the same"

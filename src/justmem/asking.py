@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from justmem import calling
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
@@ -17,7 +19,7 @@ from justmem.redaction import Redaction
 from justmem.retrieval import Retrieval
 from justmem.sessions import as_time
 from justmem.voice import first_person
-from justmem.words import clean
+from justmem.words import SEGMENT, both_ends, clean
 
 NOT_IN_MEMORY = "That is not in memory."
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
@@ -115,6 +117,11 @@ class Asking:
         question = await self._redaction.question(said)
         if question != said:
             tally.notes.append("the question was redacted")
+        if len(question) > SEGMENT:
+            tally.notes.append(
+                f"the question is long: memory was searched for the {SEGMENT // 2:,} characters "
+                "at each of its ends"
+            )
         speaker = speaker and await self._redaction.name(speaker)
         extent = await self._store.extent()
         at = as_time(asked.at) if asked.at is not None else extent.last_at or _NO_TIME
@@ -126,7 +133,7 @@ class Asking:
             # At once: whoever is cancelled from here on has paid for it.
             tally.calls += planned.calls
             plan = planned.plan
-            if speaker is None and (plan.mode == "reply" or first_person(question)):
+            if speaker is None and (plan.mode == "reply" or first_person(both_ends(question))):
                 speaker = await self._store.main_subject()
         tally.notes += planned.notes
         return _Understood(question, at, speaker, plan, extent)
@@ -135,7 +142,9 @@ class Asking:
         try:
             return await self._planner.plan(question, at, limit=limit)
         except BudgetExceeded as error:  # the rules plan for nothing
-            return Planned(plan_by_rules(question, at), error.calls, [f"planned by rules: {error}"])
+            with calling.carrying(error.calls):
+                plan = await asyncio.to_thread(plan_by_rules, question, at)
+            return Planned(plan, error.calls, [f"planned by rules: {error}"])
 
     async def _evidence(self, asked: _Understood, tally: Tally) -> Evidence:
         empty = Evidence(

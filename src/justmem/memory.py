@@ -338,16 +338,7 @@ class AsyncMemory:
         card = await self._card(card_id)
         session = await self._store.session(card.session_id)
         self._read("source", [card_id, session.id])
-        first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
-        turns = tuple((n, session.turn(n)) for n in range(first, last + 1))
-        return Source(
-            session_id=session.id,
-            at=session.at,
-            turns=turns,
-            whole=len(turns) == len(session.turns),
-            tokens=sum(tokens.count(turn.text) for _, turn in turns),
-            citations=cite(card, session),
-        )
+        return await asyncio.to_thread(_source, card, session)
 
     async def session(self, session_id: str) -> Session:
         found = await self._store.session(as_id(session_id, "session"))
@@ -549,3 +540,17 @@ class AsyncMemory:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _source(card: Card, session: Session) -> Source:
+    """The turns of a card with one turn around them."""
+    first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
+    turns = tuple((n, session.turn(n)) for n in range(first, last + 1))
+    return Source(
+        session_id=session.id,
+        at=session.at,
+        turns=turns,
+        whole=len(turns) == len(session.turns),
+        tokens=sum(tokens.count(turn.text) for _, turn in turns),
+        citations=cite(card, session),
+    )

@@ -10,7 +10,14 @@ from weakref import WeakValueDictionary
 
 from justmem import tokens
 from justmem.domain import Budget, Receipt, Remembered, Session, SessionRecord, SessionState
-from justmem.errors import BudgetExceeded, InputError, JustMemError, ModelError, StoreError
+from justmem.errors import (
+    BudgetExceeded,
+    InputError,
+    JustMemError,
+    ModelError,
+    StoreError,
+    TimeLimitExceeded,
+)
 from justmem.passages import opening, passages
 from justmem.ports import (
     CardFilter,
@@ -95,7 +102,7 @@ class Remembering:
 
     async def _digest(self, session: Session, notes: Sequence[str]) -> Remembered:
         tally = Tally(notes=list(notes))
-        said = tokens.said(session)
+        said = await asyncio.to_thread(tokens.said, session)
         own = await self._left(session, tally)
         try:
             async with self._ledger.allow(own, tally, session=session.id) as limit:
@@ -105,7 +112,7 @@ class Remembering:
                 tally.notes += extraction.notes
             with tally.stage("embed"):
                 digested = await self._digested(session, extraction, said, tally)
-        except (ModelError, BudgetExceeded) as error:
+        except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe; only the cards are missing, and `retry` makes them.
             await self._store.fail(session.id, str(error))
             return Remembered(
@@ -144,7 +151,7 @@ class Remembering:
     async def _digested(
         self, session: Session, extraction: Extraction, said: int, tally: Tally
     ) -> Digested:
-        cards, stretches = extraction.cards, passages(session)
+        cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
         texts = [card.dated for card in cards]
         texts += [opening(session, passage) for passage in stretches]
         vectors = await tally.embed(self._embedder, texts)

@@ -14,6 +14,7 @@ from justmem.ranking import Scores
 from justmem.receipts import Tally
 from justmem.recovery import Recovered, recover
 from justmem.voice import named
+from justmem.words import both_ends
 
 _ALIKE = 0.92  # cosine from which two cards say the same thing
 
@@ -75,7 +76,7 @@ class Retrieval:
         broad = plan.access is Access.COMPOSE or (
             plan.spans_sessions and self._profile.rewrites_under_replay
         )
-        texts = [asked.question, *(plan.rewrites if broad else ())]
+        texts = [both_ends(asked.question), *(plan.rewrites if broad else ())]
         if asked.speaker and self._profile.speaker:
             texts = [named(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -9,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from justmem import calling, tokens
+from justmem import calling, deadlines, tokens
 from justmem.answering.citing import cite, quote
 from justmem.answering.reading import arranged, evidence_text, shorter
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
@@ -32,6 +33,7 @@ SCHEMA: Mapping[str, Any] = {
 NOT_IN_MEMORY = "That is not in memory."
 
 _LEAST_REPLY = 60
+_NEWS = 32  # a streamed reply is read again when it is longer by one part in so many
 _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
@@ -50,9 +52,9 @@ class ModelAnswerer:
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        evidence, prompt, notes = _prepared(evidence, limit)
+        evidence, prompt, notes = await asyncio.to_thread(_prepared, evidence, limit)
         completion = await calling.complete(self.model, prompt, notes)
-        return self._reply(completion, evidence, sessions, notes)
+        return await _reply(completion, evidence, sessions, notes)
 
     async def stream(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
@@ -62,31 +64,42 @@ class ModelAnswerer:
         if not isinstance(self.model, StreamingModel):
             yield await self.answer(evidence, sessions, limit=limit)
             return
-        evidence, prompt, notes = _prepared(evidence, limit)
+        evidence, prompt, notes = await asyncio.to_thread(_prepared, evidence, limit)
         written = said = ""
+        read = 0  # characters of `written` that were looked at
         async with aclosing(calling.stream(self.model, prompt, notes)) as pieces:
             async for piece in pieces:
+                ended = isinstance(piece, Completion)
+                written += "" if isinstance(piece, Completion) else piece
+                # All of it is read each time: the longer it is, the more has to be new.
+                if ended or len(written) > read + read // _NEWS:
+                    read = len(written)
+                    answer = _answer_so_far(written)
+                    if len(answer) > len(said) and answer.startswith(said):
+                        yield answer[len(said) :]
+                        said = answer
                 if isinstance(piece, Completion):
-                    yield self._reply(piece, evidence, sessions, notes)
+                    yield await _reply(piece, evidence, sessions, notes)
                     return
-                written += piece
-                answer = _answer_so_far(written)
-                if len(answer) > len(said) and answer.startswith(said):
-                    yield answer[len(said) :]
-                    said = answer
 
-    def _reply(
-        self,
-        completion: Completion,
-        evidence: Evidence,
-        sessions: Mapping[str, Session],
-        notes: list[str],
-    ) -> Reply:
-        text, used, sufficient = _read(completion.text)
-        if completion.truncated:
-            notes.append("the answer was cut off by its token limit")
-        if not sufficient or not text:
-            return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
+
+async def _reply(
+    completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
+) -> Reply:
+    with calling.carrying([completion.call]):
+        return await asyncio.to_thread(_checked, completion, evidence, sessions, notes)
+
+
+def _checked(
+    completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
+) -> Reply:
+    """TimeLimitExceeded if it takes too long to find the words that the reply rests on."""
+    text, used, sufficient = _read(completion.text)
+    if completion.truncated:
+        notes.append("the answer was cut off by its token limit")
+    if not sufficient or not text:
+        return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
+    with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
         cards, sources = _referred(used, evidence, notes)
         if not cards and not sources:
             cards = _supporting(text, evidence)
@@ -95,7 +108,7 @@ class ModelAnswerer:
             c for card in cards for c in cite(card.card, sessions.get(card.card.session_id))
         ]
         citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
-        return Reply(text, True, _distinct(citations), [completion.call], notes)
+    return Reply(text, True, _distinct(citations), [completion.call], notes)
 
 
 def _prepared(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:

@@ -6,9 +6,11 @@ evidence only; where its support is weak the answer is that it is not in memory.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from justmem import deadlines
 from justmem.answering.citing import cite
 from justmem.answering.counting import MOST_LISTED, distinct, how_many, how_much, in_period
 from justmem.answering.quoting import quotation, reply_to_request
@@ -20,6 +22,7 @@ from justmem.answering.timing import how_long, when
 from justmem.answering.verdicts import yes_or_no
 from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
 from justmem.ports import Reply
+from justmem.words import both_ends
 
 NOT_IN_MEMORY = "That is not in memory."
 _BEARING = 3  # cards shown where none is the answer
@@ -32,10 +35,18 @@ class RulesAnswerer:
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        return answer_by_rules(evidence, sessions)
+        # In a thread: others of this event loop do not wait for it.
+        return await asyncio.to_thread(answer_by_rules, evidence, sessions)
 
 
 def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+    """A long question is read by its two ends. TimeLimitExceeded if it takes too long."""
+    evidence = evidence.model_copy(update={"question": both_ends(evidence.question)})
+    with deadlines.within(deadlines.QUESTION_SECONDS, "Answering this question by rules"):
+        return _answer(evidence, sessions)
+
+
+def _answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     if evidence.plan.mode == "reply":
         return _reply(_bearing(evidence), sessions)
     if evidence.access is Access.REPLAY:

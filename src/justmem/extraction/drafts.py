@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from justmem import dates
+from justmem import dates, deadlines
 from justmem.domain import (
     UNKNOWN_DATE,
     Card,
@@ -105,10 +105,11 @@ class Checked:
 
 def check(drafts: Sequence[Draft], session: Session) -> Checked:
     result = Checked()
-    spoken = [frozenset(content(turn.text)) for turn in session.turns]
+    spoken = [_stems(turn.text) for turn in session.turns]
     seen: set[str] = set()
     moved = 0
     for draft in drafts:
+        deadlines.check()
         turns, how = _provenance(draft, session, spoken)
         if not turns:
             result.quarantined.append(
@@ -127,6 +128,11 @@ def check(drafts: Sequence[Draft], session: Session) -> Checked:
     if result.quarantined:
         result.notes.append(f"{len(result.quarantined)} cards rest on no turn: quarantined")
     return result
+
+
+def _stems(text: str) -> frozenset[str]:
+    deadlines.check()
+    return frozenset(content(text))
 
 
 def _card(draft: Draft, session: Session, turns: tuple[int, ...]) -> Card:

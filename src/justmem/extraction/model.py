@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from justmem import calling, tokens
+from justmem import calling, deadlines, tokens
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
-from justmem.extraction.drafts import Draft, check, read_draft
+from justmem.extraction.drafts import Checked, Draft, check, read_draft
 from justmem.ports import Completion, Extraction, LanguageModel, Prompt
 from justmem.prompts import fence, load, one_line
 from justmem.salvage import parse
@@ -36,7 +37,8 @@ class ModelExtractor:
         calls: list[Call] = []
         notes: list[str] = []
         drafts: list[Draft] = []
-        pieces = deque(split(session.user_side, self._room()))
+        # What reads or counts much text does so in threads: others of this event loop do not wait.
+        pieces = await asyncio.to_thread(lambda: deque(split(session.user_side, self._room())))
         if len(pieces) > 1:
             notes.append(f"the session is long: read in {len(pieces)} pieces")
         while pieces:
@@ -46,14 +48,15 @@ class ModelExtractor:
                 prompt = tokens.fit(extraction_prompt(session, piece), left, least=_LEAST_REPLY)
                 completion = await calling.complete(self.model, prompt, notes)
                 calls.append(completion.call)
-                found = _read(completion, notes)
+                found = await asyncio.to_thread(_read, completion, notes)
             drafts += found
             if completion.truncated:
                 rest = _unread(piece, found)
                 onward = f"went on from turn {rest[0][0]}" if rest else "its end may be missing"
                 notes.append(f"the reply was cut off: {onward}")
                 pieces.extendleft([rest] if rest else [])
-        checked = check(drafts, session)
+        with calling.carrying(calls):
+            checked = await asyncio.to_thread(_checked, drafts, session)
         return Extraction(checked.cards, checked.quarantined, calls, [*notes, *checked.notes])
 
     def _room(self) -> int:
@@ -85,6 +88,11 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
     if not whole:
         notes.append(f"the reply was damaged JSON: {len(drafts)} cards salvaged")
     return drafts
+
+
+def _checked(drafts: Sequence[Draft], session: Session) -> Checked:
+    with deadlines.within(deadlines.SESSION_SECONDS, "Checking the model's cards of this session"):
+        return check(drafts, session)
 
 
 def _items(value: Any) -> list[Any] | None:

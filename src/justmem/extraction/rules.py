@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Session, Status, Turn, card_id
 from justmem.extraction.dating import absolute
 from justmem.extraction.kinds import kind_of, status_of
@@ -37,11 +38,18 @@ class RulesExtractor:
 
 
 def extract_by_rules(session: Session) -> list[Card]:
+    """TimeLimitExceeded if it takes too long."""
+    with deadlines.within(deadlines.SESSION_SECONDS, "Making the cards of this session by rules"):
+        return _cards(session)
+
+
+def _cards(session: Session) -> list[Card]:
     assisted = any(turn.role == "assistant" for turn in session.turns)
     drafts = _from_user(session) if assisted else _from_people(session)
     cards: dict[str, Card] = {}
     seen: set[tuple[str, ...]] = set()
     for draft in drafts:
+        deadlines.check()
         key = (draft.subject, *sorted(set(content(draft.fact))))
         card = draft.card(session)
         if key not in seen and card.id not in cards:
@@ -76,14 +84,17 @@ class _Draft:
 
 # ---------------------------------------------------------------- people among themselves
 
+_CALLED = 20  # people whose names, called at the ends of a sentence, are left out of it
+
 
 def _from_people(session: Session) -> Iterator[_Draft]:
     people = list(dict.fromkeys(turn.speaker for _, turn in session.user_side))
     before: tuple[int, Turn, Cut] | None = None
     for number, turn in session.user_side:
-        others = [name for name in people if name != turn.speaker]
-        voices = Voices(turn.speaker, others[0] if len(others) == 1 else "")
-        parts = cut(turn.text, people)
+        deadlines.check()
+        other = next(name for name in people if name != turn.speaker) if len(people) == 2 else ""
+        voices = Voices(turn.speaker, other)
+        parts = cut(turn.text, people[:_CALLED])
         asked = ""
         if before and before[1].speaker != turn.speaker and before[2].asks:
             asked = question_about(before[2].asks, turn.speaker)
@@ -189,6 +200,7 @@ def _dated(subject: str, fact: str, turns: tuple[int, ...], at: datetime) -> _Dr
 
 def _from_user(session: Session) -> Iterator[_Draft]:
     for number, turn in session.user_side:
+        deadlines.check()
         at = turn.at or session.at
         speaker = "User" if turn.speaker.strip().lower() in ("", "user", "human") else turn.speaker
         text, paste = pasted(turn.text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from justmem import deadlines
 from justmem.extraction.pronouns import uncapital
 from justmem.extraction.smalltalk import is_greeting, is_pleasantry, is_scrap, strip_interjections
 from justmem.words import content, sentences
@@ -93,6 +94,7 @@ def cut(text: str, people: Collection[str]) -> Cut:
     questions: list[str] = []
     scraps: list[str] = []
     for sentence in sentences(spoken):
+        deadlines.check()
         stripped = strip_interjections(sentence.text, people)
         if stripped.rstrip(" \"')").endswith("?"):
             if not is_greeting(stripped):

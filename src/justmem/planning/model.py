@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -13,7 +14,7 @@ from justmem.planning.rules import plan_by_rules
 from justmem.ports import LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, one_line
 from justmem.salvage import parse
-from justmem.words import clean
+from justmem.words import both_ends, clean
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
 SCHEMA: Mapping[str, Any] = {
@@ -56,22 +57,25 @@ class ModelPlanner:
             completion = await calling.complete(self.model, prompt, notes)
         except ModelError as error:
             notes.append(f"planned by rules: {error}")
-            return Planned(plan_by_rules(question, at), error.calls, notes)
-        value, _ = parse(completion.text)
-        plan = read_plan(value, at)
-        if plan is None:
-            notes.append("planned by rules: the model's plan could not be read")
-            return Planned(plan_by_rules(question, at), [completion.call], notes)
+            by_rules = await asyncio.to_thread(plan_by_rules, question, at)
+            return Planned(by_rules, error.calls, notes)
+        with calling.carrying([completion.call]):
+            plan = await asyncio.to_thread(_read, completion.text, at)
+            if plan is None:
+                notes.append("planned by rules: the model's plan could not be read")
+                plan = await asyncio.to_thread(plan_by_rules, question, at)
         return Planned(plan, [completion.call], notes)
 
 
 def planning_prompt(question: str, at: datetime) -> Prompt:
-    asked = one_line(question)
-    if len(asked) > _LONGEST_QUESTION:
-        half = _LONGEST_QUESTION // 2
-        asked = f"{asked[:half]} … {asked[-half:]}"
+    asked = both_ends(one_line(question), _LONGEST_QUESTION)
     user = f"Time of the question: {at:%A %Y-%m-%d}\n{fence('question', asked)}"
     return Prompt("plan", load("plan"), user, SCHEMA, 250)
+
+
+def _read(reply: str, at: datetime) -> Plan | None:
+    value, _ = parse(reply)
+    return read_plan(value, at)
 
 
 def read_plan(value: Any, at: datetime) -> Plan | None:

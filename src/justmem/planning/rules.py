@@ -5,32 +5,36 @@ Also the fallback when a model's plan cannot be read.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import datetime
 
-from justmem import dates
+from justmem import dates, deadlines
 from justmem.domain import UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
 from justmem.extraction.verbs import BASES
 from justmem.planning.entities import entities_of
 from justmem.planning.hearing import is_question, needs_source
 from justmem.planning.rewriting import behind, rewrites_of
 from justmem.ports import Planned
-
-_LONGEST = 4000  # characters: what a question needs is plain from its beginning and its end
+from justmem.words import both_ends
 
 
 class RulesPlanner:
     """Plans by rules alone: no calls."""
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        return Planned(plan_by_rules(question, at))
+        # In a thread: others of this event loop do not wait for it.
+        return Planned(await asyncio.to_thread(plan_by_rules, question, at))
 
 
 def plan_by_rules(question: str, at: datetime) -> Plan:
-    """Pure: the same question at the same time always has the same plan."""
-    text = " ".join(question.replace("’", "'").split())
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST // 2]} {text[-_LONGEST // 2 :]}"
+    """Pure: the same question at the same time always has the same plan. What a question needs is
+    plain from its two ends. TimeLimitExceeded if it takes too long."""
+    with deadlines.within(deadlines.QUESTION_SECONDS, "Planning this question by rules"):
+        return _plan(both_ends(" ".join(question.replace("’", "'").split())), at)
+
+
+def _plan(text: str, at: datetime) -> Plan:
     if not is_question(text):
         return Plan(
             operation="lookup",
