@@ -78,11 +78,11 @@ def test_a_key_in_the_environment_switches_nothing_on(monkeypatch: pytest.Monkey
 def test_what_is_passed_wins_over_the_environment_and_that_over_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    toml('space = "file"\nmodel = "openai:file"\nconcurrency = 7')
+    file = toml('space = "file"\nmodel = "openai:file"\nconcurrency = 7')
     monkeypatch.setenv("JUSTMEM_MODEL", "openai:environment")
     monkeypatch.setenv("JUSTMEM_SPACE", "environment")
 
-    settings = load(space="call")
+    settings = load(file, space="call")
 
     assert (settings.space, settings.model, settings.concurrency) == (
         "call",
@@ -183,11 +183,10 @@ async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
     )
 
 
-def test_an_explicit_setting_wins_over_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
-    toml('profile = "paper"\nembedder = "onnx:bge-small-en-v1.5"')
-    monkeypatch.setenv("JUSTMEM_MODEL", "rules")
+def test_an_explicit_setting_wins_over_the_profile() -> None:
+    settings = load(toml('profile = "paper"\nembedder = "onnx:bge-small-en-v1.5"'), model="rules")
 
-    assert (load().model, load().embedder) == ("rules", "onnx:bge-small-en-v1.5")
+    assert (settings.model, settings.embedder) == ("rules", "onnx:bge-small-en-v1.5")
 
 
 # ---------------------------------------------------------------- what cannot be used
@@ -209,9 +208,8 @@ def test_an_explicit_setting_wins_over_the_profile(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_wrong_file_is_explained(text: str, sentence: str) -> None:
-    toml(text)
     with pytest.raises(InvalidSetting, match=sentence) as caught:
-        load()
+        load(toml(text))
     assert "\n" not in str(caught.value)
     assert "sk-secret" not in str(caught.value)
 
@@ -384,23 +382,142 @@ def test_heavy_packages_are_loaded_only_when_named(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "line",
-    ['model = "openai:x@https://evil.example/v1"', 'api_key_env = "AWS_SECRET_ACCESS_KEY"'],
-)
-def test_a_file_that_merely_lies_here_cannot_choose_where_words_and_keys_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
-    (tmp_path / "justmem.toml").write_text(line)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidSetting, match="--config"):
+# ---------------------------------------------------------------- a file in the current folder
+
+REFUSED = {
+    "folder": '"elsewhere"',
+    "store": '"postgresql://somebody@host/memory"',
+    "profile": '"paper"',
+    "model": '"os:abort"',
+    "extractor": '"openai:gpt-4.1-mini"',
+    "planner": '"openai:m@http://127.attacker.example/v1"',
+    "answerer": '"recorded:replies.jsonl=openai:m@http://127.0.0.1:8000/v1"',
+    "embedder": '"openai:e@http://127.0.0.1.evil.example/v1"',
+    "reranker": '"rerank:r@https://evil.example"',
+    "dimensions": "8",
+    "models_folder": '"weights"',
+    "retention": "{ days = 1 }",
+    "redact": '"subprocess:getoutput"',
+    "sources": '"drop"',
+    "audit": '"off"',
+    "actor": '"root"',
+    "api_key_env": '"AWS_SECRET_ACCESS_KEY"',
+    "rerank_key_env": '"AWS_SECRET_ACCESS_KEY"',
+    "key_file": '"key"',
+    "key_folder": '"keys"',
+    "key_command": '"id"',
+    "key_env": '"AWS_SECRET_ACCESS_KEY"',
+    "server": "{ port = 80 }",
+}
+
+
+def test_each_setting_is_either_allowed_in_a_found_file_or_refused() -> None:
+    secrets = {"api_key", "rerank_key", "upstream_key", "key"}  # refused in any file
+    ours = {"file", "found"}
+    known = set(config.Settings.model_fields) - secrets - ours
+    assert known == {*REFUSED, *config.FOUND_MAY_SET}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_a_file_in_the_current_folder_may_not_set(key: str, tmp_path: Path) -> None:
+    file = toml(f"space = 'ana'\n{key} = {REFUSED[key]}")
+    with pytest.raises(InvalidSetting) as caught:
         load()
-    assert load("justmem.toml").file == Path("justmem.toml"), "named by the user, it may"
+    said = str(caught.value)
+    assert f"./justmem.toml may not set {key}:" in said
+    assert "--config justmem.toml" in said
+    assert str(tmp_path / "home" / "justmem" / "justmem.toml") in said
+    assert getattr(load(file), key) is not None, "named by the user, it may"
 
 
-def test_a_file_that_lies_here_may_name_a_server_on_this_machine(
+def test_a_found_redaction_does_not_run(tmp_path: Path) -> None:
+    toml('redact = "subprocess:getoutput"')
+    Path("talk.json").write_text('[{"speaker": "Ana", "text": "touch ran"}]')
+    code = "from justmem.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "remember", "talk.json", "--at", "2024-05-20"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder"},
+    )
+    assert (done.returncode, Path("ran").exists()) == (2, False), done.stderr
+    assert "may not set redact" in done.stderr
+
+
+def test_a_file_in_the_current_folder_may_set_what_does_no_harm() -> None:
+    toml(
+        "space = 'ana'\noffline = true\nconcurrency = 2\ncontext = 9000\ntimeout = 5\n"
+        "[budget]\ncards = 5\nday_tokens = 1000"
+    )
+    settings = load()
+    assert (settings.space, settings.offline, settings.concurrency) == ("ana", True, 2)
+    assert (settings.context, settings.timeout) == (9000, 5)
+    assert settings.budget == Budget(cards=5, day_tokens=1000)
+    assert (settings.file, settings.found) == (None, Path("justmem.toml"))
+
+
+def own_file(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "home" / "justmem" / "justmem.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    return file
+
+
+def test_a_file_in_the_current_folder_does_not_hide_the_users_own(tmp_path: Path) -> None:
+    own = own_file(tmp_path, 'redact = "secrets"\nspace = "own"\n[budget]\nday_tokens = 500')
+    toml("space = 'here'\n[budget]\ncards = 5")
+    settings = load()
+    assert (settings.redact, settings.space) == ("secrets", "here")
+    assert settings.budget == Budget(cards=5, day_tokens=500)
+    assert (settings.file, settings.found) == (own, Path("justmem.toml"))
+
+
+@pytest.mark.parametrize("told", ["501", "501.0", "'501'"])
+def test_a_file_in_the_current_folder_may_lower_a_limit_but_not_raise_it(
+    tmp_path: Path, told: str
+) -> None:
+    own_file(tmp_path, "[budget]\nday_tokens = 500")
+    toml("[budget]\nday_tokens = 400")
+    assert load().budget.day_tokens == 400
+    toml(f"[budget]\nday_tokens = {told}")
+    with pytest.raises(InvalidSetting, match=r"may not set budget\.day_tokens above 500"):
+        load()
+    toml("[budget]\nsession_tokens = 100001")
+    with pytest.raises(InvalidSetting, match=r"may not set budget\.session_tokens above 100000"):
+        load()
+
+
+def test_a_file_in_the_current_folder_does_not_turn_offline_off(tmp_path: Path) -> None:
+    own_file(tmp_path, "offline = true")
+    toml("offline = false")
+    with pytest.raises(InvalidSetting, match="may not set offline"):
+        load()
+
+
+def test_in_the_users_own_folder_the_file_is_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "justmem.toml").write_text('model = "openai:x@http://127.0.0.1:8000/v1"')
-    monkeypatch.chdir(tmp_path)
-    assert load().model == "openai:x@http://127.0.0.1:8000/v1"
+    file = own_file(tmp_path, 'redact = "secrets"')
+    monkeypatch.chdir(file.parent)
+    assert (load().redact, load().found) == ("secrets", None)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("127.attacker.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost.evil.example", False),
+        ("0.0.0.0", False),
+        ("", False),
+    ],
+)
+def test_only_this_machine_is_loopback(host: str, here: bool) -> None:
+    from justmem.models.connection import is_local, is_loopback
+
+    assert is_loopback(host) is here
+    assert is_local(f"http://[{host}]:8000/v1" if ":" in host else f"http://{host}:8000/v1") is here

@@ -1,7 +1,11 @@
 """The only reader of the environment and of justmem.toml -> Settings.
 
-What is passed wins over the environment, the environment over the file, the file over the
+What is passed wins over the environment, the environment over the files, the files over the
 profile, the profile over the defaults. Nothing is switched on by a key that happens to be set.
+
+The user's file is the one named with --config or JUSTMEM_CONFIG, or else the one in the user's
+configuration folder. It may set everything. A justmem.toml in the current folder may be somebody
+else's: it is read on top of the user's file, and may set only the keys of `FOUND_MAY_SET`.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -21,9 +25,6 @@ from justmem.errors import InvalidSetting
 from justmem.inputs import as_path, shown
 from justmem.ports import Audit
 from justmem.serving import Serving
-
-if TYPE_CHECKING:
-    pass
 
 FILE = "justmem.toml"
 ENVIRONMENT = {
@@ -41,6 +42,10 @@ ENVIRONMENT = {
 _PATHS = ("folder", "models_folder", "key_file", "key_folder")
 KEY_SOURCES = ("key", "key_file", "key_folder", "key_command")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
+# What a file in the current folder may set: nothing that runs code, that chooses where words and
+# keys are kept or sent, or that deletes or switches off a protection.
+FOUND_MAY_SET = ("space", "offline", "concurrency", "context", "timeout", "budget")
+_SPENDING = ("ask_tokens", "session_tokens", "day_tokens")  # such a file may only lower these
 _DATABASES = ("postgresql://", "postgres://")
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -93,7 +98,8 @@ class Settings(BaseModel):
     key_env: str = "JUSTMEM_KEY"
     server: Serving = Serving()
     upstream_key: SecretStr | None = None
-    file: Path | None = None  # the justmem.toml these come from
+    file: Path | None = None  # the user's justmem.toml
+    found: Path | None = None  # the justmem.toml in the current folder
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """A URL may hold a password, and a command anything."""
@@ -110,12 +116,12 @@ class Settings(BaseModel):
 
 def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     """`path` is a justmem.toml. Overrides that are None count as not given."""
-    file = _file(path)
+    file, found = _files(path)
     table = _read(file) if file else {}
-    if file == Path(FILE) and not (path or os.environ.get(CONFIG_VARIABLE)):
-        _refuse_elsewhere(table)
+    here = _read_found(found, table) if found else {}
     layers: list[tuple[str, dict[str, Any]]] = [
         (str(file), table),
+        (str(found), here),
         ("the environment", _environment(overrides.get("key_env") or table.get("key_env"))),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
@@ -126,7 +132,7 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     profile = given.get("profile", "default")
     if isinstance(profile, str):
         given = {**PROFILES.get(profile, {}), **given}
-    return _settings(given, file, layers)
+    return _settings({**given, "file": file, "found": found}, layers)
 
 
 def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[str, Any]:
@@ -139,15 +145,13 @@ def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[
     return {name: value for name, value in given.items() if not named or name not in KEY_SOURCES}
 
 
-def _settings(
-    given: dict[str, Any], file: Path | None, layers: list[tuple[str, dict[str, Any]]]
-) -> Settings:
+def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -> Settings:
     from platformdirs import user_cache_path, user_data_path
 
     given.setdefault("folder", user_data_path("justmem", appauthor=False))
     given.setdefault("models_folder", user_cache_path("justmem", appauthor=False) / "models")
     try:
-        settings = Settings(**{**given, "file": file})
+        settings = Settings(**given)
     except ValidationError as error:
         raise InvalidSetting(_sentence(error, layers)) from None
     if settings.store is not None and not address(settings).startswith(_DATABASES):
@@ -182,7 +186,6 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "retention": Retention,
     "server": Serving,
 }
-_OUTWARD = ("host", "origins", "upstream", "upstream_key_env")  # of the server
 _SPECS: Mapping[str, specs.Part] = {
     "model": "model",
     "extractor": "model",
@@ -208,40 +211,54 @@ def kept_in(settings: Settings) -> str | Path:
 # ---------------------------------------------------------------- reading
 
 
-def _file(path: str | Path | None) -> Path | None:
-    from platformdirs import user_config_path
-
+def _files(path: str | Path | None) -> tuple[Path | None, Path | None]:
+    """The user's file, and the one in the current folder. A file that is named stands alone."""
     named = path or os.environ.get(CONFIG_VARIABLE)
     if named:
         file = as_path(named)
         if not file.is_file():
             source = "--config" if path else CONFIG_VARIABLE
             raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
-        return file
-    for folder in (Path(), user_config_path("justmem", appauthor=False)):
-        if (folder / FILE).is_file():
-            return folder / FILE
-    return None
+        return file, None
+    own, here = _own_file(), Path(FILE)
+    if not own.is_file():
+        return None, here if here.is_file() else None
+    return own, here if here.is_file() and not here.samefile(own) else None
 
 
-def _refuse_elsewhere(table: Mapping[str, Any]) -> None:
-    """A file that merely lies in the current folder may be somebody else's: it cannot choose
-    where words and keys are sent."""
-    server = table.get("server")
-    inner = [f"server.{key}" for key in _OUTWARD if isinstance(server, Mapping) and key in server]
-    for key, value in [*table.items(), *((name, None) for name in inner)]:
-        url = specs.url_in(value) if key in _SPECS and isinstance(value, str) else None
-        if (
-            key.startswith("key")
-            or key.endswith("_env")
-            or key in ("store", *inner)
-            or (url and not specs.is_local(url))
-        ):
-            raise InvalidSetting(
-                f"./{FILE} was found in the current folder, and its {key} decides where your "
-                f"words or keys are sent. If the file is yours, say so: --config {FILE} or "
-                f"{CONFIG_VARIABLE}={FILE}."
-            )
+def _own_file() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("justmem", appauthor=False) / FILE
+
+
+def _read_found(file: Path, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The file in the current folder, its budget added to the one of the user's file."""
+    table = _read(file)
+    _refuse_unknown(table, Settings, str(file))
+    for key, value in table.items():
+        if key not in FOUND_MAY_SET or (key == "offline" and value is not True):
+            raise _not_from(file, key)
+    limits, budget = own.get("budget", {}), table.get("budget")
+    if isinstance(limits, Mapping) and isinstance(budget, Mapping):
+        for key in _SPENDING:
+            most = limits.get(key, Budget.model_fields[key].default)
+            if most is not None and not _within(budget.get(key, most), most):
+                raise _not_from(file, f"budget.{key} above {most}")
+        table["budget"] = {**limits, **budget}
+    return table
+
+
+def _within(limit: Any, most: Any) -> bool:
+    return isinstance(limit, int) and isinstance(most, int) and limit <= most
+
+
+def _not_from(file: Path, key: str) -> InvalidSetting:
+    return InvalidSetting(
+        f"./{file} may not set {key}: it was found in the current folder and may be somebody "
+        f"else's file. If it is yours, name it with --config {file} or {CONFIG_VARIABLE}={file}, "
+        f"or set {key} in {_own_file()}."
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -284,7 +301,7 @@ def _environment(key_env: Any) -> dict[str, Any]:
 
 
 def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:
-    known = [name for name in model.model_fields if name != "file"]
+    known = [name for name in model.model_fields if name not in ("file", "found")]
     for key, value in given.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)

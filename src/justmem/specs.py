@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
-from urllib.parse import urlsplit
 
 from justmem.errors import InvalidSetting
 from justmem.inputs import shown
@@ -99,16 +98,6 @@ def without_secrets(value: object) -> str:
 
 def _named_as(text: str) -> str:
     return shown(without_secrets(text))
-
-
-def url_in(text: str) -> str | None:
-    match = _AT_URL.fullmatch(text.strip())
-    return match["url"] if match else None
-
-
-def is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:

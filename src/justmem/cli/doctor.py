@@ -81,8 +81,9 @@ def doctor(
 
 
 def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
-    file = f"settings from {settings.file}" if settings.file else "no justmem.toml: the defaults"
-    yield Check("ok", f"{file}; profile {settings.profile}")
+    files = [str(file) for file in (settings.file, settings.found) if file]
+    source = f"settings from {' and '.join(files)}" if files else "no justmem.toml: the defaults"
+    yield Check("ok", f"{source}; profile {settings.profile}")
     yield _folder(settings)
     yield from _store(settings, deep)
     for found in (*safety.locks(settings), *safety.modes(settings)):

@@ -39,8 +39,7 @@ def serve(
     Make a key first: justmem keys add NAME --opens SPACE.
     """
     _need("fastapi", "uvicorn", extra="server")
-    from justmem.models.connection import checked_url
-    from justmem.server.edge import is_loopback
+    from justmem.models.connection import checked_url, is_loopback
     from justmem.server.keys import Keys
     from justmem.server.run import run
     from justmem.server.state import Server

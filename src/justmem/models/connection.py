@@ -71,10 +71,14 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def is_loopback(url: str) -> bool:
-    """No proxy can reach this machine's own servers, so none is asked to."""
-    host = urlsplit(url).hostname or ""
+def is_loopback(host: str) -> bool:
+    """Whether this host is this machine. A name that only looks like an address is not."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_local(url: str) -> bool:
+    """Whether the server is on this machine: no proxy can reach it, so none is asked to."""
+    return is_loopback(urlsplit(url).hostname or "")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense
-from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_loopback, shown_url
+from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_local, shown_url
 from justmem.models.retry import Retry, Server, Setback, Sleep, error_text
 from justmem.ports import Reranked
 
@@ -127,7 +127,7 @@ class HttpReranker:
 
         headers = {"Authorization": f"Bearer {self._server.key}"} if self._server.key else {}
         limits = httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0))
-        direct = is_loopback(self._url)
+        direct = is_local(self._url)
         return httpx.AsyncClient(headers=headers, timeout=limits, trust_env=not direct)
 
     # ------------------------------------------------------------ reading the reply

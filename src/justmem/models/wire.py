@@ -14,7 +14,7 @@ from justmem.models.connection import (
     NOT_SENT,
     PerLoop,
     checked_url,
-    is_loopback,
+    is_local,
     shown_url,
     transport_errors,
 )
@@ -77,7 +77,7 @@ class Wire:
             timeout=limits,
             max_retries=0,  # retries are ours, so that each attempt is counted
             http_client=openai.DefaultAsyncHttpxClient(timeout=limits, trust_env=False)
-            if is_loopback(self._url)
+            if is_local(self._url)
             else None,
         )
         # The package fills these from environment variables; config.py alone reads those.

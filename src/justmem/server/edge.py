@@ -4,7 +4,6 @@ after. The log holds no words, no names of spaces and no keys."""
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import time
 from contextlib import suppress
@@ -15,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
+from justmem.models.connection import is_loopback
 from justmem.server.keys import Key
 from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server
@@ -202,10 +202,3 @@ def host_of(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from justmem.domain import Receipt
 from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
-from justmem.models.connection import NOT_SENT, checked_url, is_loopback
+from justmem.models.connection import NOT_SENT, checked_url, is_local
 from justmem.models.streaming import Gathered
 from justmem.server.blanks import Blanks, upstream_secrets
 from justmem.server.chats import Chats, Exchange, read_messages
@@ -115,7 +115,7 @@ async def connected(app: FastAPI) -> AsyncIterator[None]:
         headers=headers,
         timeout=httpx.Timeout(30.0, connect=10.0, read=serving.request_seconds),
         limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100),
-        trust_env=not is_loopback(url),
+        trust_env=not is_local(url),
     ) as app.state.upstream:
         yield
 
