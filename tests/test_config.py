@@ -16,14 +16,23 @@ from justmem.answering.model import ModelAnswerer
 from justmem.answering.rules import RulesAnswerer
 from justmem.config import load
 from justmem.domain import Budget
-from justmem.errors import InvalidSetting
+from justmem.errors import InvalidSetting, ModelRefused
 from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
 from justmem.opening import parts
 from justmem.planning.model import ModelPlanner
-from justmem.ports import Extraction
-from justmem.testing import HashEmbedder, ScriptedModel
+from justmem.ports import Extraction, Prompt
+from justmem.testing import (
+    HashEmbedder,
+    Respond,
+    ScriptedModel,
+    chat_body,
+    embeddings_body,
+    error_body,
+    rerank_body,
+    serve_openai,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +109,7 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> 
         "JUSTMEM_EMBEDDER": "onnx:e",
         "JUSTMEM_RERANKER": "none",
         "JUSTMEM_MODELS": "/models",
+        "JUSTMEM_API_KEY_ENV": "MY_KEY",
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
@@ -340,6 +350,98 @@ async def test_recorded_replies_need_no_server(tmp_path: Path) -> None:
     assert isinstance(made["answerer"], ModelAnswerer)
 
 
+# ---------------------------------------------------------------- who gets which key
+
+PING = Prompt(stage="plan", system="Reply.", user="ping", schema={}, max_tokens=20)
+
+
+async def asked(spec: str, **settings: Any) -> None:
+    model = specs.build_model(spec, load(**settings))
+    assert model is not None
+    await model.complete(PING)
+    await model.close()  # type: ignore[attr-defined]
+
+
+async def test_the_openai_key_is_not_sent_to_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    with serve_openai([chat_body({}), embeddings_body([[1.0, 0.0]])]) as server:
+        await asked(f"openai:m@{server.url}")
+        settings = load(embedder=f"openai:e@{server.url}", dimensions=2)
+        await specs.build_embedder(settings.embedder, settings, None).embed(["bees"])
+    assert len(server.requests) == 2
+    assert not any("sk-of-openai" in str(request.headers) for request in server.requests)
+
+
+async def test_a_server_gets_the_key_that_is_named_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
+    with serve_openai([chat_body({})] * 4) as server:
+        spec = f"openai:m@{server.url}"
+        await asked(spec, api_key="sk-passed")
+        await asked(spec, api_key_env="OTHER_KEY")
+        await asked(spec, api_key_env="OPENAI_API_KEY")
+        monkeypatch.setenv("JUSTMEM_API_KEY_ENV", "OTHER_KEY")
+        await asked(spec)
+    sent = [request.headers["authorization"].removeprefix("Bearer ") for request in server.requests]
+    assert sent == ["sk-passed", "sk-other", "sk-of-openai", "sk-other"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "key"),
+    [
+        ("openai:m", "sk-of-openai"),
+        ("openai:m@https://api.openai.com/v1", "sk-of-openai"),
+        ("openai:m@http://api.openai.com/v1", None),
+        ("openai:m@https://api.openai.com.evil.example/v1", None),
+        ("openai:m@https://api.openai.com@evil.example/v1", None),
+        ("openai:m@https://eu.api.openai.com/v1", None),
+        ("openai:m@http://localhost:8000/v1", None),
+    ],
+)
+def test_only_openai_gets_the_openai_key(
+    monkeypatch: pytest.MonkeyPatch, spec: str, key: str | None
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    assert specs.key_for(specs.parse(spec, "model"), load()) == key
+    monkeypatch.setenv("JUSTMEM_API_KEY_ENV", "NOT_SET")
+    assert specs.key_for(specs.parse(spec, "model"), load()) is None, "another one was named"
+
+
+async def test_a_server_that_wants_a_key_says_how_to_set_one() -> None:
+    refusal = Respond(error_body("no key"), status=401)
+    with serve_openai([refusal, refusal]) as server:
+        with pytest.raises(ModelRefused, match=r"none was sent.*or JUSTMEM_API_KEY_ENV"):
+            await asked(f"openai:m@{server.url}")
+        settings = load(reranker=f"rerank:r@{server.url}")
+        reranker = specs.build_reranker(settings.reranker, settings, None)
+        assert reranker is not None
+        with pytest.raises(ModelRefused, match=r"none was sent.*JUSTMEM_RERANK_KEY"):
+            await reranker.rerank("bees", ["honey"])
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """Neither the key nor the words go to a server that nobody named."""
+    monkeypatch.setenv("JUSTMEM_RERANK_KEY", "sk-of-reranker")
+    replies = [chat_body({}), embeddings_body([[1.0, 0.0]]), rerank_body([0.5])]
+    with serve_openai(replies) as other:
+        away = Respond({}, status=status, headers={"location": f"{other.url}/chat/completions"})
+        with serve_openai([away] * 3) as server:
+            url = server.url
+            settings = load(embedder=f"openai:e@{url}", dimensions=2, reranker=f"rerank:r@{url}")
+            reranker = specs.build_reranker(settings.reranker, settings, None)
+            assert reranker is not None
+            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+                await asked(f"openai:m@{server.url}", api_key="sk-passed")
+            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+                await specs.build_embedder(settings.embedder, settings, None).embed(["bees"])
+            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+                await reranker.rerank("bees", ["honey"])
+    assert (len(server.requests), other.requests) == (3, [])
+
+
 # ---------------------------------------------------------------- open
 
 
@@ -413,7 +515,7 @@ REFUSED = {
 
 def test_each_setting_is_either_allowed_in_a_found_file_or_refused() -> None:
     secrets = {"api_key", "rerank_key", "upstream_key", "key"}  # refused in any file
-    ours = {"file", "found"}
+    ours = {"file", "found", "openai_key"}
     known = set(config.Settings.model_fields) - secrets - ours
     assert known == {*REFUSED, *config.FOUND_MAY_SET}
 

@@ -35,6 +35,7 @@ ENVIRONMENT = {
     "JUSTMEM_EMBEDDER": "embedder",
     "JUSTMEM_RERANKER": "reranker",
     "JUSTMEM_MODELS": "models_folder",
+    "JUSTMEM_API_KEY_ENV": "api_key_env",
     "JUSTMEM_KEY_FILE": "key_file",
     "JUSTMEM_KEY_FOLDER": "key_folder",
     "JUSTMEM_KEY_COMMAND": "key_command",
@@ -45,7 +46,9 @@ CONFIG_VARIABLE = "JUSTMEM_CONFIG"
 # What a file in the current folder may set: nothing that runs code, that chooses where words and
 # keys are kept or sent, or that deletes or switches off a protection.
 FOUND_MAY_SET = ("space", "offline", "concurrency", "context", "timeout", "budget")
+_NOT_SET = ("file", "found", "openai_key")  # these are found, not set
 _SPENDING = ("ask_tokens", "session_tokens", "day_tokens")  # such a file may only lower these
+_OPENAI_KEY = "OPENAI_API_KEY"  # the key for OpenAI; no other server gets it unless named for it
 _DATABASES = ("postgresql://", "postgres://")
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -87,9 +90,10 @@ class Settings(BaseModel):
     actor: str | None = Field(None, min_length=1, max_length=200)  # in whose name things are done
     context: int | None = Field(None, ge=1024)  # tokens the model can take
     timeout: float | None = Field(None, gt=0)  # seconds for one request
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str | None = None  # holds the key for the servers of model and embedder
     rerank_key_env: str = "JUSTMEM_RERANK_KEY"
-    api_key: SecretStr | None = None
+    api_key: SecretStr | None = None  # None: OpenAI gets `openai_key`, other servers get no key
+    openai_key: SecretStr | None = None
     rerank_key: SecretStr | None = None
     key: SecretStr | None = None  # locks every space; or else one of the next three:
     key_file: Path | None = None  # that key in a file
@@ -170,6 +174,7 @@ def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -
         name: SecretStr(os.environ[variable])
         for name, variable in (
             ("api_key", settings.api_key_env),
+            ("openai_key", None if settings.api_key_env else _OPENAI_KEY),
             ("rerank_key", settings.rerank_key_env),
             ("upstream_key", settings.server.upstream_key_env),
         )
@@ -301,7 +306,7 @@ def _environment(key_env: Any) -> dict[str, Any]:
 
 
 def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:
-    known = [name for name in model.model_fields if name not in ("file", "found")]
+    known = [name for name in model.model_fields if name not in _NOT_SET]
     for key, value in given.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from justmem.errors import InvalidSetting
 from justmem.inputs import shown
+from justmem.models.connection import is_openai
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
 
 if TYPE_CHECKING:
@@ -146,21 +147,28 @@ def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
     return OpenAIModel(
         spec.name,
         base_url=spec.url,
-        api_key=_key(spec, settings),
+        api_key=_checked_key(spec, settings),
         **{name: limit for name, limit in limits.items() if limit is not None},
     )
 
 
-def _key(spec: Spec, settings: Settings) -> str:
-    """OpenAI itself always wants a key; a server of one's own seldom does."""
-    if settings.api_key is not None:
-        return settings.api_key.get_secret_value()
-    if spec.url is None:
+def key_for(spec: Spec, settings: Settings) -> str | None:
+    """The key that the server of `spec` gets. The one in OPENAI_API_KEY is for OpenAI: any other
+    server gets the key that the user named, or none."""
+    key = settings.api_key or (settings.openai_key if is_openai(spec.url) else None)
+    return key.get_secret_value() if key else None
+
+
+def _checked_key(spec: Spec, settings: Settings) -> str | None:
+    """OpenAI itself always wants a key."""
+    key = key_for(spec, settings)
+    if key is None and is_openai(spec.url):
+        variable = settings.api_key_env or "OPENAI_API_KEY"
         raise InvalidSetting(
-            f"openai:{spec.name} needs a key: set the environment variable {settings.api_key_env}, "
+            f"openai:{spec.name} needs a key: set the environment variable {variable}, "
             "or name another one with api_key_env."
         )
-    return "none"
+    return key
 
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
@@ -175,7 +183,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
             raise InvalidSetting(
                 f"How long {spec.name}'s vectors are is not known here: set dimensions."
             )
-        key = _key(spec, settings)
+        key = _checked_key(spec, settings)
         return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
     if spec.scheme == "onnx":
         return LocalEmbedder(spec.name, settings, report)

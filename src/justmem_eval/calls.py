@@ -100,6 +100,8 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     `base_url` sends it through the meter."""
     name, _, _ = spec.partition("@")
     settings = config.load()
+    if base_url:  # the meter passes the key on to the server that `spec` names
+        settings = config.load(api_key=specs.key_for(specs.parse(spec, "model"), settings))
     inner = specs.build_model(f"{name}@{base_url}" if base_url else spec, settings)
     if inner is None:
         raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")

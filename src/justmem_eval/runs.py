@@ -148,7 +148,7 @@ def _system(
     settings = {
         "model": specs.parse(given.model, "model").name,
         "embedder": specs.parse(switches.embedder, "embedder").name,
-        "api_key": _key(),
+        "api_key": specs.key_for(specs.parse(given.model, "model"), config.load()) or "none",
     }
     return Peer(
         given.system,
@@ -160,11 +160,6 @@ def _system(
         adapter=given.adapter,
         patience=given.patience,
     )
-
-
-def _key() -> str:
-    found = config.load().api_key
-    return found.get_secret_value() if found else "none"
 
 
 def _stages(given: Description, benchmark: Benchmark, model: LanguageModel | None) -> Stages:

@@ -165,22 +165,20 @@ def _keys(settings: Settings) -> Iterator[Check]:
     for spec in dict.fromkeys(filter(_is_name, named)):
         if not spec.startswith(("openai:", "rerank:")):
             continue
-        field = "api_key" if spec.startswith("openai:") else "rerank_key"
-        variable, name = getattr(settings, f"{field}_env"), specs.without_secrets(spec)
-        if getattr(settings, field) is not None:
+        name = specs.without_secrets(spec)
+        if spec.startswith("rerank:"):
+            key, fix = settings.rerank_key is not None, f"set {settings.rerank_key_env}"
+        else:
+            key = specs.key_for(specs.parse(spec, "model"), settings) is not None
+            variable = settings.api_key_env
+            fix = f"set {variable}" if variable else "name its variable with api_key_env"
+        if key:
             yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
-            yield Check(
-                "note",
-                f"no key for {name}",
-                f"if its server wants one, set {variable}",
-            )
+            yield Check("note", f"no key for {name}", f"if its server wants one, {fix}")
         else:
-            yield Check(
-                "wrong",
-                f"no key for {name}",
-                f"set the environment variable {variable}",
-            )
+            variable = settings.api_key_env or "OPENAI_API_KEY"
+            yield Check("wrong", f"no key for {name}", f"set the environment variable {variable}")
 
 
 def _is_name(spec: Any) -> bool:

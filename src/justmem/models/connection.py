@@ -14,6 +14,8 @@ from justmem.errors import InvalidSetting
 
 C = TypeVar("C")
 
+OPENAI_URL = "https://api.openai.com/v1"
+
 # httpx and httpx2 (which the openai package brings) name their errors alike. These happen
 # before the request has left, so nothing can have been done or billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
@@ -77,6 +79,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_openai(url: str | None) -> bool:
+    """Whether this is OpenAI itself. None is: it is the default."""
+    try:
+        parts = urlsplit(url or OPENAI_URL)
+    except ValueError:  # no address at all
+        return False
+    return parts.scheme == "https" and parts.hostname == "api.openai.com"
 
 
 def is_local(url: str) -> bool:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 Style = Literal["auto", "cohere", "tei", "dashscope"]
 
+_SET_A_KEY = (
+    "Put its key into the environment variable JUSTMEM_RERANK_KEY, or name another variable with "
+    "rerank_key_env."
+)
 _DASHSCOPE_PATH = "/api/v1/services/rerank/text-rerank/text-rerank"
 
 
@@ -49,7 +53,7 @@ class HttpReranker:
             raise InvalidSetting(f"{style!r} is not a style: use auto, cohere, tei or dashscope.")
         self.name = name
         self._style, self._url = _address(checked_url(url), style)
-        self._server = Server(name, shown_url(self._url), api_key)
+        self._server = Server(name, shown_url(self._url), api_key, _SET_A_KEY)
         self._batch = batch
         self._timeout = timeout
         self._retry = Retry(attempts=attempts, sleep=sleep)
@@ -94,7 +98,7 @@ class HttpReranker:
             self._style = "tei"  # it misses the field that only this kind of server has
             parts = [await self._attempt(query, part) for part in self._batches(texts)]
             return np.concatenate([part[0] for part in parts]), sum(part[1] for part in parts)
-        if status >= 400:
+        if status >= 300:  # redirects are not followed: the key is for this server
             raise self._server.failure(status, reply.headers, body)
         return self._scores(body, len(texts)), self._spent(body, query, texts)
 

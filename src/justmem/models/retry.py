@@ -83,6 +83,7 @@ class Server:
     model: str
     url: str
     key: str | None = field(default=None, repr=False)
+    set_a_key: str = "Set a key for it."  # what to do if it wants a key and got none
 
     def __str__(self) -> str:
         return f"The model {self.model!r} at {self.url}"
@@ -110,6 +111,13 @@ class Server:
         return ModelRefused(self._refusal(status, told, body))
 
     def _refusal(self, status: int, told: str, body: object) -> str:
+        if status < 400:
+            return (
+                f"{self} sends requests on to another address ({told}). Redirects are not "
+                "followed: name the address that answers."
+            )
+        if status == 401 and not self.key:
+            return f"{self} wants an API key, and none was sent (HTTP 401). {self.set_a_key}"
         if status == 401:
             # Some servers repeat the key they were given: their words are left out.
             return f"{self} does not accept the API key (HTTP 401). Set the right key for it."

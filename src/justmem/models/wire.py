@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
 from justmem.models.connection import (
     NOT_SENT,
+    OPENAI_URL,
     PerLoop,
     checked_url,
     is_local,
@@ -23,13 +24,15 @@ from justmem.models.retry import Server, Setback, error_text
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIStatusError, AsyncOpenAI
 
-OPENAI_URL = "https://api.openai.com/v1"
-
 # Servers that want no key still get a header; the openai package insists on one.
 NO_KEY = "none"
 
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 _BROKEN = "the connection broke before the reply was complete"
+_SET_A_KEY = (
+    "Put its key into an environment variable, and name that variable with api_key_env or "
+    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
+)
 _MOST_BUSY = 32  # requests under way that one client has
 
 
@@ -62,7 +65,7 @@ class Wire:
                 f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
                 "that needs none."
             )
-        self.server = Server(model, shown_url(url), api_key)
+        self.server = Server(model, shown_url(url), api_key, _SET_A_KEY)
         self._url = url
         self._timeout = timeout
         self._clients = PerLoop(lambda: _Clients(self._client))
@@ -76,9 +79,10 @@ class Wire:
             base_url=self._url,
             timeout=limits,
             max_retries=0,  # retries are ours, so that each attempt is counted
-            http_client=openai.DefaultAsyncHttpxClient(timeout=limits, trust_env=False)
-            if is_local(self._url)
-            else None,
+            # Words and keys go to the server that was named, and to none that it names.
+            http_client=openai.DefaultAsyncHttpxClient(
+                timeout=limits, trust_env=not is_local(self._url), follow_redirects=False
+            ),
         )
         # The package fills these from environment variables; config.py alone reads those.
         client.organization = client.project = client.admin_api_key = None
