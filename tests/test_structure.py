@@ -23,7 +23,7 @@ LAYERS: list[set[str]] = [
         "phrases",
         "traces",
     },
-    {"dates", "inputs", "ports", "prompts", "salvage", "serving", "sessions"},
+    {"dates", "extras", "inputs", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts", "voice"},
     {"calling", "expiry", "redaction", "secrets", "slots"},
     {"extraction", "planning", "answering", "receipts", "stores", "models", "testing"},
@@ -94,8 +94,8 @@ def test_every_module_has_its_layer() -> None:
 
 
 def test_stores_and_models_know_only_the_domain_and_the_ports() -> None:
-    allowed = {"domain", "errors", "forks", "inputs", "private", "ports", "tokens", "traces"}
-    allowed |= {"words", "stores", "models"}
+    allowed = {"domain", "errors", "extras", "forks", "inputs", "private", "ports", "tokens"}
+    allowed |= {"traces", "words", "stores", "models"}
     for top in ("stores", "models"):
         for path in modules()[top]:
             assert imports(path) <= allowed, path

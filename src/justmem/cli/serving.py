@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +16,7 @@ from justmem.cli.run import now, run_of
 from justmem.cli.terminal import fetching, out, plain, print_json, say
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
+from justmem.extras import need
 
 
 def serve(
@@ -38,7 +38,7 @@ def serve(
 
     Make a key first: justmem keys add NAME --opens SPACE.
     """
-    _need("fastapi", "uvicorn", extra="server")
+    need("server")
     from justmem.models.connection import checked_url, is_loopback
     from justmem.server.keys import Keys
     from justmem.server.run import run
@@ -69,7 +69,7 @@ def serve(
 
 def mcp(context: typer.Context) -> None:
     """Serve this space to an agent over standard input and output (Model Context Protocol)."""
-    _need("mcp", "fastapi", extra="mcp")
+    need("mcp")
     from justmem.server.mcp import serve_stdio
     from justmem.server.state import Server
 
@@ -87,11 +87,6 @@ def _settings(context: typer.Context, **overrides: Any) -> Settings:
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = run_of(context).settings()
     return settings.model_copy(update={"server": settings.server.model_copy(update=given)})
-
-
-def _need(*packages: str, extra: str) -> None:
-    if any(find_spec(package) is None for package in packages):
-        raise InvalidSetting(f"This needs more packages: pip install 'justmem[{extra}]'.")
 
 
 def _log(level: int) -> None:

@@ -16,6 +16,7 @@ from justmem.cli.run import ACTOR, Run, now, run_of
 from justmem.cli.terminal import amount, fetching, out, plain, print_json, say
 from justmem.config import Settings, address
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
+from justmem.extras import need
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
 from justmem.ports import Author, EntryFilter
@@ -111,9 +112,10 @@ def promote(
     """
 
     async def work() -> None:
+        url = _address(run_of(context))
         from justmem.stores.postgres import open_store
 
-        store = await open_store(_address(run_of(context)), space, create=False)
+        store = await open_store(url, space, create=False)
         try:
             if undo:
                 await store.demote()
@@ -141,10 +143,11 @@ def sweep(
     """
 
     async def work() -> None:
+        run = run_of(context)
+        url = _address(run)
         from justmem.stores.postgres import open_store
 
-        run = run_of(context)
-        store = await open_store(_address(run), run.settings().space, create=False)
+        store = await open_store(url, run.settings().space, create=False)
         try:
             await store.sweep(rewrite=rewrite)
         finally:
@@ -225,4 +228,5 @@ def _address(run: Run) -> str:
         raise InvalidSetting(
             "This is for PostgreSQL stores: set store or JUSTMEM_STORE to postgresql://..."
         )
+    need("postgres")
     return address(settings)

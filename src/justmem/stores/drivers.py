@@ -22,7 +22,8 @@ from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
 
-from justmem.errors import InvalidSetting, StoreBusy, StoreDamaged, StoreError, WrongKey
+from justmem.errors import StoreBusy, StoreDamaged, StoreError, WrongKey
+from justmem.extras import need
 
 PAGE = 4096
 SALT = 16
@@ -50,13 +51,8 @@ def code(error: Exception) -> int:
 
 
 def sqlcipher() -> Any:
-    try:
-        return importlib.import_module(_MODULE)
-    except ImportError as error:
-        raise InvalidSetting(
-            f"A locked space needs SQLCipher, which is not installed ({error}): "
-            "pip install 'justmem[encryption]'."
-        ) from None
+    need("encryption")
+    return importlib.import_module(_MODULE)
 
 
 # ---------------------------------------------------------------- keys

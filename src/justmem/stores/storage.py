@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from justmem.errors import InvalidSetting
+from justmem.extras import need
 from justmem.inputs import as_path
 from justmem.ports import CopyableStore, Store
 
@@ -89,6 +90,7 @@ class PostgresStorage:
     """One pool of connections for all spaces. Belongs to the event loop that first uses it."""
 
     def __init__(self, url: str, *, size: int = 8) -> None:
+        need("postgres")
         self.url = url
         self._size = size
         self._database: Database | None = None
@@ -131,14 +133,10 @@ async def open_postgres(url: str, space: str, *, create: bool = True) -> Store:
 
 
 async def prepared(url: str, *, size: int = 8) -> Database:
-    try:
-        from justmem.stores.pg import schema
-        from justmem.stores.pg.database import Database
-    except ImportError as error:
-        raise InvalidSetting(
-            f"A PostgreSQL store needs psycopg, which is not installed ({error}): "
-            "pip install 'justmem[postgres]'."
-        ) from None
+    need("postgres")
+    from justmem.stores.pg import schema
+    from justmem.stores.pg.database import Database
+
     database = Database(url, size=size)
     await schema.prepare(database)
     return database

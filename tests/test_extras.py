@@ -1,0 +1,122 @@
+"""Without an optional package every command says which extra to install."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from justmem.cli import app
+
+ADDRESS = "postgresql://somebody@127.0.0.1:1/memory"
+COMMANDS: dict[str, list[str]] = {
+    "demo": [],
+    "remember": ["talk.json", "--at", "2024-05-20"],
+    "ask": ["What did Ana buy?"],
+    "recall": ["What did Ana buy?"],
+    "cards": [],
+    "show": ["1"],
+    "sessions": [],
+    "stats": [],
+    "about": ["Ana"],
+    "audit": [],
+    "export": [],
+    "forget": ["--everything", "--yes"],
+    "expire": ["--yes"],
+    "drop-sources": ["--yes"],
+    "retry": [],
+    "reembed": [],
+    "doctor": ["--offline"],
+    "lock": [],
+    "unlock": [],
+    "rekey": ["--new-command", "echo passphrase"],
+    "copy": ["spaces", ADDRESS],
+    "rescue": ["spaces/default.db", "rescued"],
+    "promote": ["default"],
+    "sweep": [],
+    "work": ["--once"],
+    "serve": ["--port", "0"],
+    "mcp": [],
+    "import": ["export.jsonl"],
+    "models": ["list"],
+    "keys": ["list"],
+}
+# These do not open a space of the store that is set.
+APART = {"demo", "models", "keys", "rescue"}
+NEEDING = {
+    "postgres": set(COMMANDS) - APART - {"lock", "unlock", "rekey", "expire"},
+    "encryption": set(COMMANDS) - APART - {"expire", "copy", "promote", "sweep", "work"},
+    "server": {"serve"},
+    "mcp": {"mcp"},
+}
+MODULES = {
+    "postgres": ["psycopg", "psycopg_pool"],
+    "encryption": ["sqlcipher3"],
+    "server": ["fastapi", "uvicorn"],
+    "mcp": ["mcp"],
+}
+SETTINGS = {"postgres": {"JUSTMEM_STORE": ADDRESS}, "encryption": {"JUSTMEM_KEY": "a passphrase"}}
+
+# One process for all commands: each is run to its end, and its output and exit code kept.
+RUN = """
+import json, sys, traceback
+for name in json.loads(sys.argv[1]):
+    sys.modules[name] = None
+from typer.testing import CliRunner
+from justmem.cli import app
+found = {}
+for name, args in json.loads(sys.argv[2]).items():
+    done = CliRunner().invoke(app, [name, *args])
+    error = done.exception
+    fault = None if error is None or isinstance(error, SystemExit) else repr(error)
+    found[name] = [done.exit_code, done.output, fault]
+print(json.dumps(found))
+"""
+
+
+def test_every_command_is_tried() -> None:
+    assert set(COMMANDS) == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def run_all(folder: Path, extra: str, commands: dict[str, list[str]]) -> dict[str, Any]:
+    (folder / "talk.json").write_text('[{"speaker": "Ana", "text": "I bought a kayak."}]')
+    (folder / "export.jsonl").write_text("")
+    own = {
+        "HOME": str(folder),
+        "JUSTMEM_HOME": str(folder / "spaces"),
+        "JUSTMEM_MODELS": str(folder / "weights"),
+        "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder",
+        "JUSTMEM_RERANKER": "none",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(MODULES[extra]), json.dumps(commands)],
+        cwd=folder,
+        env={**os.environ, **own, **SETTINGS.get(extra, {})},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,  # a server that starts would run for ever
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("extra", MODULES)
+def test_a_command_without_its_extra_names_it(extra: str, tmp_path: Path) -> None:
+    # What serves would run until it is stopped: it is tried where it cannot start.
+    serving = {"serve", "mcp"} - NEEDING[extra]
+    commands = {name: args for name, args in COMMANDS.items() if name not in serving}
+    found = run_all(tmp_path, extra, commands)
+    assert {name: fault for name, (_, _, fault) in found.items() if fault} == {}
+    unnamed = {
+        name: found[name]
+        for name in NEEDING[extra]
+        if f"justmem[{extra}]" not in " ".join(found[name][1].split()) or found[name][0] == 0
+    }
+    assert unnamed == {}
