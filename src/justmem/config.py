@@ -35,6 +35,7 @@ ENVIRONMENT = {
     "JUSTMEM_EMBEDDER": "embedder",
     "JUSTMEM_RERANKER": "reranker",
     "JUSTMEM_MODELS": "models_folder",
+    "JUSTMEM_MODELS_MIRROR": "models_mirror",
     "JUSTMEM_API_KEY_ENV": "api_key_env",
     "JUSTMEM_KEY_FILE": "key_file",
     "JUSTMEM_KEY_FOLDER": "key_folder",
@@ -80,6 +81,7 @@ class Settings(BaseModel):
     reranker: Any = "onnx:ms-marco-MiniLM-L-12-v2"
     dimensions: int | None = Field(None, ge=1)  # of an embedder that does not say itself
     models_folder: Path  # weights of local models
+    models_mirror: str | None = Field(None, min_length=1)  # a folder or URL that has them too
     offline: bool = False
     budget: Budget = Budget()
     retention: Retention = Retention()
@@ -284,6 +286,9 @@ def _read(file: Path) -> dict[str, Any]:
     for key, part in _SPECS.items():
         if not isinstance(table.get(key, ""), str):
             raise InvalidSetting(f"{file}: {key} is not a name; write {specs.FORMS[part]}.")
+    mirror = table.get("models_mirror")
+    if isinstance(mirror, str) and "://" not in mirror:
+        table["models_mirror"] = str(file.parent / as_path(mirror))
     for key in _PATHS:
         if isinstance(table.get(key), str):
             table[key] = file.parent / as_path(table[key])

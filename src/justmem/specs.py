@@ -281,6 +281,7 @@ class _Fetched(Generic[T]):
     def __init__(self, name: str, settings: Settings, report: Report | None) -> None:
         self.name = name
         self._folder = settings.models_folder
+        self._mirror = settings.models_mirror
         self._offline = settings.offline
         self._report = report
         self._lock = threading.Lock()
@@ -295,7 +296,11 @@ class _Fetched(Generic[T]):
         with self._lock:
             if self._loaded is None:
                 found = weights.ensure(
-                    self.name, folder=self._folder, offline=self._offline, report=self._report
+                    self.name,
+                    folder=self._folder,
+                    mirror=self._mirror,
+                    offline=self._offline,
+                    report=self._report,
                 )
                 self._loaded = make(self.name, found)
             return self._loaded

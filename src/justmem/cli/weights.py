@@ -57,8 +57,9 @@ def pull(
 ) -> None:
     """Fetch weights, check their hashes and keep them."""
     settings = run_of(context).settings()
+    home, mirror = settings.models_folder, settings.models_mirror
     folders = {
-        name: str(weights.ensure(name, folder=settings.models_folder, report=fetching()))
+        name: str(weights.ensure(name, folder=home, mirror=mirror, report=fetching()))
         for name in names or configured(settings)
     }
     if json:

