@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -160,6 +161,40 @@ def test_what_is_not_conversations_is_refused_and_named(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"There is no file .*nowhere\.json"):
         read(tmp_path / "nowhere.json")
+
+
+def zipped(path: Path, *members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, data in enumerate(members, 1):
+            archive.writestr(f"conversations-{number}.json", data)
+    return path
+
+
+def test_the_limit_is_for_all_files_of_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("justmem.transcripts._LARGEST", 4 << 20)
+    member = b" " * (1 << 20) + b'[{"speaker": "Ana", "text": "Hello."}]'
+    assert read(zipped(tmp_path / "some.zip", *[member] * 3), at="2024-05-20").sessions
+    tracemalloc.start()
+    with pytest.raises(InvalidFile, match="unpacks to more than 4 MiB"):
+        read(zipped(tmp_path / "many.zip", *[member] * 5), at="2024-05-20")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20, "refused before it is unpacked"
+
+
+def test_a_file_of_an_archive_that_lies_about_its_size_takes_no_memory(tmp_path: Path) -> None:
+    size = 64 << 20
+    data = bytearray(zipped(tmp_path / "a.zip", b" " * size).read_bytes())
+    told = size.to_bytes(4, "little")
+    assert data.count(told) == 2, "in the file's own header and in the directory"
+    tracemalloc.start()
+    with pytest.raises(InvalidFile, match=r"damaged \.zip"):
+        read_bytes(bytes(data.replace(told, (1 << 10).to_bytes(4, "little"))))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < size // 4
 
 
 def test_a_zip_without_conversations_says_what_it_holds(tmp_path: Path) -> None:

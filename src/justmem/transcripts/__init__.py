@@ -13,7 +13,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ EXPECTED = (
     "Expected a JSON session, a list of sessions or messages, JSON Lines with a session per line, "
     "or a ChatGPT or Claude export (.zip or conversations.json)."
 )
-_LARGEST = 2 << 30  # bytes of one unpacked file: more is a mistake or a trap
+_LARGEST = 2 << 30  # bytes of an archive's files, unpacked: more is a mistake or a trap
+_PIECE = 1 << 20
 _EXPORTED = re.compile(r"conversations([-_]\d+)?\.json")
 _WRAPPERS = ("conversations", "sessions")
 
@@ -64,7 +65,7 @@ def read(path: str | Path, *, at: object = None) -> Reading:
             members = sorted(p for p in path.rglob("*.json") if _EXPORTED.fullmatch(p.name))
             if not members:
                 raise InvalidFile(f"{path} is a folder without a conversations.json. {EXPECTED}")
-            return _read([(str(p), p.read_bytes()) for p in members], str(path), at)
+            return _read(((str(p), p.read_bytes()) for p in members), str(path), at)
         return read_bytes(path.read_bytes(), name=str(path), at=at)
     except FileNotFoundError:
         raise InvalidFile(f"There is no file {path}.") from None
@@ -75,11 +76,11 @@ def read(path: str | Path, *, at: object = None) -> Reading:
 def read_bytes(data: bytes, *, name: str = "input", at: object = None) -> Reading:
     """As `read`, for content already at hand."""
     if data.startswith(b"PK\x03\x04"):
-        return _read(list(_unpacked(data, name)), name, at)
+        return _read(_unpacked(data, name), name, at)
     return _read([(name, data)], name, at)
 
 
-def _read(files: Sequence[tuple[str, bytes]], name: str, at: object) -> Reading:
+def _read(files: Iterable[tuple[str, bytes]], name: str, at: object) -> Reading:
     found = _Found(name, at)
     for member, data in files:
         found.name = member
@@ -106,14 +107,26 @@ def _unpacked(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
             if not members:
                 held = ", ".join(archive.namelist()[:5]) or "nothing"
                 raise InvalidFile(f"{name} holds no conversations.json (it holds {held}).")
+            if sum(info.file_size for info in members) > _LARGEST:
+                raise InvalidFile(
+                    f"{name} unpacks to more than {_LARGEST >> 20:,} MiB: unpack it and give its "
+                    "conversations files one by one."
+                )
             for info in members:
-                if info.file_size > _LARGEST:
-                    raise InvalidFile(f"{name}: {info.filename} unpacks to more than 2 GiB.")
-                yield f"{name}/{info.filename}", archive.read(info)
+                yield f"{name}/{info.filename}", _member(archive, info)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InvalidFile(f"{name} is a damaged .zip ({error}): download it again.") from None
     except (RuntimeError, NotImplementedError) as error:
         raise InvalidFile(f"{name} cannot be unpacked: {error}.") from None
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Piece by piece: what unpacks to more than its size says is not held in memory."""
+    data = bytearray()
+    with archive.open(info) as member:
+        while piece := member.read(_PIECE):
+            data += piece
+    return bytes(data)
 
 
 def _decoded(data: bytes, found: _Found) -> str:
