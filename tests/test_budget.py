@@ -11,6 +11,7 @@ import pytest
 
 from justmem import Budget, SessionState, tokens
 from justmem.answering.reading import shorter
+from justmem.calling import believed
 from justmem.domain import Call, Candidate, Card, Evidence, Plan
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
@@ -79,6 +80,22 @@ async def test_a_count_that_cannot_be_true_is_replaced_by_our_own(
     assert call.tokens_in == tokens.prompt_tokens(model.prompts[-1])
     assert call.tokens_out == tokens.count(text)
     assert "the usage given for the plan call cannot be true: counted here" in receipt.notes
+
+
+def test_a_report_is_believed_from_half_of_our_own_count_on() -> None:
+    prompt = Prompt("plan", "Plan this. " * 50, "When did Ana move? " * 50, {"x": "y " * 999}, 100)
+    reply = "She moved to Porto in May. " * 20
+    words = tokens.count(prompt.system) + tokens.count(prompt.user)
+    half_in, half_out = (words + 1) // 2, (tokens.count(reply) + 1) // 2
+
+    def counted(told_in: int, told_out: int) -> tuple[int, int, bool]:
+        call = believed(usage(reply, told_in, told_out).call, prompt, reply, [])
+        return call.tokens_in, call.tokens_out, call.estimated
+
+    assert counted(half_in, half_out) == (half_in, half_out, False), "the schema may be free"
+    ours_in, ours_out = tokens.prompt_tokens(prompt), tokens.count(reply)
+    assert counted(half_in - 1, half_out) == (ours_in, half_out, True)
+    assert counted(half_in, half_out - 1) == (half_in, ours_out, True)
 
 
 # ---------------------------------------------------------------- what never came

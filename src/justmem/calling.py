@@ -17,7 +17,7 @@ from justmem.domain import Call
 from justmem.errors import JustMemError, ModelError, ModelNonsense
 from justmem.ports import Completion, LanguageModel, Prompt, StreamingModel
 
-_DENSEST = 16  # no tokenizer makes so many times fewer tokens than ours
+_LEAST_SHARE = 0.5  # a report below this share of our own count is replaced by our count
 _MOST_OUT = 10_000_000
 _PER_TOKEN = 16  # characters: a longer reply for the tokens allowed is no text
 _LEAST = 20_000  # characters that any reply may have
@@ -116,7 +116,7 @@ def _entered(done: Completion, prompt: Prompt, notes: list[str]) -> Completion:
 
 def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> Call:
     """The call with counts that can be true. `text` is the reply, if one came."""
-    sent = tokens.prompt_tokens(prompt)
+    sent = tokens.count(prompt.system) + tokens.count(prompt.user)  # not all bill the schema
     size = len(prompt.system) + len(prompt.user) + len(str(prompt.schema))
     most_in = (20_000 + 8 * size) * max(1, call.attempts)
     told_in = credible(call.tokens_in, sent if text is not None else 0, most_in)
@@ -126,7 +126,7 @@ def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> 
     if told_in is None or told_out is None:
         notes.append(f"the usage given for the {prompt.stage} call cannot be true: counted here")
     known = {
-        "tokens_in": sent if told_in is None else told_in,
+        "tokens_in": tokens.prompt_tokens(prompt) if told_in is None else told_in,
         "tokens_out": written if told_out is None else told_out,
         "undelivered": lost,
         "estimated": call.estimated or told_in is None or told_out is None,
@@ -138,4 +138,4 @@ def credible(told: Any, own: int, most: int) -> int | None:
     """What was told, if it can be a count of what we count as `own`."""
     if not isinstance(told, int) or isinstance(told, bool):
         return None
-    return told if own // _DENSEST <= told <= most and (told or not own) else None
+    return told if own * _LEAST_SHARE <= told <= most else None

@@ -7,6 +7,8 @@ from typing import Any
 
 from justmem.testing import Request, chat_body
 
+USAGE = (700, 150)  # tokens in and out that each reply reports: believable for each stage
+SPENT = sum(USAGE)
 SWITCHES = ("embedder=justmem.testing:HashEmbedder", "reranker=none")
 
 
@@ -39,7 +41,7 @@ def played(request: Request) -> dict[str, Any]:
         "answer": lambda: {"answer": "Biscuit", "used": ["1"], "sufficient": True},
         "judge": lambda: {"verdict": "correct" if said.count("Biscuit") > 1 else "wrong"},
     }
-    return chat_body(replies[part(request)]())
+    return chat_body(replies[part(request)](), usage=USAGE)
 
 
 def _cards(said: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SWITCHES
+from eval_server import SPENT, SWITCHES
 
 from justmem.testing import Served
 from justmem_eval import runs
@@ -70,7 +70,7 @@ async def test_a_peer_runs_under_the_same_protocol(
     assert found.judged == 15
     assert found.errors == {}
     assert (found.turn.fraction.value or 0) > 50  # the template names its sources
-    assert found.tokens.answering.value == 120  # by the plain reader
+    assert found.tokens.answering.value == SPENT  # by the plain reader
 
 
 async def test_what_a_peer_spends_is_metered_at_the_server(
@@ -79,14 +79,14 @@ async def test_what_a_peer_spends_is_metered_at_the_server(
     """This one asks its model once for every session, as a memory system would."""
     adapter = adapted(tmp_path, "    notes = [", ASKING)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.tokens.construction.value == 4 * 120
+    assert found.tokens.construction.value == 4 * SPENT
 
 
 async def test_a_peer_is_refused_what_could_pass_the_cap(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     adapter = adapted(tmp_path, "    notes = [", ASKING)
-    given = described(data, server.url, adapter=adapter, cap=3_000)
+    given = described(data, server.url, adapter=adapter, cap=4_000)
     found = await run(given, tmp_path / "run")  # 4,096 tokens where a request sets no limit
     assert found.errors["memory"] == 1
     assert "429" in Files(tmp_path / "run").memory["conv-1"].error

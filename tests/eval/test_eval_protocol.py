@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SWITCHES, part, played
+from eval_server import SPENT, SWITCHES, USAGE, part, played
 
 from justmem.errors import InvalidSetting
 from justmem.testing import Request, Respond, Served, chat_body, serve_openai
@@ -56,8 +56,8 @@ async def test_a_run_leaves_one_line_per_question_in_every_stage(
     assert found.accuracy.runs == 2
     assert found.judged == 15
     assert found.errors == {}
-    assert found.tokens.construction.value == 4 * 120  # four sessions, one call each
-    assert found.tokens.planning.value == 120
+    assert found.tokens.construction.value == 4 * SPENT  # four sessions, one call each
+    assert found.tokens.planning.value == SPENT
     assert found.false_positives.n == 4
 
 
@@ -68,8 +68,8 @@ async def test_the_meter_at_the_server_and_the_receipts_agree(
     sums = {(s["lane"], s["phase"]): s for s in json.loads((folder / "meter.json").read_text())}
     files = Files(folder)
     built = sum(each.tokens for each in files.memory.items())
-    assert sums["justmem", "construction"]["tokens_in"] == 100 * 4
-    assert built == 120 * 4
+    assert sums["justmem", "construction"]["tokens_in"] == USAGE[0] * 4
+    assert built == SPENT * 4
     answered = sum(p.tokens for n in (1, 2) for p in files.predictions(n).items())
     planned = sum(each.tokens for each in files.evidence.items())
     metered = sums["justmem", "inference"]
@@ -136,7 +136,7 @@ async def test_the_cap_is_never_passed_and_the_run_goes_on_with_a_higher_one(
 ) -> None:
     with pytest.raises(CapReached, match="raise --cap"):
         await run(described(data, server.url, cap=9_000), tmp_path / "run")
-    assert 0 < 120 * len(server.requests) <= 9_000
+    assert 0 < SPENT * len(server.requests) <= 9_000
     before = len(server.requests)
     with pytest.raises(CapReached):  # what was spent before counts, whoever runs it
         await run(described(data, server.url, cap=9_000), tmp_path / "run")

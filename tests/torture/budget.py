@@ -217,8 +217,10 @@ class Provider:
                 more = self._rng.randint(1, 3 * sent)
                 return self._call(prompt, sent + more, written), sent + more + written
             case 1:  # fewer, as another tokenizer may count
-                less = max(1, sent // 4)
-                return self._call(prompt, less, written), less + written
+                least = (tokens.count(prompt.system) + tokens.count(prompt.user) + 1) // 2
+                if self._rng.random() < 0.5:  # too few to be believed
+                    return self._call(prompt, least - 1, written), sent + written
+                return self._call(prompt, least, written), least + written
             case 2:
                 return self._call(prompt, -sent, -written), own
             case 3:
