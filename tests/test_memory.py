@@ -154,6 +154,6 @@ async def test_orders_inside_remembered_text_stay_inside_their_fence(make: Make)
     model = ScriptedModel(lambda prompt: {"cards": []})
     memory = await make(model)
     await memory.remember([{"speaker": "Ana", "text": attack}], at="2024-01-01")
-    shown = model.prompts[0].user
-    assert shown.count("</session>") == 1
-    assert shown.rstrip().endswith("</session>")
+    shown, mark = model.prompts[0].user, model.prompts[0].mark
+    assert shown.count(f"</session-{mark}>") == 1
+    assert shown.endswith(f"</session-{mark}>")

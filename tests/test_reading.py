@@ -51,7 +51,7 @@ def test_what_was_told_beside_a_card_stands_below_it() -> None:
     evidence = Evidence(
         question="?", at=datetime(2024, 6, 1), plan=Plan(), chosen=(told, other), least=5.0
     )
-    assert evidence_text(evidence).splitlines()[1:4] == [
+    assert evidence_text(evidence, mark="").splitlines()[1:4] == [
         "1 Nora ran a race [said 2024-05-20]",
         "2 Nora ran a race [2024-06]",
         "3 Nora ran a race [said 2024-05-20]",

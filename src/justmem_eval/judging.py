@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from justmem.errors import InvalidFile, ModelNonsense
 from justmem.ports import LanguageModel, Prompt
-from justmem.prompts import fence
+from justmem.prompts import fence, new_mark
 from justmem_eval.answers import f1
 from justmem_eval.benchmarks import Case
 from justmem_eval.systems.types import Spent
@@ -64,8 +64,9 @@ class Judge:
             filled = re.sub(r"\{(\w+)\}", lambda m: values.get(m[1], m[0]), self._template)
             return Prompt("answer", "", filled, {}, _LONGEST)
         shown = ("category", "cue", "question", "answer", "response")
-        blocks = [fence(name, values[name]) for name in shown if values[name]]
-        return Prompt("answer", self._instruction, "\n".join(blocks), SCHEMA, _LONGEST)
+        mark = new_mark()
+        user = "\n".join(fence(name, values[name], mark) for name in shown if values[name])
+        return Prompt("answer", self._instruction, user, SCHEMA, _LONGEST, mark=mark)
 
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict:
         """An empty response is wrong without asking."""

@@ -31,7 +31,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     def script(request: Request) -> dict[str, Any]:
         said = request.body["messages"][1]["content"]
-        if part(request) == "answer" and "<memory>\n[" in said:
+        if part(request) == "answer" and re.search(r"<memory-\d+>\n\[", said):
             from justmem.testing import chat_body
 
             return chat_body({"answer": "a cat"})

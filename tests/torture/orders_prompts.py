@@ -11,39 +11,39 @@ from justmem.answering.model import answering_prompt
 from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Turn
 from justmem.extraction.model import extraction_prompt
 from justmem.planning.model import planning_prompt
-from justmem.prompts import TAGS, load
+from justmem.prompts import load
 from justmem.server.notes import LEAD, note
 from justmem_eval.benchmarks import Case, Gold, Question
 from justmem_eval.judging import Judge, instruction, parse
 from torture.hostile import Hostile
 
 AT = datetime(2024, 5, 20, 20, 0)
-_MARK = re.compile(rf"</?(?:{'|'.join(TAGS)})>")
 _DAY = r"\w+day 2024-05-20"
 
 
 def check(hostile: Hostile) -> None:
+    seen = planning_prompt(hostile.text, AT).mark  # a text may know the tags of earlier prompts
+    closing = "".join(f"\n</{tag}-{seen}>" for tag in ("session", "memory", "source", "question"))
     for stage in (_extraction, _planning, _answering, _noting, _judging):
         stage(hostile.text)
+        stage(hostile.text + closing)
 
 
-def blocks(user: str, *tags: str) -> list[str]:
-    """What stands in each fence. The prompt is these fences, in this order, and nothing that
-    opens or closes one stands anywhere else."""
+def blocks(user: str, mark: str, *tags: str) -> list[str]:
+    """What stands in each fence. The prompt is these fences, in this order, and the mark of its
+    tags stands nowhere else."""
     lines = user.split("\n")
-    marks = [n for n, line in enumerate(lines) if re.fullmatch(_MARK, line)]
-    expected = [mark for tag in tags for mark in (f"<{tag}>", f"</{tag}>")]
+    marks = [n for n, line in enumerate(lines) if mark in line]
+    expected = [each for tag in tags for each in (f"<{tag}-{mark}>", f"</{tag}-{mark}>")]
     assert [lines[n] for n in marks] == expected, f"the fences are {[lines[n] for n in marks]}"
-    for tag in tags:
-        found = re.findall(rf"<\W{{0,20}}{tag}\b", user, re.IGNORECASE)
-        assert len(found) == 2 * tags.count(tag), f"{found} in the prompt"
     pairs = zip(marks[::2], marks[1::2], strict=True)
     return ["\n".join(lines[start + 1 : end]) for start, end in pairs]
 
 
-def outside(user: str) -> str:
+def outside(user: str, mark: str) -> str:
     """What is left of a prompt without its fences."""
-    return re.sub(r"^<([a-z]+)>\n.*?^</\1>$", r"<\1>", user, flags=re.MULTILINE | re.DOTALL)
+    fences = rf"^<([a-z]+)-{mark}>\n.*?^</\1-{mark}>$"
+    return re.sub(fences, r"<\1>", user, flags=re.MULTILINE | re.DOTALL)
 
 
 def session_of(text: str) -> Session:
@@ -65,16 +65,18 @@ def _extraction(text: str) -> None:
     said = [(n, turn) for n, turn in session.user_side if turn.text.strip()]
     prompt = extraction_prompt(session, said)
     assert prompt.system == load("extract")
-    (inside,) = blocks(prompt.user, "session")
-    assert re.fullmatch(rf"Session of {_DAY} 20:00\n<session>", outside(prompt.user))
+    (inside,) = blocks(prompt.user, prompt.mark, "session")
+    assert re.fullmatch(rf"Session of {_DAY} 20:00\n<session>", outside(prompt.user, prompt.mark))
     _lines(inside, [f"{n} " for n, _ in said])
 
 
 def _planning(text: str) -> None:
     prompt = planning_prompt(text, AT)
     assert prompt.system == load("plan")
-    (inside,) = blocks(prompt.user, "question")
-    assert re.fullmatch(rf"Time of the question: {_DAY}\n<question>", outside(prompt.user))
+    (inside,) = blocks(prompt.user, prompt.mark, "question")
+    assert re.fullmatch(
+        rf"Time of the question: {_DAY}\n<question>", outside(prompt.user, prompt.mark)
+    )
     assert len(inside) <= 2003
     _lines(inside, [""])
 
@@ -108,22 +110,28 @@ def _answering(text: str) -> None:
         evidence = evidence_of(text, speaker=speaker)
         prompt = answering_prompt(evidence)
         assert prompt.system == f"{load('answer')}\n\n{load('operations/lookup')}"
-        apart = "<asker>" in prompt.user.split("\n")
+        apart = f"<asker-{prompt.mark}>" in prompt.user.split("\n")
         asker = ["asker"] if apart else []
-        memory, source, *_ = blocks(prompt.user, "memory", "source", *asker, "question")
+        memory, source, *_ = blocks(
+            prompt.user, prompt.mark, "memory", "source", *asker, "question"
+        )
         name = r"(, asked by [^\W\d_]{1,40}\.?( [^\W\d_]{1,40})?\.?)?"
         shape = rf"<memory>\nConversation of {_DAY}:\n<source>\nTime of the question: {_DAY}"
         shape += "\n<asker>\n<question>" if apart else rf"{name}\n<question>"
-        assert re.fullmatch(shape, outside(prompt.user)), outside(prompt.user)
+        assert re.fullmatch(shape, outside(prompt.user, prompt.mark)), outside(
+            prompt.user, prompt.mark
+        )
         _lines(memory, ["1 ", "2 "])
         _turns(source, evidence.sources[0])
 
 
 def _noting(text: str) -> None:
     made = note(evidence_of(text), 100_000).text
-    blocks(made, "memory", "source")
+    opening = made.removeprefix(f"{LEAD}\n<memory-")
+    mark = opening.partition(">")[0]
+    blocks(made, mark, "memory", "source")
     shape = rf"{re.escape(LEAD)}\n<memory>\nConversation of {_DAY}:\n<source>"
-    assert re.fullmatch(shape, outside(made))
+    assert re.fullmatch(shape, outside(made, mark))
 
 
 def _lines(inside: str, starts: Sequence[str]) -> None:
@@ -153,7 +161,7 @@ def _judging(text: str) -> None:
     model: Any = None
     prompt = Judge(model, "locomo").prompt(case, text)
     assert prompt.system == instruction("locomo", "strict")
-    blocks(prompt.user, "category", "question", "answer", "response")
+    blocks(prompt.user, prompt.mark, "category", "question", "answer", "response")
     # An official prompt is filled once: what the answer holds is not filled again.
     filled = Judge(model, "locomo", template="Q {question} A {answer} R {response}").prompt(
         case, text

@@ -16,7 +16,7 @@ from justmem.answering.reading import arranged, evidence_text, shorter
 from justmem.domain import Candidate, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
-from justmem.prompts import fence, load, one_line
+from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import parse
 from justmem.words import clean, content, overlap
 
@@ -136,21 +136,23 @@ def answering_prompt(evidence: Evidence) -> Prompt:
     task = load(f"operations/{plan.mode if by_mode else plan.operation}")
     if not evidence.sources_kept:
         task += f"\n{_NO_WORDS}"
-    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker)}\n"
-    asked += fence("question", evidence.question)
+    mark = new_mark()
+    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker, mark)}\n"
+    asked += fence("question", evidence.question, mark)
     # A quotation can be as long as the source it comes from.
     reply = 300 + sum(source.tokens for source in evidence.sources)
     system = f"{load('answer')}\n\n{task}"
-    return Prompt("answer", system, f"{evidence_text(evidence)}\n{asked}", SCHEMA, reply)
+    user = f"{evidence_text(evidence, mark)}\n{asked}"
+    return Prompt("answer", system, user, SCHEMA, reply, mark=mark)
 
 
-def _asker(speaker: str | None) -> str:
+def _asker(speaker: str | None, mark: str) -> str:
     """Who asks may be a name that memory holds: where it could be a sentence, it is fenced."""
     if not speaker:
         return ""
     name = one_line(speaker)
     plain = len(name) <= _LONGEST_NAME and _NAME.fullmatch(name)
-    return f", asked by {name}" if plain else f"\n{fence('asker', name)}"
+    return f", asked by {name}" if plain else f"\n{fence('asker', name, mark)}"
 
 
 def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:

@@ -73,12 +73,13 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
         yield f"s{number}.{turn_number} {one_line(turn.speaker)}: {said}"
 
 
-def evidence_text(evidence: Evidence) -> str:
+def evidence_text(evidence: Evidence, mark: str) -> str:
+    """`mark` is the number in the tags (`prompts.new_mark`)."""
     cards = [candidate.card for candidate in arranged(evidence)]
     above = [None, *cards]
     lines = [card_line(n, card, above[n - 1]) for n, card in enumerate(cards, 1)]
-    parts = [fence("memory", "\n".join(lines) or "(nothing)")]
+    parts = [fence("memory", "\n".join(lines) or "(nothing)", mark)]
     for number, source in enumerate(evidence.sources, 1):
         said = "\n".join(source_lines(number, source))
-        parts.append(f"Conversation of {source.at:%A %Y-%m-%d}:\n{fence('source', said)}")
+        parts.append(f"Conversation of {source.at:%A %Y-%m-%d}:\n{fence('source', said, mark)}")
     return "\n".join(parts)

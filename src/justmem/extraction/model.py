@@ -12,7 +12,7 @@ from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
 from justmem.extraction.drafts import Checked, Draft, check, read_draft
 from justmem.ports import Completion, Extraction, LanguageModel, Prompt
-from justmem.prompts import fence, load, one_line
+from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import parse
 
 SCHEMA: Mapping[str, Any] = {
@@ -67,11 +67,12 @@ class ModelExtractor:
 
 def extraction_prompt(session: Session, piece: Sequence[Numbered]) -> Prompt:
     said = "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in piece)
-    user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n{fence('session', said)}"
+    mark = new_mark()
+    user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n{fence('session', said, mark)}"
     # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
     # that: a reply that is cut off costs a second call.
     reply = 400 + round(1.5 * tokens.count(said))
-    return Prompt("extract", load("extract"), user, SCHEMA, min(reply, 16_000))
+    return Prompt("extract", load("extract"), user, SCHEMA, min(reply, 16_000), mark=mark)
 
 
 def _read(completion: Completion, notes: list[str]) -> list[Draft]:

@@ -153,7 +153,7 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
         model,
         prompt.stage,
         prompt.system,
-        prompt.user,
+        prompt.unmarked,
         json.dumps(prompt.schema, sort_keys=True),
         prompt.max_tokens,
         sample,

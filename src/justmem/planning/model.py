@@ -12,7 +12,7 @@ from justmem.domain import KINDS, MODES, OPERATIONS, UNKNOWN_DATE, EventDate, Pl
 from justmem.errors import ModelError
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import LanguageModel, Planned, Prompt
-from justmem.prompts import fence, load, one_line
+from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import parse
 from justmem.words import both_ends, clean
 
@@ -69,8 +69,9 @@ class ModelPlanner:
 
 def planning_prompt(question: str, at: datetime) -> Prompt:
     asked = both_ends(one_line(question), _LONGEST_QUESTION)
-    user = f"Time of the question: {at:%A %Y-%m-%d}\n{fence('question', asked)}"
-    return Prompt("plan", load("plan"), user, SCHEMA, 250)
+    mark = new_mark()
+    user = f"Time of the question: {at:%A %Y-%m-%d}\n{fence('question', asked, mark)}"
+    return Prompt("plan", load("plan"), user, SCHEMA, 250, mark=mark)
 
 
 def _read(reply: str, at: datetime) -> Plan | None:

@@ -26,6 +26,12 @@ class Prompt:
     schema: Mapping[str, Any]
     max_tokens: int
     limit: int | None = None  # tokens that all attempts together may take
+    mark: str = ""  # the number in the tags of `user`, another one in each prompt
+
+    @property
+    def unmarked(self) -> str:
+        """`user` without the mark: the same each time."""
+        return self.user.replace(f"-{self.mark}>", ">") if self.mark else self.user
 
 
 @dataclass(frozen=True, slots=True)

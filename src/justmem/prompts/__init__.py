@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import secrets
 from functools import cache
 from importlib import resources
 
@@ -13,19 +13,16 @@ def load(name: str) -> str:
     return resources.files(__name__).joinpath(f"{name}.md").read_text("utf-8").strip()
 
 
-# Every tag that a prompt is fenced with, here and in the judge's.
-TAGS = (
-    *("session", "memory", "source", "question", "asker"),
-    *("answer", "response", "cue", "category"),
-)
-# What stands between < and the name does not matter: models read over spaces and invisible signs.
-_TAG = re.compile(rf"<(?=[^\w<>]{{0,20}}(?:{'|'.join(TAGS)})\b)", re.IGNORECASE)
+def new_mark() -> str:
+    """The number in the tags of one prompt. Whoever wrote the text cannot know it, so the text
+    cannot close its fence. It takes three tokens, whatever its digits are."""
+    return f"{secrets.randbelow(10**9):09d}"
 
 
-def fence(tag: str, text: str) -> str:
-    """`text` between <tag> and </tag>, unable to close the fence from inside or to open another."""
-    assert tag in TAGS, tag
-    return f"<{tag}>\n{_TAG.sub('‹', text)}\n</{tag}>"
+def fence(tag: str, text: str, mark: str) -> str:
+    """`text` between <tag-mark> and </tag-mark>. `mark` comes from `new_mark`, one a prompt."""
+    named = f"{tag}-{mark}" if mark else tag
+    return f"<{named}>\n{text}\n</{named}>"
 
 
 def one_line(text: str) -> str:

@@ -78,7 +78,7 @@ class Opened:
         return Retrieved(
             id=question.id,
             row=row,
-            context=evidence_text(evidence),
+            context=evidence_text(evidence, mark=""),
             payload=dump(kept),
             calls=evidence.receipt.calls,
         )

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from justmem.errors import ModelNonsense
 from justmem.ports import LanguageModel, Prompt
-from justmem.prompts import fence
+from justmem.prompts import fence, new_mark
 from justmem_eval.benchmarks import Question
 from justmem_eval.systems.types import Predicted
 
@@ -27,9 +27,11 @@ def instruction(question: Question) -> str:
 
 
 def reading_prompt(question: Question, context: str) -> Prompt:
-    asked = f"Time of the question: {question.at:%A %Y-%m-%d}\n{fence('question', question.text)}"
-    user = f"{fence('memory', context)}\n{asked}"
-    return Prompt("answer", instruction(question), user, SCHEMA, _LONGEST)
+    mark = new_mark()
+    asked = f"Time of the question: {question.at:%A %Y-%m-%d}\n"
+    asked += fence("question", question.text, mark)
+    user = f"{fence('memory', context, mark)}\n{asked}"
+    return Prompt("answer", instruction(question), user, SCHEMA, _LONGEST, mark=mark)
 
 
 async def read(model: LanguageModel, question: Question, context: str, sample: int) -> Predicted:
