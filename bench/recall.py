@@ -33,6 +33,7 @@ from store import Writer, build
 from justmem import AsyncMemory, config
 from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.en.first_person import search_text
 from justmem.passages import opening, passages
 from justmem.planning.rules import RulesPlanner
 from justmem.ports import Embedded
@@ -116,7 +117,7 @@ async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, flo
                 began = process_time()
                 extraction = await rules.extract(session, limit=None)
                 extracting += process_time() - began
-                texts = [card.dated for card in extraction.cards]
+                texts = [search_text(card.dated) for card in extraction.cards]
                 began = process_time()
                 embedded = await embedder.embed(texts)
                 embedding += process_time() - began

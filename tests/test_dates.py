@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 import pytest
 
-from justmem import dates
+from justmem.language.en import dates
 
 AT = date(2023, 5, 25)
 

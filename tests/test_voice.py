@@ -2,7 +2,7 @@
 
 import pytest
 
-from justmem.voice import first_person, named
+from justmem.language.en.first_person import first_person, named
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from justmem import calling
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
+from justmem.language.en.first_person import first_person
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
 from justmem.retrieval import Retrieval
 from justmem.sessions import as_time
-from justmem.voice import first_person
 from justmem.words import SEGMENT, both_ends, clean
 
 NOT_IN_MEMORY = "That is not in memory."

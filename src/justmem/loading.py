@@ -20,6 +20,7 @@ from justmem import copying
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
 from justmem.exports import Contents, Head, check, sessions
+from justmem.language.en.first_person import search_text
 from justmem.passages import opening
 from justmem.ports import Author, Embedder, Store, Whole
 from justmem.redaction import Redaction
@@ -140,7 +141,7 @@ def _said(whole: Whole) -> list[str]:
 
 def _texts(whole: Whole) -> list[str]:
     made = whole.digested
-    texts = [card.dated for card in made.cards]
+    texts = [search_text(card.dated) for card in made.cards]
     return texts + [opening(whole.session, passage) for passage in made.passages]
 
 

@@ -54,6 +54,7 @@ from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemo
 from justmem.forgetting import Forgetting, Target
 from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.language.en.first_person import search_text
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -445,8 +446,8 @@ class AsyncMemory:
             keys: list[int] = []
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
-                longest = OPENING if index == "passages" else None
-                texts = [text[:longest] for _, text in batch]
+                passage = index == "passages"
+                texts = [text[:OPENING] if passage else search_text(text) for _, text in batch]
                 keys += [key for key, _ in batch]
                 parts.append(await Tally().embed(self._embedder, texts))
             if keys:

@@ -12,8 +12,8 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.calendars import names_day
 from justmem.domain import Card, Plan
+from justmem.language.en.calendars import names_day
 from justmem.ports import Vectors
 from justmem.reasons import reasons_in
 from justmem.words import content

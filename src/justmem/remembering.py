@@ -18,6 +18,7 @@ from justmem.errors import (
     StoreError,
     TimeLimitExceeded,
 )
+from justmem.language.en.first_person import search_text
 from justmem.passages import opening, passages
 from justmem.ports import (
     CardFilter,
@@ -152,7 +153,7 @@ class Remembering:
         self, session: Session, extraction: Extraction, said: int, tally: Tally
     ) -> Digested:
         cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
-        texts = [card.dated for card in cards]
+        texts = [search_text(card.dated) for card in cards]
         texts += [opening(session, passage) for passage in stretches]
         vectors = await tally.embed(self._embedder, texts)
         return Digested(

@@ -9,11 +9,11 @@ import numpy as np
 from justmem import ranking, slots
 from justmem.discovery import Discovery, Pool
 from justmem.domain import Access, Budget, Candidate, Evidence, Plan, Profile, Retention
+from justmem.language.en.first_person import named
 from justmem.ports import Embedder, Reranker, Store, View
 from justmem.ranking import Scores
 from justmem.receipts import Tally
 from justmem.recovery import Recovered, recover
-from justmem.voice import named
 from justmem.words import both_ends
 
 _ALIKE = 0.92  # cosine from which two cards say the same thing

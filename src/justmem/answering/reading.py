@@ -56,7 +56,8 @@ def card_line(number: int, card: Card, above: Card | None = None) -> str:
         notes.append(card.status)
     if not _told_soon(card) and (above is None or above.session_id != card.session_id):
         notes.append(f"said {said}")
-    return f"{number} {one_line(card.text)}" + (f" [{', '.join(notes)}]" if notes else "")
+    text = one_line(card.text).replace(" said: ", ": ", 1)
+    return f"{number} {text}" + (f" [{', '.join(notes)}]" if notes else "")
 
 
 def _told_soon(card: Card) -> bool:

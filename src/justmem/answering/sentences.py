@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from justmem.answering.support import Supported, asked_words
-from justmem.dates import say
 from justmem.domain import Card
+from justmem.language.en.dates import say
 from justmem.words import content
 
 

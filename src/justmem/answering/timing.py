@@ -16,8 +16,8 @@ from justmem.answering.spans import (
     unit_asked,
 )
 from justmem.answering.support import Supported, asked_words, relevant, shares
-from justmem.dates import say
 from justmem.domain import Card, Evidence
+from justmem.language.en.dates import say
 from justmem.words import content
 
 _DATED = 2.5  # support that a card may lack for its date

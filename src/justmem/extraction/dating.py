@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from justmem import dates
 from justmem.domain import UNKNOWN_DATE, EventDate
+from justmem.language.en import dates
 
 _PREPOSITION = re.compile(
     r"\b(?:in|on|since|by|until|till|during|before|after|over|around|from|at|for|of|to|than)$", re.I

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from justmem import dates, deadlines
+from justmem import deadlines
 from justmem.domain import (
     UNKNOWN_DATE,
     Card,
@@ -22,6 +22,7 @@ from justmem.domain import (
     Status,
     card_id,
 )
+from justmem.language.en import dates
 from justmem.words import clean, content, overlap
 
 _KINDS = frozenset(get_args(Kind))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from justmem import calling, dates, tokens
+from justmem import calling, tokens
 from justmem.domain import KINDS, MODES, OPERATIONS, UNKNOWN_DATE, EventDate, Plan
 from justmem.errors import ModelError
+from justmem.language.en import dates
 from justmem.planning.rules import plan_by_rules
 from justmem.ports import LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line

@@ -9,9 +9,10 @@ import asyncio
 import re
 from datetime import datetime
 
-from justmem import dates, deadlines
+from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
 from justmem.extraction.verbs import BASES
+from justmem.language.en import dates
 from justmem.planning.entities import entities_of
 from justmem.planning.hearing import is_question, needs_source
 from justmem.planning.rewriting import behind, rewrites_of

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import Session
-from justmem.extraction.rules import RulesExtractor, extract_by_rules
+from justmem.extraction.rules import RulesExtractor
+from justmem.language.en.statements import cards_of
 from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
 from justmem.specs import LocalEmbedder, LocalReranker
 
@@ -88,7 +89,7 @@ class YieldingExtractor:
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         async with self._yielding.step():
             pass  # a step that takes long must not keep the other sessions waiting
-        return Extraction(cards=await asyncio.to_thread(extract_by_rules, session))
+        return Extraction(cards=await asyncio.to_thread(cards_of, session))
 
 
 def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from justmem import reckoning
-from justmem.calendars import (
+from justmem.domain import UNKNOWN_DATE, EventDate
+from justmem.language.en import reckoning
+from justmem.language.en.calendars import (
     HOLIDAYS,
     MONTH,
     ORDINALS,
@@ -22,8 +23,7 @@ from justmem.calendars import (
     week,
     weekend,
 )
-from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.reckoning import NUMBERS, WORDS, Match, Resolver, Said
+from justmem.language.en.reckoning import NUMBERS, WORDS, Match, Resolver, Said
 
 _NUMBER = r"\d{1,3}|couple(?: of)?|few|several|some|" + "|".join(w for w in NUMBERS if len(w) > 2)
 _NUM = rf"(?:(?:an?|about|around|almost|nearly|roughly|over) )*(?P<num>{_NUMBER}|an?)"
@@ -53,7 +53,7 @@ def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
     for pattern, resolver in RULES:
         for match in pattern.finditer(text):
             try:
-                when = resolver(match, said)
+                when = resolver(match, said.near(match.start()))
             except (ValueError, OverflowError):  # 31 June, the year 0: no such day
                 continue
             if when is not None:
@@ -194,6 +194,10 @@ RULES: tuple[tuple[re.Pattern[str], Resolver], ...] = (
         rf"\b(?:(?:on|at|over|for|around|since|before|after|by|during) |{_SIDE} )"
         rf"(?P<holiday>{'|'.join(HOLIDAYS)})(?: day)?(?:,? {_YEAR})?\b",
         reckoning.holiday,
+    ),
+    _rule(
+        r"\bon the (?P<day>\d{1,2})(?:st|nd|rd|th)\b(?! (?:of|floor|street|avenue)\b)",
+        reckoning.day_of_month,
     ),
     _rule(rf"\b{_NUM} {_UNIT} (?:ago|back|earlier)\b(?! (?:than|each|every))", reckoning.ago),
     _rule(r"\ba (?P<unit>year|month) and a half ago\b", reckoning.half_ago),

@@ -11,10 +11,10 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from justmem.calendars import span
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.phrases import matches
-from justmem.reckoning import Said
+from justmem.language.en.calendars import span
+from justmem.language.en.phrases import matches
+from justmem.language.en.reckoning import Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,10 @@ def resolve(text: str, at: date) -> EventDate:
 
 def find(text: str, at: date, *, future: bool | None = None) -> list[Found]:
     """Every date phrase in the text, in order, none inside another. `future` settles which
-    Friday "Friday" is; left out, the words around it settle it."""
-    said = Said(_day(at), direction(text) if future is None else future)
+    Friday "Friday" is; if it is None, the nearest sign before the phrase settles it, or else the
+    first one after it."""
+    signs = signs_of(text) if future is None else ()
+    said = Said(_day(at), future, tuple(signs))
     hits = [Found(start, end, text[start:end], when) for start, end, when in matches(text, said)]
     hits.sort(key=lambda one: (one.start - one.end, one.start))
     kept: list[Found] = []  # in order of place, and apart: only its two neighbours can touch a hit
@@ -54,24 +56,36 @@ def _day(at: date) -> date:
     return at.date() if isinstance(at, datetime) else at
 
 
-_FUTURE = re.compile(
-    r"\b(?:will|'ll|’ll|won't|gonna|going to|plan(?:s|ning)?(?: to| on)?|next|tomorrow|upcoming"
-    r"|coming up|looking forward|can't wait|hop(?:e|es|ing) to|about to|want to|wanna|need to"
-    r"|scheduled|intend|shall|excited for|getting ready|preparing for)\b",
-    re.IGNORECASE,
-)
-_PAST = re.compile(
-    r"\b(?:was|were|had|did|didn't|went|got|took|made|saw|met|came|gave|bought|found|won|lost|ran"
-    r"|ate|began|told|left|felt|spent|wrote|drove|flew|ago|yesterday|[a-z]{2,}[^e\W]ed)\b",
+# What shows whether a date lies ahead or behind. An arrangement lies ahead: "booked for Friday".
+_DIRECTION = re.compile(
+    r"(?P<ahead>(?:\b(?:have |has |had )?|['’](?:ve|s|d) )(?:just |already |finally )?"
+    r"(?:booked|reserved|registered|enrolled|scheduled|arranged|planned|promised|agreed|invited"
+    r"|signed (?:\w+ )?up|set (?:the|a) date|moved (?:it|that|them) to|postponed|due)\b"
+    r"|\btickets? (?:for|to)\b"
+    r"|\b(?:will|won['’]t|gonna|going to|plan(?:s|ning)?|next|tomorrow|upcoming|coming up"
+    r"|looking forward|can['’]t wait|hop(?:e|es|ing) to|about to|want to|wanna|need to|have to"
+    r"|intend|shall|excited for|getting ready|preparing for|deadline|by the end of)\b"
+    r"|['’]ll\b|['’]ve got\b|\b(?:have|has) (?:an?|the|my|our|his|her)\b"
+    r"|(?:\b(?:am|is|are|im)|['’](?:m|s|re)) (?:\w+ly |also |just )?(?!being|having been)\w+ing\b)"
+    r"|(?P<behind>\b(?:was|were|had|did|didn['’]t|ago|yesterday|since|been|last|ate|began|bought|broke"
+    r"|brought|came|caught|chose|drank|drove|fed|fell|felt|flew|forgot|fought|found|gave|got|grew|heard"
+    r"|held|hid|kept|knew|led|left|lent|lost|made|met|paid|quit|ran|rode|said|sang|sat|saw|sent"
+    r"|slept|sold|spent|spoke|stole|stood|swam|taught|threw|told|took|tore|went|woke|won|wore|wrote"
+    r"|(?!called|named|titled|based|excited|interested|married|supposed|need|speed|feed|indeed)"
+    r"[a-z]{2,}[^e\W]ed)\b)",
     re.IGNORECASE,
 )
 
 
 def direction(text: str) -> bool | None:
-    """True: it speaks of what is to come; False: of what was; None: it does not say."""
-    if _FUTURE.search(text):
-        return True
-    return False if _PAST.search(text) else None
+    """True: the first sign points ahead; False: behind; None: there is none."""
+    match = _DIRECTION.search(text)
+    return None if match is None else match["ahead"] is not None
+
+
+def signs_of(text: str) -> list[tuple[int, bool]]:
+    """Where each sign of direction ends, and whether it points ahead."""
+    return [(match.end(), match["ahead"] is not None) for match in _DIRECTION.finditer(text)]
 
 
 # ---------------------------------------------------------------- the period of a question

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from justmem.calendars import (
+from justmem.domain import EventDate
+from justmem.language.en.calendars import (
     HOLIDAYS,
     MONTHS,
     ORDINALS,
@@ -24,7 +25,6 @@ from justmem.calendars import (
     year,
     years,
 )
-from justmem.domain import EventDate
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,15 @@ class Said:
     """What resolving a phrase needs to know beside its words."""
 
     at: date
-    future: bool | None  # the direction of the sentence; None where it shows none
+    future: bool | None  # whether the date lies ahead; None: nothing shows it
+    signs: tuple[tuple[int, bool], ...] = ()  # where signs of direction end, and what they show
+
+    def near(self, place: int) -> Said:
+        """The same with the direction that holds at this place of the text."""
+        if not self.signs:
+            return self
+        before = [ahead for end, ahead in self.signs if end <= place]
+        return replace(self, future=before[-1] if before else self.signs[0][1])
 
 
 Match = re.Match[str]
@@ -132,6 +140,20 @@ def month_day(match: Match, said: Said) -> EventDate | None:
     first = ORDINALS.get(said_day) or int(said_day)
     last = int(match.groupdict().get("last") or first)
     return pick(match, said, lambda y: span(date(y, number, first), date(y, number, last)))
+
+
+def day_of_month(match: Match, said: Said) -> EventDate | None:
+    """ "On the 20th": the next or the last one, if it is known which."""
+    if said.future is None:
+        return None
+    number, step = int(match["day"]), 1 if said.future else -1
+    for back in range(3):
+        in_month = date(*month_back(said.at, -step * back), 1)
+        if number <= monthrange(in_month.year, in_month.month)[1]:
+            on = in_month.replace(day=number)
+            if (on - said.at).days * step >= 0:
+                return day(on)
+    return None
 
 
 def month_only(match: Match, said: Said) -> EventDate | None:
@@ -282,6 +304,8 @@ def weekday(match: Match, said: Said) -> EventDate | None:
             last = (said.at.weekday() - WEEKDAYS[until["last"].lower()[:3]]) % 7 or 7
             back += 7 * (back < last)
         return day(said.at - timedelta(days=back % 7 if side == "this" else back))
+    if said.future is None and not side:
+        return None  # nothing shows which one
     if since := _DAY_BEFORE.search(_before(match)):
         first = (WEEKDAYS[since["first"].lower()[:3]] - said.at.weekday()) % 7
         ahead += 7 * (ahead < first)

@@ -1,0 +1,1 @@
+"""All code that knows a human language."""

@@ -1,0 +1,1 @@
+"""English: dates, statements, questions and answers."""

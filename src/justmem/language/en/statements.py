@@ -1,0 +1,314 @@
+"""Session -> cards without a model: each statement in the speaker's own words, with its context.
+
+The context is the question that a statement answers, or the other speaker's last statement where
+this one points at it, and the caption of a photo. The date is resolved and stored beside the
+words. Small talk makes no card. Text in other languages, code and logs is kept as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from justmem.domain import UNKNOWN_DATE, Card, EventDate, Kind, Session, Status, Turn, card_id
+from justmem.language.data import english
+from justmem.language.detection import detect
+from justmem.language.en import dates
+from justmem.words import content, sentences, stem, words
+
+MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
+_LONGEST = 40  # words: statements that belong together are joined up to this length
+_SHORT = 12  # words: two statements that are shorter together are one card
+_CONTEXT = 25  # words of what a statement answers or points at
+_PASTE = 1000  # characters: nobody types this much about themselves in one turn
+_OPENING = 40  # words of a paste or a request that its card keeps
+
+_CAPTION = re.compile(
+    r"\[((?:shared an? )?(?:image|photo|picture|video|audio|file|tool call)\b[^\[\]\n]{0,400})\]",
+    re.IGNORECASE,
+)
+_PHOTO = re.compile(
+    r"^(?:shared )?(?:an? )?(?:photo|image|picture)\w*\s*(?::|of|-)?\s*"
+    r"(?:an? (?:photo\w*|image|picture|close up) of )?",
+    re.IGNORECASE,
+)
+_SELF = re.compile(r"\b(?:I|my|me|mine|myself|we|our|ours|us|im|ive|id)\b", re.IGNORECASE)
+_NAME = re.compile(r"(?<=\w[ ,])[A-Z][a-z]")
+_POLITE = re.compile(
+    r"(?:^|[,.!] )(?:please|(?:can|could|would|will) (?:you|u)|i (?:want|need|would like|'d like)"
+    r" (?:you to|your help|some help|help with|advice|recommendations|suggestions|tips))\b"
+    r"|\b(?:any|some) (?:advice|ideas?|recommendations?|suggestions?|tips)\b",
+    re.IGNORECASE,
+)
+_OPENER = re.compile(
+    r"^(?:(?:ok|okay|now|next|then|also|and|so|great|good|perfect|alright|thanks|cool|hey|hi|pls"
+    r"|please|yes|no|well|actually)[,.:!]?\s+)*"
+)
+_ASKS = re.compile(
+    r"^(?:(?:what|who|where|when|why|how|which) (?:do|does|did|is|are|was|were|will|would|can|could"
+    r"|should|has|have|about|to|many|much|long|often|old)|(?:do|does|are|can|could|would|will|should"
+    r"|is|did|was) (?:you|u|i|we|they|he|she|it|there|my|the))\b",
+    re.IGNORECASE,
+)
+# "Where do I live?" asks the memory, "How do I fix it?" asks for help.
+_ASKS_MEMORY = re.compile(
+    r"^(?:(?:so|and|hey|hi|ok|okay|again)[, ]+)*"
+    r"(?:(?:what|where|when|who|whom|which|how (?:many|much|long|old|often))(?:'s|s| is| are| was"
+    r"| were| did| do| does| have| has| am)? (?:\w+ ){0,3}?(?:i|my)\b"
+    r"(?! (?:do|need|use|make|get|say)\b)"
+    r"|(?:do|did) (?:you|u) (?:remember|recall|know (?:my|where i|who i|what i|when i))"
+    r"|what do (?:you|u) (?:know|remember) about (?:me|my)|(?:am|did|do|have|was) i\b)",
+    re.IGNORECASE,
+)
+_HELP = re.compile(r"\b(?:should|can|could|would|best|how (?:do|to|can|should))\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A statement with what belongs to it."""
+
+    text: str
+    turns: tuple[int, ...]
+    context: str = ""  # how the card shows it, such as: asked "How old is he?"
+    photo: str = ""
+    request: bool = False
+
+
+def cards_of(session: Session) -> list[Card]:
+    assisted = any(turn.role == "assistant" for turn in session.turns)
+    pieces = _with_assistant(session) if assisted else _among_people(session)
+    cards: dict[str, Card] = {}
+    seen: set[tuple[str, ...]] = set()
+    for speaker, at, piece in pieces:
+        card = _card(session, speaker, at, piece)
+        key = (speaker, *sorted(set(content(piece.text))))
+        if card.id not in cards and (len(key) == 1 or key not in seen):
+            seen.add(key)
+            cards[card.id] = card
+    return list(cards.values())
+
+
+def _card(session: Session, speaker: str, at: datetime, piece: _Piece) -> Card:
+    foreign = detect(piece.text) != "en"
+    when = UNKNOWN_DATE if foreign or piece.request else event_date(piece.text, at)
+    status = (
+        "completed" if piece.request else "stable" if foreign else status_of(piece.text, when, at)
+    )
+    kind: Kind = "interaction" if piece.request else kind_of(piece.text, status, when)
+    notes = "; ".join(filter(None, (piece.context, piece.photo and f"photo: {piece.photo}")))
+    how = "asked the assistant" if piece.request else "said"
+    fact = f"{how}: {piece.text}" + (f" ({notes})" if notes else "")
+    return Card(
+        id=card_id(session.id, speaker, fact),
+        subject=speaker,
+        fact=fact,
+        event_date=when,
+        status=status,
+        kind=kind,
+        session_id=session.id,
+        said_at=at,
+        turns=piece.turns,
+    )
+
+
+# ---------------------------------------------------------------- people among themselves
+
+
+def _among_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
+    people = frozenset(stem(word) for _, turn in session.user_side for word in words(turn.speaker))
+    before: tuple[int, Turn] | None = None
+    for number, turn in session.user_side:
+        text, photo = _spoken(turn.text)
+        told = _statements(text, number, people)
+        asked = about = ""
+        if before and before[1].speaker != turn.speaker:
+            earlier, their_photo = _spoken(before[1].text)
+            asked = _question(earlier)
+            about = "" if asked else _last_statement(earlier, people) or their_photo
+        if not told and asked and content(text):
+            told = [_Piece(text.strip(), (number,))]  # "Four." answers a question
+        if told and before and (asked or (about and _leans(told[0].text))):
+            context = f'asked "{asked}"' if asked else f'about "{about}"'
+            told[0] = replace(told[0], context=context, turns=(before[0], number))
+        if photo and told:
+            told[-1] = replace(told[-1], photo=photo)
+        elif photo:
+            told = [_Piece(f"[photo: {photo}]", (number,))]
+        for piece in told:
+            yield turn.speaker, turn.at or session.at, piece
+        before = (number, turn)
+
+
+def _question(text: str) -> str:
+    """The last question of a turn, with the sentence before it if it points there."""
+    said = [sentence.text for sentence in sentences(text)]
+    for place in range(len(said) - 1, -1, -1):
+        if said[place].endswith("?") and len(content(said[place])) > 0:
+            question = said[place]
+            points = any(word in english().leaning for word in words(question))
+            if points and place and len(said[place - 1].split()) <= _CONTEXT:
+                question = f"{said[place - 1]} {question}"
+            return question if len(question.split()) <= 2 * _CONTEXT else said[place]
+    return ""
+
+
+def _last_statement(text: str, people: frozenset[str]) -> str:
+    for sentence in reversed(sentences(text)):
+        if not is_small_talk(sentence.text, people) and not sentence.text.endswith("?"):
+            return sentence.text if len(sentence.text.split()) <= _CONTEXT else ""
+    return ""
+
+
+# ---------------------------------------------------------------- a user and an assistant
+
+
+def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
+    for number, turn in session.user_side:
+        at = turn.at or session.at
+        speaker = "User" if turn.speaker.strip().lower() in ("", "user", "human") else turn.speaker
+        text, photo = _spoken(turn.text)
+        turns = (number, number + 1) if _answered(session, number) else (number,)
+        if _is_paste(text):
+            yield speaker, at, _Piece(_opening(text), turns, request=True)
+            continue
+        for piece in _statements(text, number, frozenset(), requests=True):
+            if piece.request:
+                if not asks_memory(piece.text):
+                    yield speaker, at, replace(piece, text=_opening(piece.text), turns=turns)
+            else:
+                yield speaker, at, piece
+        if photo:
+            yield speaker, at, _Piece(f"[photo: {photo}]", (number,))
+
+
+def _answered(session: Session, number: int) -> bool:
+    return number < len(session.turns) and session.turn(number + 1).role == "assistant"
+
+
+def _is_paste(text: str) -> bool:
+    """Code, a log, or a long text that is hardly about oneself."""
+    if detect(text) == "code":
+        return True
+    if len(text) <= _PASTE:
+        return False
+    return len(text) > 6 * _PASTE or 60 * len(_SELF.findall(text)) < len(text.split())
+
+
+def _opening(text: str) -> str:
+    said = text.split()
+    return " ".join(said) if len(said) <= _OPENING else " ".join(said[:_OPENING]) + " …"
+
+
+def asks_memory(question: str) -> bool:
+    """Whether a question to the assistant asks for what memory holds: it makes no card."""
+    return bool(_ASKS_MEMORY.match(question)) and not _HELP.search(question)
+
+
+def is_request(sentence: str) -> bool:
+    if sentence.rstrip(" \"')").endswith("?") or _POLITE.search(sentence):
+        return True
+    start = _OPENER.sub("", sentence.lower())
+    first = re.match(r"[\w']+", start)
+    if first and first[0] in english().requests and not _SELF.match(start):
+        return not re.match(r"\w+(?:'s|,|:| (?:of|is|was|are|were|has)\b)", start)
+    return bool(_ASKS.match(start)) and ", i " not in start
+
+
+# ---------------------------------------------------------------- a turn in statements
+
+
+def _spoken(text: str) -> tuple[str, str]:
+    """The words of a turn, and the captions of its photos."""
+    captions = [_PHOTO.sub("", match[1]).strip() for match in _CAPTION.finditer(text)]
+    return _CAPTION.sub(" ", text).strip(), "; ".join(filter(None, captions))
+
+
+def _statements(
+    text: str, number: int, people: frozenset[str], *, requests: bool = False
+) -> list[_Piece]:
+    """Sentences that tell something. What points at the sentence before it, or is very short,
+    stays with it."""
+    if detect(text) != "en":
+        return _unparsed(text, number)
+    told: list[_Piece] = []
+    for sentence in sentences(text):
+        said = sentence.text
+        request = requests and is_request(said)
+        if not requests and said.endswith("?"):
+            continue
+        if not request and is_small_talk(said, people):
+            continue
+        last = told[-1] if told else None
+        if last and last.request == request and _joins(last.text, said):
+            told[-1] = replace(last, text=f"{last.text} {said}")
+        elif len(told) < MOST_PER_TURN:
+            told.append(_Piece(said, (number,), request=request))
+    return told
+
+
+def _unparsed(text: str, number: int) -> list[_Piece]:
+    """Another language: whole sentences, a few to a card."""
+    told: list[_Piece] = []
+    for sentence in sentences(text):
+        last = told[-1] if told else None
+        if last and len(last.text.split()) + len(sentence.text.split()) <= _LONGEST:
+            told[-1] = replace(last, text=f"{last.text} {sentence.text}")
+        elif len(told) < MOST_PER_TURN:
+            told.append(_Piece(sentence.text, (number,)))
+    return told
+
+
+def _joins(last: str, said: str) -> bool:
+    length = len(last.split()) + len(said.split())
+    return length <= _SHORT or (length <= _LONGEST and _leans(said))
+
+
+def _leans(text: str) -> bool:
+    first = next(iter(words(text[:60])), "")
+    return first.partition("'")[0] in english().leaning
+
+
+def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
+    """Greetings, thanks, praise: nothing beyond the words of the small-talk list."""
+    if any(character.isdigit() for character in sentence):
+        return False
+    known = english().smalltalk
+    left = [w for w in content(sentence) if w not in people]
+    return all(word in _stems(known) for word in left)
+
+
+def _stems(known: frozenset[str], cache: dict[int, frozenset[str]] = {}) -> frozenset[str]:  # noqa: B006
+    """The list and the stems of its words."""
+    if id(known) not in cache:
+        cache[id(known)] = known | frozenset(map(stem, known))
+    return cache[id(known)]
+
+
+# ---------------------------------------------------------------- date, status and kind
+
+
+def event_date(text: str, at: datetime) -> EventDate:
+    """The first date that the statement names; unknown if it names none."""
+    found = dates.find(text, at)
+    return found[0].date if found else UNKNOWN_DATE
+
+
+def status_of(text: str, when: EventDate, at: datetime) -> Status:
+    if when.start is not None and when.start > at.date():
+        return "planned"
+    future = dates.direction(text)
+    if future is None:
+        return "stable"
+    return "planned" if future else "completed"
+
+
+def kind_of(text: str, status: Status, when: EventDate) -> Kind:
+    lists = english()
+    said = set(words(text))
+    if said & lists.preference and when == UNKNOWN_DATE:
+        return "preference"
+    if status != "stable" or when != UNKNOWN_DATE:
+        return "event"
+    return "relation" if said & lists.relation else "fact"
