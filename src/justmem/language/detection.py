@@ -16,6 +16,8 @@ _SYMBOLS = re.compile(r"[{}\[\]()<>=;|\\/_*#$%&@^~`+]")
 _CODE_LINE = re.compile(
     r"^\s*(?:def |class |import |from \w+ import|#include|function |const |let |var |return\b"
     r"|for \(|if \(|SELECT |INSERT |</?\w+[ >]|[{}]\)?;?$|\$ |>>> )|[;{]\s*$"
+    r"|^\s*(?:for|if|while|with|else|try|elif)\b.*:\s*$|^\s*[\w.]+(?:\[\w+\])? [-+*/]?= \S"
+    r"|^\s*[\w.]+\([^()]*\);?\s*$"
     r"|^\W*\d{4}-\d\d-\d\d[T ]\d\d:\d\d"
     r"|^\W*\d\d:\d\d:\d\d\b|\b(?:ERROR|WARN|INFO|DEBUG)\b[\s:\]]|^Traceback|^\s+at \w|^\s+File \""
 )

@@ -237,7 +237,7 @@ def word(match: Match, said: Said) -> EventDate:
 # "A Saturday", "my Saturday class": no day in particular. "Black Friday", "the Taco Tuesday menu":
 # a name.
 _ANY_SUCH_DAY = re.compile(
-    r"(?:\b(?:every|each|an?|any|some|most|one|that|my|our|your|his|its|their|first|second|third"
+    r"(?:\b(?:every|each|the|an?|any|some|most|one|that|my|our|your|his|its|their|first|second|third"
     r"|fourth|entire|whole|black|cyber|easter|palm|good|super bowl)|['’]s)\s+$",
     re.IGNORECASE,
 )

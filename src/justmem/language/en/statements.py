@@ -275,8 +275,14 @@ def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
     if any(character.isdigit() for character in sentence):
         return False
     known = english().smalltalk
-    left = [w for w in content(sentence) if w not in people]
+    left = [w for w in content(_PRAISE.sub(" ", sentence)) if w not in people]
     return all(word in _stems(known) for word in left)
+
+
+_PRAISE = re.compile(
+    r"\b(?:good|great|nice|awesome|amazing|fantastic|excellent) (?:job|work|plan|idea|news|start)\b",
+    re.IGNORECASE,
+)
 
 
 def _stems(known: frozenset[str], cache: dict[int, frozenset[str]] = {}) -> frozenset[str]:  # noqa: B006
