@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Kind, Session, Status, Turn, card_id
 from justmem.language.data import english
 from justmem.language.detection import detect
@@ -77,11 +78,18 @@ class _Piece:
 
 
 def cards_of(session: Session) -> list[Card]:
+    """TimeLimitExceeded if it takes too long."""
+    with deadlines.within(deadlines.SESSION_SECONDS, "Making the cards of this session by rules"):
+        return _cards(session)
+
+
+def _cards(session: Session) -> list[Card]:
     assisted = any(turn.role == "assistant" for turn in session.turns)
     pieces = _with_assistant(session) if assisted else _among_people(session)
     cards: dict[str, Card] = {}
     seen: set[tuple[str, ...]] = set()
     for speaker, at, piece in pieces:
+        deadlines.check()
         card = _card(session, speaker, at, piece)
         key = (speaker, *sorted(set(content(piece.text))))
         if card.id not in cards and (len(key) == 1 or key not in seen):
@@ -120,6 +128,7 @@ def _among_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     people = frozenset(stem(word) for _, turn in session.user_side for word in words(turn.speaker))
     before: tuple[int, Turn] | None = None
     for number, turn in session.user_side:
+        deadlines.check()
         text, photo = _spoken(turn.text)
         told = _statements(text, number, people)
         asked = about = ""
@@ -166,6 +175,7 @@ def _last_statement(text: str, people: frozenset[str]) -> str:
 
 def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     for number, turn in session.user_side:
+        deadlines.check()
         at = turn.at or session.at
         speaker = "User" if turn.speaker.strip().lower() in ("", "user", "human") else turn.speaker
         text, photo = _spoken(turn.text)
@@ -280,7 +290,7 @@ def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
 
 
 _PRAISE = re.compile(
-    r"\b(?:good|great|nice|awesome|amazing|fantastic|excellent) (?:job|work|plan|idea|news|start)\b",
+    r"\b(?:good|great|nice|awesome|amazing|excellent) (?:job|work|plan|idea|news|start)\b",
     re.IGNORECASE,
 )
 
