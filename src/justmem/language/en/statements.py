@@ -14,12 +14,12 @@ from datetime import datetime
 
 from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Kind, Session, Status, Turn, card_id
+from justmem.language import plain
 from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.words import content, sentences, stem, words
 
-MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: statements that belong together are joined up to this length
 _SHORT = 12  # words: two statements that are shorter together are one card
 _CONTEXT = 25  # words of what a statement answers or points at
@@ -241,7 +241,7 @@ def _statements(
     """Sentences that tell something. What points at the sentence before it, or is very short,
     stays with it."""
     if detect(text) != "en":
-        return _unparsed(text, number)
+        return [_Piece(said, (number,)) for said in plain.statements(text)]
     told: list[_Piece] = []
     for sentence in sentences(text):
         said = sentence.text
@@ -253,20 +253,8 @@ def _statements(
         last = told[-1] if told else None
         if last and last.request == request and _joins(last.text, said):
             told[-1] = replace(last, text=f"{last.text} {said}")
-        elif len(told) < MOST_PER_TURN:
+        elif len(told) < plain.MOST_PER_TURN:
             told.append(_Piece(said, (number,), request=request))
-    return told
-
-
-def _unparsed(text: str, number: int) -> list[_Piece]:
-    """Another language: whole sentences, a few to a card."""
-    told: list[_Piece] = []
-    for sentence in sentences(text):
-        last = told[-1] if told else None
-        if last and len(last.text.split()) + len(sentence.text.split()) <= _LONGEST:
-            told[-1] = replace(last, text=f"{last.text} {sentence.text}")
-        elif len(told) < MOST_PER_TURN:
-            told.append(_Piece(sentence.text, (number,)))
     return told
 
 
