@@ -27,7 +27,7 @@ from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.copying import copy
 from justmem.extraction.rules import RulesExtractor
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import RulesPlanner
 from justmem.ports import Index, Store, View
 from justmem.stores.storage import storage
 from justmem_eval.benchmarks import locomo

@@ -37,7 +37,7 @@ from store import CARDS_A_SESSION, Writer, build
 from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import RulesPlanner
 from justmem.stores.drivers import Lock
 from justmem.stores.keyring import Keyring
 from justmem.stores.opening import open_store

@@ -35,7 +35,7 @@ from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
 from justmem.language.en.first_person import search_text
 from justmem.passages import opening, passages
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
 from justmem.sessions import as_session
 from justmem.stores.opening import open_store

@@ -9,7 +9,7 @@ from typing import Any
 from justmem.answering.model import ModelAnswerer
 from justmem.domain import Card
 from justmem.extraction.model import ModelExtractor
-from justmem.planning.model import ModelPlanner
+from justmem.plan import ModelPlanner
 from justmem.ports import Prompt
 from justmem.testing import Scripted, ScriptedModel
 
@@ -27,7 +27,7 @@ def by_model(model: Any) -> dict[str, Any]:
 def by_rules() -> dict[str, Any]:
     from justmem.answering.rules import RulesAnswerer
     from justmem.extraction.rules import RulesExtractor
-    from justmem.planning.rules import RulesPlanner
+    from justmem.plan import RulesPlanner
 
     return {
         "extractor": RulesExtractor(),
@@ -52,17 +52,8 @@ def scripted(extract: Reply = "", plan: Reply = "", answer: Reply = "") -> Scrip
 
 def plan(**fields: Any) -> dict[str, Any]:
     """A planner's reply: LOOKUP unless told otherwise."""
-    return {
-        "operation": "lookup",
-        "mode": "short",
-        "entities": [],
-        "period": "",
-        "routes": [],
-        "spans_sessions": False,
-        "needs_source": False,
-        "rewrites": [],
-        **fields,
-    }
+    reply = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": []}
+    return {**reply, **fields}
 
 
 def cards_of(prompt: Prompt, table: Sequence[tuple[str, list[str]]]) -> dict[str, Any]:

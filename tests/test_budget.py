@@ -70,7 +70,7 @@ async def test_a_count_that_cannot_be_true_is_replaced_by_our_own(
 ) -> None:
     from json import dumps
 
-    text = dumps(plan())
+    text = dumps(plan(spans=True, rewrites=["ran a race in spring", "took part in a marathon"]))
     model = scripted(extract=extract_history, plan=lambda _: usage(text, told_in, told_out))
     memory = await make(model)
     await memory.remember_many(HISTORY)

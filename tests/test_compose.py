@@ -6,16 +6,14 @@ import pytest
 
 from justmem import Access, Budget
 from justmem.domain import Profile, Weights
-from justmem.planning.model import ModelPlanner
+from justmem.plan import ModelPlanner
 from justmem.ports import Embedded
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 SPREAD = plan(
-    operation="aggregate",
-    mode="list",
-    entities=["User"],
-    spans_sessions=True,
+    op="aggregate",
+    spans=True,
     rewrites=["User ran a race", "User joined a riding group"],
 )
 
@@ -34,7 +32,7 @@ async def test_rewrites_find_what_the_question_alone_does_not(make: Make) -> Non
 
 
 async def test_lookup_uses_no_rewrites_even_if_the_plan_holds_some(make: Make) -> None:
-    local = {**SPREAD, "spans_sessions": False}
+    local = {**SPREAD, "spans": False}
     memory = await make(scripted(extract=extract_history, plan=local))
     await memory.remember_many(HISTORY)
 
@@ -90,10 +88,9 @@ async def test_evidence_to_add_up_is_shown_in_order_of_time_with_its_instruction
 
 async def test_a_remark_finds_what_lies_behind_it_and_gets_a_reply(make: Make) -> None:
     remark = plan(
-        mode="reply",
-        spans_sessions=True,
+        op="reply",
+        spans=True,
         rewrites=["User has a knee that hurts"],
-        entities=["User"],
     )
     model = scripted(
         extract=extract_history,
@@ -141,7 +138,7 @@ async def test_the_cards_chosen_lie_in_more_sessions(make: Make, spans: bool) ->
     others = [f"I bought a bell {n} at a fair on the way to town." for n in range(9)]
     sessions = {}
     for spread in (False, True):
-        asked = plan(operation="aggregate", mode="list", spans_sessions=spans)
+        asked = plan(op="aggregate", spans=spans)
         memory = await make(
             space=f"spread-{spread}",
             planner=ModelPlanner(scripted(plan=asked)),

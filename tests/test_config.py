@@ -21,7 +21,7 @@ from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
 from justmem.opening import parts
-from justmem.planning.model import ModelPlanner
+from justmem.plan import ModelPlanner
 from justmem.ports import Extraction, Prompt
 from justmem.testing import (
     HashEmbedder,

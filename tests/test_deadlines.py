@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from justmem import SessionState, deadlines
+from justmem import plan as planning
 from justmem.answering import rules as answering
 from justmem.domain import Plan
 from justmem.errors import ModelNonsense, TimeLimitExceeded
 from justmem.extraction import rules as extraction
-from justmem.planning import rules as planning
 from stories import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
 
 

@@ -12,7 +12,7 @@ from justmem import Budget, SessionState
 from justmem.errors import ModelNonsense, ModelRefused
 from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.models.rerank import HttpReranker
-from justmem.planning.model import planning_prompt
+from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
 from justmem.salvage import parse
 from justmem.testing import HashEmbedder, Respond, embeddings_body, serve_openai

@@ -13,7 +13,7 @@ from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 async def test_a_local_question_reads_cards_and_cites_the_exact_words(make: Make) -> None:
     model = scripted(
         extract=extract_history,
-        plan=plan(entities=["User", "half marathon"]),
+        plan=plan(),
         answer=lambda prompt: {
             "answer": "1:58",
             "used": [line.split()[0] for line in prompt.user.splitlines() if "1:58" in line],
@@ -139,7 +139,7 @@ async def test_two_facts_of_one_turn_share_a_place_and_are_both_read(make: Make)
                     "Ana | weighs twelve kilos as a dog | unknown | stable | fact | 1",
                 ]
             },
-            plan=plan(entities=["Ana"]),
+            plan=plan(),
             answer={"answer": "Twelve kilos", "used": ["2"], "sufficient": True},
         )
     )

@@ -72,11 +72,9 @@ async def test_specification_demands_and_rewrites_come_from_a_single_planner_cal
     model = scripted(
         extract=extract_history,
         plan=plan(
-            operation="aggregate",
-            entities=["User"],
+            op="aggregate",
             period="2024-05",
-            routes=["event"],
-            spans_sessions=True,
+            spans=True,
             rewrites=["User bought something"],
         ),
     )
@@ -88,9 +86,7 @@ async def test_specification_demands_and_rewrites_come_from_a_single_planner_cal
 
     assert len(model.prompts) == before + 1
     assert evidence.plan.operation == "aggregate"
-    assert evidence.plan.entities == ("User",)
     assert str(evidence.plan.period) == "2024-05"
-    assert evidence.plan.routes == ("event",)
     assert evidence.plan.rewrites == ("User bought something",)
 
 
@@ -124,7 +120,7 @@ async def test_lookup_reranks_candidates_against_the_query_to_a_bounded_set(make
 
 
 async def test_equation_2_candidates_are_the_deduplicated_union_over_all_views(make: Make) -> None:
-    spread = plan(spans_sessions=True, rewrites=["User loves gardens", "half marathon"])
+    spread = plan(spans=True, rewrites=["User loves gardens", "half marathon"])
     narrow = Budget(dense=1, lexical=0)
     memory = await make(scripted(extract=extract_history, plan=spread), budget=narrow)
     await memory.remember_many(HISTORY)
@@ -139,7 +135,7 @@ async def test_equation_3_the_paper_reranks_the_union_against_the_question_alone
     make: Make,
 ) -> None:
     spy = Spy()
-    spread = plan(spans_sessions=True, rewrites=["User loves gardens", "half marathon"])
+    spread = plan(spans=True, rewrites=["User loves gardens", "half marathon"])
     memory = await make(scripted(extract=extract_history, plan=spread), reranker=spy, profile=PAPER)
     await memory.remember_many(HISTORY)
     await memory.recall("What do I like?", at=NOW)
@@ -148,7 +144,7 @@ async def test_equation_3_the_paper_reranks_the_union_against_the_question_alone
 
 async def test_our_default_selects_against_all_views(make: Make) -> None:
     """What only a rewrite asks for is chosen before what only the question's words are in."""
-    spread = plan(spans_sessions=True, rewrites=["half marathon", "ran a first half marathon"])
+    spread = plan(spans=True, rewrites=["half marathon", "ran a first half marathon"])
     memory = await make(scripted(extract=extract_history, plan=spread), budget=Budget(cards=1))
     await memory.remember_many(HISTORY)
     evidence = await memory.recall("Which sport, booked or not?", at=NOW)
@@ -161,7 +157,7 @@ async def test_our_default_selects_against_all_views(make: Make) -> None:
 async def test_selected_cards_are_both_compact_evidence_and_provenance_anchors(make: Make) -> None:
     model = scripted(
         extract=extract_history,
-        plan=plan(needs_source=True),
+        plan=plan(source=True),
         answer={"answer": "x", "used": ["1"], "sufficient": True},
     )
     memory = await make(model)
@@ -192,7 +188,7 @@ async def test_without_the_demand_the_answer_model_reads_only_the_compact_eviden
 async def test_under_replay_the_paper_uses_no_rewrites_and_we_do_where_evidence_is_spread(
     make: Make,
 ) -> None:
-    both = plan(needs_source=True, spans_sessions=True, rewrites=["half marathon"])
+    both = plan(source=True, spans=True, rewrites=["half marathon"])
     for profile, views in ((PAPER, 1), (Profile(), 2)):
         memory = await make(
             scripted(extract=extract_history, plan=both), profile=profile, space=profile.name
@@ -208,7 +204,7 @@ async def test_under_replay_the_paper_uses_no_rewrites_and_we_do_where_evidence_
 async def test_the_answer_model_receives_question_time_operation_and_evidence(make: Make) -> None:
     model = scripted(
         extract=extract_history,
-        plan=plan(operation="temporal", mode="date"),
+        plan=plan(op="temporal"),
         answer={"answer": "10 March 2024", "used": ["1"], "sufficient": True},
     )
     memory = await make(model)

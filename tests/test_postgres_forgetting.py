@@ -17,7 +17,7 @@ from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
 from justmem.extraction.rules import RulesExtractor
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import RulesPlanner
 from justmem.stores.pg import remains
 from justmem.stores.postgres import open_store
 from justmem.testing import HashEmbedder

@@ -18,8 +18,8 @@ def test_the_extraction_prompt_is_at_most_550_tokens() -> None:
     assert count(load("extract")) <= 550
 
 
-def test_the_planner_prompt_is_at_most_400_tokens() -> None:
-    assert count(load("plan")) <= 400
+def test_the_planner_prompt_is_at_most_200_tokens() -> None:
+    assert count(load("plan")) <= 200
 
 
 def test_the_answer_prompt_with_any_instruction_is_at_most_300_tokens() -> None:

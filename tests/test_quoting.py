@@ -11,7 +11,7 @@ from justmem.answering.rules import answer_by_rules
 from justmem.answering.stretches import stretch_asked_for
 from justmem.domain import Candidate, Evidence, Session, Source, Turn
 from justmem.extraction.rules import extract_by_rules
-from justmem.planning.rules import plan_by_rules
+from justmem.language.en.questions import plan_by_rules
 from justmem.ports import Reply
 
 AT = datetime(2025, 3, 4)

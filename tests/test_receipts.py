@@ -159,7 +159,7 @@ async def test_no_ask_spends_more_than_its_limit(
         if prompt.stage == "extract":
             return extract_history(prompt)
         return (
-            plan(spans_sessions=spans, needs_source=source, rewrites=["x y", "z"])
+            plan(spans=spans, source=source, rewrites=["x y", "z"])
             if prompt.stage == "plan"
             else ANSWER
         )

@@ -40,7 +40,7 @@ class Heard(HashEmbedder):
 
 
 async def test_no_model_and_no_store_sees_what_was_taken_out(make: Make, tmp_path: Path) -> None:
-    model = scripted(extract=extract_history, plan=plan(needs_source=True), answer=ANSWER)
+    model = scripted(extract=extract_history, plan=plan(source=True), answer=ANSWER)
     embedder = Heard()
     memory = await make(model, redact=secrets, embedder=embedder)
 

@@ -4,7 +4,7 @@ from justmem import Access, Budget
 from justmem.domain import PAPER
 from stories import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
 
-SOURCE = plan(entities=["Kyoto"], mode="verbatim", needs_source=True)
+SOURCE = plan(op="quote", source=True)
 
 
 async def test_the_assistants_words_come_back_and_can_be_cited(make: Make) -> None:
@@ -39,7 +39,7 @@ async def test_the_source_is_found_without_any_card_about_it(make: Make) -> None
 
 
 async def test_source_recovery_is_gated_by_the_question(make: Make) -> None:
-    memory = await make(scripted(extract=extract_history, plan=plan(entities=["Kyoto"])))
+    memory = await make(scripted(extract=extract_history, plan=plan()))
     await memory.remember_many(HISTORY)
 
     evidence = await memory.recall("When do I go to Kyoto?", at=NOW)

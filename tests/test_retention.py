@@ -57,13 +57,13 @@ async def test_cards_of_a_kind_go_earlier_and_do_not_come_back(make: Make) -> No
 
 
 async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Make) -> None:
-    every = await make(told(needs_source=True))
+    every = await make(told(source=True))
     await every.remember_many(HISTORY)
     before = await every.recall("How did my half marathon go?", at=NOW)
     assert "run" in {card.session_id for card in before.cards}
     assert "run" in {source.session_id for source in before.sources}
 
-    some = await make(told(needs_source=True), retention=Retention(days=60))
+    some = await make(told(source=True), retention=Retention(days=60))
     after = await some.recall("How did my half marathon go?", at=NOW)
     assert "run" not in {c.card.session_id for c in after.candidates}
     assert "run" not in {source.session_id for source in after.sources}
@@ -73,7 +73,7 @@ async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Mak
 
 
 async def test_where_everything_is_too_old_there_is_no_evidence_and_no_error(make: Make) -> None:
-    memory = await make(told(needs_source=True), retention=Retention(days=1))
+    memory = await make(told(source=True), retention=Retention(days=1))
     await memory.remember_many(HISTORY)
     answer = await memory.ask("How did my half marathon go?", at=NOW)
     assert (answer.sufficient, answer.evidence.candidates, answer.evidence.sources) == (

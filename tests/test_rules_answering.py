@@ -11,7 +11,7 @@ from justmem.answering.rules import NOT_IN_MEMORY, RulesAnswerer, answer_by_rule
 from justmem.answering.spans import age_in, durations_in
 from justmem.answering.support import supported
 from justmem.domain import Candidate, Card, EventDate, Evidence, Session, Source, Status, Turn
-from justmem.planning.rules import plan_by_rules
+from justmem.language.en.questions import plan_by_rules
 from justmem.ports import Reply
 from stories import Make
 

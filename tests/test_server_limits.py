@@ -302,7 +302,7 @@ def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path)
 
 def spaces_in(folder: Path, extractor: Any) -> Spaces:
     from justmem.answering.rules import RulesAnswerer
-    from justmem.planning.rules import RulesPlanner
+    from justmem.plan import RulesPlanner
     from justmem.testing import HashEmbedder
 
     parts = {

@@ -29,12 +29,12 @@ def told(**fields: object) -> ScriptedModel:
 async def memory(request: pytest.FixtureRequest, make: Make) -> Any:
     """An empty space that drops its sources."""
     if request.param == "sqlite":
-        yield await make(told(needs_source=True, mode="verbatim"), sources="drop")
+        yield await make(told(source=True, op="quote"), sources="drop")
         return
     from justmem.stores.postgres import open_store as open_postgres
 
     store = await open_postgres(request.getfixturevalue("database_url"), "sourceless")
-    found = await make(told(needs_source=True, mode="verbatim"), store=store, sources="drop")
+    found = await make(told(source=True, op="quote"), store=store, sources="drop")
     yield found
     await found.forget(everything=True)
 
@@ -68,7 +68,7 @@ async def test_replay_says_that_the_words_are_not_kept_and_quotes_nobody(
 
 
 async def test_a_model_is_told_not_to_quote(make: Make) -> None:
-    model = told(needs_source=True, mode="verbatim")
+    model = told(source=True, op="quote")
     memory = await make(model, sources="drop")
     await memory.remember_many(HISTORY)
     await memory.ask("What was the plan for Kyoto, word for word?", at=NOW)

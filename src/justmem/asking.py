@@ -13,7 +13,7 @@ from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
 from justmem.language.en.first_person import first_person
-from justmem.planning.rules import plan_by_rules
+from justmem.language.en.questions import plan_by_rules
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction

@@ -164,8 +164,7 @@ def _stages(settings: Settings) -> dict[str, Any]:
     from justmem.answering.rules import RulesAnswerer
     from justmem.extraction.model import ModelExtractor
     from justmem.extraction.rules import RulesExtractor
-    from justmem.planning.model import ModelPlanner
-    from justmem.planning.rules import RulesPlanner
+    from justmem.plan import ModelPlanner, RulesPlanner
 
     built: dict[str, Any] = {}
     made: dict[str, Any] = {}

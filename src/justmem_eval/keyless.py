@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from justmem import tokens
-from justmem.domain import Value
+from justmem.domain import Plan, Value
 from justmem.extraction.model import extraction_prompt
-from justmem.planning.model import planning_prompt
+from justmem.plan import PlanReply, planning_prompt
 from justmem.prompts import load
 from justmem_eval import answers, metrics
 from justmem_eval.answers import Scores
@@ -179,10 +179,9 @@ def _reply_row(row: Mapping[str, Any]) -> str:
 
 def _infer(case: Case, row: Row, recorded: Recorded) -> int:
     """Planning and answering prompts with a plan and an answer of the usual length."""
-    plan = recorded.plans.get(case.question.id) or (row.plan.model_dump() if row.plan else {})
+    plan = recorded.plans.get(case.question.id) or (row.plan or Plan()).model_dump()
     prompt = planning_prompt(case.question.text, case.question.at)
-    planned = {k: v for k, v in plan.items() if k in prompt.schema["properties"]}
-    texts = [prompt.system, prompt.user, json.dumps(planned, default=str)]
+    texts = [prompt.system, prompt.user, json.dumps(PlanReply.model_validate(plan).model_dump())]
     texts += [load("answer"), load("operations/lookup"), case.question.text, case.gold.answer]
     return sum(map(tokens.count, texts)) + row.evidence_tokens + _REPLY_SHAPE
 

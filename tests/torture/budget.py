@@ -27,7 +27,7 @@ from justmem.answering.model import ModelAnswerer
 from justmem.domain import Call, Receipt, Session, Turn
 from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, StoreFull
 from justmem.extraction.model import ModelExtractor
-from justmem.planning.model import ModelPlanner
+from justmem.plan import ModelPlanner
 from justmem.ports import Author, Completion, Prompt
 from justmem.stores.opening import open_store
 from justmem.stores.sqlite import SqliteStore
@@ -191,10 +191,10 @@ class Provider:
         elif prompt.stage == "plan":
             text = json.dumps(
                 {
-                    "operation": "lookup",
-                    "mode": rng.choice(["short", "list", "verbatim"]),
-                    "spans_sessions": rng.random() < 0.4,
-                    "needs_source": rng.random() < 0.4,
+                    "op": rng.choice(["lookup", "aggregate", "quote"]),
+                    "period": "",
+                    "spans": rng.random() < 0.4,
+                    "source": rng.random() < 0.4,
                     "rewrites": [" ".join(rng.sample(WORDS, 3))],
                 }
             )

@@ -27,7 +27,7 @@ from justmem.domain import Session, Turn
 from justmem.errors import StoreError
 from justmem.extraction.model import ModelExtractor
 from justmem.models.recorded import RecordedModel
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import RulesPlanner
 from justmem.ports import Prompt, Store
 from justmem.stores import opening, sqlite
 from justmem.stores.keyring import Keyring

@@ -12,7 +12,7 @@ import pytest
 from justmem import AsyncMemory, Budget, tokens
 from justmem.domain import Answer, Call, Card, Session
 from justmem.errors import InputError, NotInMemory
-from justmem.planning.model import REWRITES
+from justmem.plan import REWRITES
 from justmem.ports import Completion, Prompt
 from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder, Scripted, ScriptedModel
@@ -30,8 +30,8 @@ _GREEDY = [
     {"cards": [{"subject": "Trudy", "fact": "inherited lighthouses", "session_id": "bike"}] * 50},
 ]
 PLANS = [
-    plan(spans_sessions=True, rewrites=["secrets"] * 200, entities=["Ana"] * 5000),
-    plan(needs_source=True, operation="delete", mode="shell", period="everything"),
+    plan(spans=True, rewrites=["secrets"] * 200, entities=["Ana"] * 5000),
+    plan(source=True, op="delete", period="everything"),
 ]
 ANSWERS = [
     {"answer": "PWNED", "used": ["1", "99", "s9.9", "bike#1", "c0", "../1"], "sufficient": True},

@@ -10,7 +10,7 @@ from typing import Any
 from justmem.answering.model import answering_prompt
 from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Turn
 from justmem.extraction.model import extraction_prompt
-from justmem.planning.model import planning_prompt
+from justmem.plan import planning_prompt
 from justmem.prompts import load
 from justmem.server.notes import LEAD, note
 from justmem_eval.benchmarks import Case, Gold, Question

@@ -20,7 +20,7 @@ from justmem.answering.model import ModelAnswerer
 from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
 from justmem.errors import ModelUnavailable, SourceNotKept
 from justmem.extraction.model import ModelExtractor
-from justmem.planning.model import ModelPlanner
+from justmem.plan import ModelPlanner
 from justmem.ports import Embedded, Prompt
 from justmem.secrets import secrets
 from justmem.stores.opening import open_store
@@ -134,8 +134,8 @@ class Case:
             kind = rng.choice(KINDS)
             return {"cards": [f"User | saw fact{number}x0 today | unknown | stable | {kind} | 1"]}
         if prompt.stage == "plan":
-            wish = {"spans_sessions": rng.random() < 0.5, "needs_source": rng.random() < 0.6}
-            return {**wish, "operation": "lookup", "mode": "verbatim", "rewrites": ["fact today"]}
+            wish = {"spans": rng.random() < 0.5, "source": rng.random() < 0.6}
+            return {**wish, "op": "quote", "period": "", "rewrites": ["fact today"]}
         return {"answer": "something", "used": ["1", "s1.1"], "sufficient": True}
 
     # ------------------------------------------------------------ the case

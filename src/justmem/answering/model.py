@@ -6,8 +6,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Annotated
 
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from justmem import calling, deadlines, tokens
@@ -17,19 +18,16 @@ from justmem.domain import Candidate, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.salvage import parse
-from justmem.words import clean, content, overlap
+from justmem.salvage import Lines, ModelReply, Text, otherwise, parse
+from justmem.words import content, overlap
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "answer": {"type": "string"},
-        "used": {"type": "array", "items": {"type": "string"}},
-        "sufficient": {"type": "boolean"},
-    },
-    "required": ["answer", "used", "sufficient"],
-    "additionalProperties": False,
-}
+
+class AnswerReply(ModelReply):
+    answer: Text
+    used: Annotated[Lines, otherwise(())] = ()
+    sufficient: Annotated[bool, otherwise(True)] = True
+
+
 NOT_IN_MEMORY = "That is not in memory."
 
 _LEAST_REPLY = 60
@@ -41,7 +39,6 @@ _BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instructi
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
-_LARGE = 10**18  # a number that nobody would answer with; spelling out an endless one takes long
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 
 
@@ -94,13 +91,14 @@ def _checked(
     completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
 ) -> Reply:
     """TimeLimitExceeded if it takes too long to find the words that the reply rests on."""
-    text, used, sufficient = _read(completion.text)
+    reply = _read(completion.text)
+    text = reply.answer.strip()
     if completion.truncated:
         notes.append("the answer was cut off by its token limit")
-    if not sufficient or not text:
+    if not reply.sufficient or not text:
         return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
     with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
-        cards, sources = _referred(used, evidence, notes)
+        cards, sources = _referred(reply.used, evidence, notes)
         if not cards and not sources:
             cards = _supporting(text, evidence)
             notes.append("the model named no evidence: cited by the words they share")
@@ -143,7 +141,7 @@ def answering_prompt(evidence: Evidence) -> Prompt:
     reply = 300 + sum(source.tokens for source in evidence.sources)
     system = f"{load('answer')}\n\n{task}"
     user = f"{evidence_text(evidence, mark)}\n{asked}"
-    return Prompt("answer", system, user, SCHEMA, reply, mark=mark)
+    return Prompt("answer", system, user, AnswerReply.json_schema(), reply, mark=mark)
 
 
 def _asker(speaker: str | None, mark: str) -> str:
@@ -176,23 +174,12 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
     return cut, notes
 
 
-def _read(text: str) -> tuple[str, list[str], bool]:
-    value, _ = parse(text)
-    answer = _plain(value.get("answer")) if isinstance(value, Mapping) else None
-    if not isinstance(value, Mapping) or answer is None:
+def _read(text: str) -> AnswerReply:
+    try:
+        return AnswerReply.model_validate(parse(text)[0])
+    except ValidationError:
         # A server without JSON output answers in prose: its words are the answer.
-        return clean(text).strip(), [], True
-    used = value.get("used")
-    named = [_plain(item) for item in used] if isinstance(used, list) else []
-    names = [name for name in named if name is not None]
-    return answer.strip(), names, value.get("sufficient") is not False
-
-
-def _plain(value: Any) -> str | None:
-    """None for what is no text and no number one would say."""
-    if isinstance(value, int | float) and abs(value) < _LARGE:
-        return str(value)
-    return clean(value) if isinstance(value, str) else None
+        return AnswerReply(answer=text)
 
 
 def _referred(
@@ -206,6 +193,7 @@ def _referred(
         for n, source in enumerate(evidence.sources, 1)
         for number, _ in source.turns
     }
+    used = [name for name in used if name]
     names = [match[0] for name in used if (match := _REFERENCE.search(name.lower()))]
     known = [name for name in dict.fromkeys(names) if name in shown or name in turns]
     if unknown := len(set(used)) - len(known):

@@ -7,9 +7,20 @@ that no turn supports is quarantined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from justmem import deadlines
 from justmem.domain import (
@@ -23,78 +34,65 @@ from justmem.domain import (
     card_id,
 )
 from justmem.language.en import dates
-from justmem.words import clean, content, overlap
-
-_KINDS = frozenset(get_args(Kind))
-_STATUSES = frozenset(get_args(Status))
+from justmem.salvage import Line, otherwise
+from justmem.words import content, overlap
 
 # The share of a card's words that its turns must hold: all recorded cards pass, and most do not
 # when they are put on another session's turns (bench/cards.py).
 _NAMED = 0.15
-_LARGE = 10**9  # no year or turn; and spelling out an endless number is an attack
+_TURN = re.compile(r"[0-9]{1,6}")
+_LONGEST = 10  # characters of a turn number that are looked at: a reply can hold endless ones
 _MOVED = 0.3  # to be moved to a turn that nobody named, a card needs more
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    subject: str
-    fact: str
-    event_date: str
-    status: str
-    kind: str
-    turns: tuple[int, ...]
+def _lower(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def _numbers(value: Any) -> Any:
+    """ "3,5", 3, ["#3", 5] -> turn numbers. Whatever is no number of a turn is left out."""
+    parts = value.replace(";", ",").split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list):
+        parts = [parts]
+    texts = (_lower(part).lstrip("#t") if isinstance(part, str) else part for part in parts)
+    return sorted({int(m[0]) for text in texts if (m := _TURN.fullmatch(str(text)[:_LONGEST]))})
+
+
+class Draft(BaseModel):
+    """One item of a reply: a row of six fields, or the same fields as an object."""
+
+    subject: Annotated[Line, Field(min_length=1)]
+    fact: Annotated[Line, Field(min_length=1)]
+    event_date: Annotated[Line, otherwise("")] = ""
+    status: Annotated[Status, BeforeValidator(_lower), otherwise("stable")] = "stable"
+    kind: Annotated[Kind, BeforeValidator(_lower), otherwise("fact")] = "fact"
+    turns: Annotated[tuple[int, ...], BeforeValidator(_numbers)] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _row(cls, item: Any) -> Any:
+        if not isinstance(item, str):
+            return item
+        parts = item.split("|")
+        if len(parts) < len(cls.model_fields):
+            raise ValueError("a row has six fields")
+        subject, *fact, event_date, status, kind, turns = parts
+        values = (subject, "|".join(fact), event_date, status, kind, turns)
+        return dict(zip(cls.model_fields, values, strict=True))
+
+    @field_validator("fact")
+    @classmethod
+    def _continues(cls, fact: str, info: ValidationInfo) -> str:
+        """A fact continues the sentence that the subject begins."""
+        subject = info.data.get("subject", "")
+        return fact[len(subject) + 1 :] if fact.lower().startswith(f"{subject} ".lower()) else fact
 
 
 def read_draft(item: Any) -> Draft | None:
-    """One item of a reply: a row of six fields, or the same fields as an object."""
-    if isinstance(item, str):
-        parts = [part.strip() for part in item.split("|")]
-        if len(parts) < 6:
-            return None
-        subject, *fact, event_date, status, kind, turns = parts
-        return _draft(subject, " | ".join(fact), event_date, status, kind, turns)
-    if isinstance(item, Mapping):
-        get = item.get
-        return _draft(
-            get("subject"),
-            get("fact"),
-            get("event_date"),
-            get("status"),
-            get("kind"),
-            get("turns"),
-        )
-    return None
-
-
-def _draft(
-    subject: Any, fact: Any, event_date: Any, status: Any, kind: Any, turns: Any
-) -> Draft | None:
-    if not isinstance(subject, str) or not isinstance(fact, str):
+    try:
+        return Draft.model_validate(item)
+    except ValidationError:
         return None
-    subject, fact = " ".join(clean(subject).split()), " ".join(clean(fact).split())
-    if fact.lower().startswith(subject.lower() + " "):
-        fact = fact[len(subject) + 1 :]
-    if not subject or not fact:
-        return None
-    return Draft(subject, fact, _word(event_date), _word(status), _word(kind), _numbers(turns))
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, int) and abs(value) < _LARGE:
-        return str(value)
-    return value.strip().lower() if isinstance(value, str) else ""
-
-
-def _numbers(value: Any) -> tuple[int, ...]:
-    if isinstance(value, str):
-        value = value.replace(";", ",").split(",")
-    elif isinstance(value, int):
-        value = [value]
-    if not isinstance(value, Iterable):
-        return ()
-    digits = (_word(part).lstrip("#t") for part in value)
-    # Longer numbers are no turn numbers, and int() of a million digits is an attack.
-    return tuple(sorted({int(d) for d in digits if d.isascii() and d.isdigit() and len(d) < 7}))
 
 
 @dataclass(slots=True)
@@ -137,18 +135,16 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _card(draft: Draft, session: Session, turns: tuple[int, ...]) -> Card:
-    kind: Kind = draft.kind if draft.kind in _KINDS else "fact"  # type: ignore[assignment]
-    status: Status = draft.status if draft.status in _STATUSES else "stable"  # type: ignore[assignment]
     return Card(
         id=card_id(session.id, draft.subject, draft.fact),
         subject=draft.subject,
         fact=draft.fact,
-        event_date=_event_date(draft.event_date, session),
-        status=status,
-        kind=kind,
+        event_date=_event_date(draft.event_date.lower(), session),
+        status=draft.status,
+        kind=draft.kind,
         session_id=session.id,
         said_at=session.at,
-        turns=_with_replies(turns, session) if kind == "interaction" else turns,
+        turns=_with_replies(turns, session) if draft.kind == "interaction" else turns,
     )
 
 

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from pydantic import ValidationError, WithJsonSchema, model_validator
 
 from justmem import calling, deadlines, tokens
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
-from justmem.extraction.drafts import Checked, Draft, check, read_draft
+from justmem.extraction.drafts import Checked, Draft, check
 from justmem.ports import Completion, Extraction, LanguageModel, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.salvage import parse
+from justmem.salvage import ModelReply, otherwise, parse
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"cards": {"type": "array", "items": {"type": "string"}}},
-    "required": ["cards"],
-    "additionalProperties": False,
-}
+
+class CardsReply(ModelReply):
+    """A bare list will do too: it is what is left of a damaged reply."""
+
+    cards: Annotated[
+        list[Annotated[Draft | None, otherwise(None)]],
+        WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return {"cards": value} if isinstance(value, list) else value
+
 
 # More than this at once and models begin to skip; a session that long is read in pieces.
 _PIECE_TOKENS = 12_000
@@ -72,13 +82,17 @@ def extraction_prompt(session: Session, piece: Sequence[Numbered]) -> Prompt:
     # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
     # that: a reply that is cut off costs a second call.
     reply = 400 + round(1.5 * tokens.count(said))
-    return Prompt("extract", load("extract"), user, SCHEMA, min(reply, 16_000), mark=mark)
+    schema = CardsReply.json_schema()
+    return Prompt("extract", load("extract"), user, schema, min(reply, 16_000), mark=mark)
 
 
 def _read(completion: Completion, notes: list[str]) -> list[Draft]:
     value, whole = parse(completion.text)
-    items = _items(value)
-    drafts = [draft for item in items or () if (draft := read_draft(item))]
+    try:
+        items = CardsReply.model_validate(value).cards
+    except ValidationError:
+        items = None
+    drafts = [draft for draft in items or () if draft is not None]
     if items is None or (not whole and not drafts):
         raise ModelNonsense(
             "The model's reply holds no cards: it is not the JSON that was asked for. "
@@ -94,20 +108,6 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
 def _checked(drafts: Sequence[Draft], session: Session) -> Checked:
     with deadlines.within(deadlines.SESSION_SECONDS, "Checking the model's cards of this session"):
         return check(drafts, session)
-
-
-def _items(value: Any) -> list[Any] | None:
-    """The list of cards, under the name we asked for, another, or wrapped in a session id."""
-    if isinstance(value, list):
-        return value
-    if isinstance(value, Mapping):
-        for name in ("cards", "memories"):
-            if isinstance(value.get(name), list):
-                return list(value[name])
-        for inner in value.values():
-            if isinstance(inner, Mapping) and (items := _items(inner)) is not None:
-                return items
-    return None
 
 
 def _unread(piece: Sequence[Numbered], drafts: Sequence[Draft]) -> list[Numbered]:

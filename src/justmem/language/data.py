@@ -17,6 +17,8 @@ class EnglishWords:
     preference: frozenset[str]
     relation: frozenset[str]
     english: frozenset[str]
+    asking: frozenset[str]
+    remark_views: tuple[str, ...]
     other_languages: Mapping[str, frozenset[str]]
 
 
@@ -27,5 +29,6 @@ def english() -> EnglishWords:
     others = {
         name: frozenset(words.split()) for name, words in table.pop("other_languages").items()
     }
+    views = tuple(table.pop("remark_views"))
     lists = {name: frozenset(words.split()) for name, words in table.items()}
-    return EnglishWords(**lists, other_languages=others)
+    return EnglishWords(**lists, remark_views=views, other_languages=others)

@@ -19,8 +19,7 @@ from justmem.domain import Session
 from justmem.errors import InvalidSetting
 from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
-from justmem.planning.model import ModelPlanner
-from justmem.planning.rules import RulesPlanner
+from justmem.plan import ModelPlanner, RulesPlanner
 from justmem.ports import Extractor, LanguageModel, Planner
 from justmem.stores.opening import open_store
 from justmem_eval.benchmarks import Benchmark, History, Question

@@ -8,7 +8,7 @@ from typing import Any
 
 from justmem.domain import Plan, Session
 from justmem.extraction.drafts import check, read_draft
-from justmem.planning.model import read_plan
+from justmem.plan import read_period
 from justmem.ports import Extraction, Planned, Planner
 from justmem_eval.benchmarks.recorded import CardRows
 
@@ -37,11 +37,19 @@ class RecordedPlanner:
         self._otherwise = otherwise
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        plan = read_plan(self._plans.get((question, at)), at)
-        if plan is None:
+        recorded = self._plans.get((question, at))
+        if recorded is None:
             planned = await self._otherwise.plan(question, at, limit=limit)
             return Planned(planned.plan, planned.calls, ["no plan was recorded"])
-        return Planned(plan)
+        return Planned(read_plan(recorded, at))
+
+
+def read_plan(row: Mapping[str, Any], at: datetime) -> Plan:
+    """One line of a recording, as a model's plan is read: rewrites only if it spans sessions."""
+    known = {name: row[name] for name in Plan.model_fields if name in row}
+    known["period"] = read_period(row.get("period", ""), at)
+    known["rewrites"] = known["rewrites"] if row["spans_sessions"] else ()
+    return Plan.model_validate(known)
 
 
 class ForcedPlanner:

@@ -1,0 +1,411 @@
+"""Plan an English question by its wording. No model is called.
+
+In order: is it a question, does it need the exact words, what form has the answer, does the
+evidence span sessions, which period and things are meant, and how else to search for it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from justmem import deadlines
+from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
+from justmem.language.data import english
+from justmem.language.detection import detect
+from justmem.language.en import dates
+from justmem.words import both_ends, is_stop, names, words
+
+_LONGEST_VIEW = 30  # words of a rewrite
+_MOST_ENTITIES = 6
+
+
+def plan_by_rules(question: str, at: datetime) -> Plan:
+    """Pure: the same question at the same time always has the same plan. Text in another
+    language gets the plain plan: look up its words. TimeLimitExceeded if it takes too long."""
+    with deadlines.within(deadlines.QUESTION_SECONDS, "Planning this question by rules"):
+        return _plan(_normal(question), at)
+
+
+def _plan(text: str, at: datetime) -> Plan:
+    if detect(text) == "other":
+        return Plan()
+    if not is_question(text):
+        views = remark_views(text)
+        return Plan(
+            mode="reply", entities=entities_of(text), spans_sessions=bool(views), rewrites=views
+        )
+    source = needs_source(text)
+    mode = mode_of(text)
+    operation = operation_of(text, mode, source=source)
+    spans = not source and spans_sessions(text, operation, mode)
+    return Plan(
+        operation=operation,
+        mode=mode,
+        entities=entities_of(text),
+        period=period_of(text, at, mode),
+        spans_sessions=spans,
+        needs_source=source,
+        rewrites=rewrites_of(text) if spans else (),
+    )
+
+
+def _normal(question: str) -> str:
+    """The two ends of a long question tell what it needs."""
+    return both_ends(" ".join(question.replace("’", "'").split()))
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_AUXILIARY = (
+    r"(?:did|does|do|has|have|had|is|are|was|were|am|will|would|can|could|should|may|might)"
+)
+_WH = r"(?:who|whom|whose|what|which|when|where|why|how)"
+
+# ---------------------------------------------------------------- question or remark
+
+_ASKS = _any(
+    r"^(?:(?:so|and|but|ok|okay|hey|hi|also|well|please|now|by the way)[, ]+)*"
+    rf"(?:(?:(?:in|at|on|for|by|to|with|from|since|around|until|about|of) )?{_WH}(?:'?s|'re|'d)?"
+    rf"|{_AUXILIARY}(?:n't)?|tell me|remind me|list|name|give me|show me|find|describe|explain"
+    r"|summari[sz]e|compare|recommend|suggest|count|quote|repeat|i wonder|i(?:'m| was) wondering"
+    r"|i'm trying to remember)\b"
+)
+_ASKS_WITHIN = _any(
+    r"\b(?:remind me|can you|could you|tell me|what should i|do you (?:have|know|remember)"
+    r"|any (?:tips|ideas|suggestions|advice|recommendations)|i(?:'m| was) wondering"
+    r"|i (?:want|wanted|would like|need) to (?:know|ask|check)|trying to (?:recall|remember))\b"
+)
+# "... and everyone shrugged, right?" asks for agreement, not for a memory.
+_TAG = _any(
+    r"(?:\b(?:you know|right|huh|eh|okay|ok|isn't it|don't you think|am i|is it)\s*\?|\?!|\?\")$"
+)
+_EXCLAIMS = _any(r"^(?:can|could|would) you (?:believe|imagine)\b")
+# "When the alarm rang, I ran out.": a story may begin like a question.
+_TELLS = _any(
+    rf"^(?:when|whenever|where|how|what|which|who)\b"
+    rf"(?! (?:{_AUXILIARY}|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b"
+)
+_FEW_WORDS = 8
+
+
+def is_question(text: str) -> bool:
+    """False for a remark, even if it ends by asking what the other thinks of it."""
+    if _EXCLAIMS.match(text) or ("?" not in text and _TELLS.match(text)):
+        return False
+    if _ASKS.match(text) or _ASKS_WITHIN.search(text):
+        return True
+    if not text.endswith("?") or _TAG.search(text):
+        return False
+    last = re.split(r"(?<=[.!?])\s+", text)[-1]
+    asks = any(_ASKS.match(clause) for clause in re.split(r", | - ", last))
+    return asks or len(text.split()) <= _FEW_WORDS
+
+
+def remark_views(remark: str) -> tuple[str, ...]:
+    """Searches for what may lie behind a remark. None for small talk."""
+    told = dict.fromkeys(word for word in words(remark) if not is_stop(word))
+    if english().smalltalk.issuperset(told):
+        return ()
+    core = " ".join(list(told)[:_LONGEST_VIEW])
+    return tuple(view.format(core) for view in english().remark_views)
+
+
+# ---------------------------------------------------------------- exact words
+
+_TALKED = (
+    r"(?:talk|talked|talking|discuss|discussed|discussing|spoke|chatted|outlined|went over|wrote"
+    r"|came up with|worked on|brainstormed)"
+)
+_GAVE = (
+    r"(?:recommend|suggest|mention|tell|told|say|said|give|gave|provide|write|wrote|list|share"
+    r"|describe|explain|create|made|make|come up with|came up with|draft|generate|outline|show"
+    r"|propose|send|sent|point|advise|quote|cite|compile|design|help|refer|name|identify)(?:e?d)?"
+)
+_REPLY = (
+    r"(?:answer|reply|response|message|suggestions?|recommendations?|list|plan|recipe|advice"
+    r"|explanation|example|code|script|picks?|ideas?|tips?)"
+)
+_TALK = r"(?:chats?|conversations?|discussions?|exchanges?|sessions?)"
+_SOURCE = _any(
+    rf"\bour (?:\w+ ){{0,3}}{_TALK}\b",
+    rf"\b{_TALK} (?:\w+ )?with you\b",
+    rf"\b(?:previous|earlier|prior|past) {_TALK}\b(?! with (?!you\b))",
+    r"\blast (?:chat|conversation|discussion|exchange)\b(?! with (?!you\b))",
+    rf"\byou(?: had| have|'ve|'d| \w+ly| also| just| once| earlier)* {_GAVE}\b"
+    r"(?! me (?:if|whether))",
+    rf"\b(?:did|had|have) you (?:\w+ )?{_GAVE}\b",
+    rf"\b(?:we|we've|we had)(?: \w+ly)? {_TALKED}\b",
+    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
+    r"|precise words|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the))\b",
+    r"\bwhat exactly did \w+ (?:say|write|tell|answer|reply)\b",
+    r"\b(?:did|do|does) \w+ say exactly\b|\bexactly what (?:\w+ ){1,3}(?:said|wrote|told)\b",
+    rf"\byour (?:previous|earlier|last|first|original) (?:\w+ )?{_REPLY}\b",
+    rf"\byour (?:\w+ )?{_REPLY} (?:of|for|on|about|to|was|were|again)\b",
+    rf"\bwhat (?:was|were) your (?:\w+ )?{_REPLY}\b",
+    r"^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
+)
+_REMIND = _any(r"\bremind me\b(?P<of>[^.?!]*)")
+# A request for something new.
+_OFFER = _any(
+    r"\b(?:can|could|would|will|should) you (?:\w+ )?(?:please )?(?:recommend|suggest|give|provide"
+    r"|list|share|write|help|show|name|explain|describe|create|make|tell me (?:more|about)"
+    r"|come up)\b",
+    r"\bif you (?:recommend|suggest)",
+)
+# "Did Ana say that you ..." quotes somebody else's "you".
+_OTHER_YOU = re.compile(r"\b(?:did|does|do) [A-Z]\w+ (?:say|tell|mention) (?:that )?you\b")
+
+
+def needs_source(text: str) -> bool:
+    """Whether it asks for what the assistant said before, or for anyone's exact words."""
+    cleared = _OFFER.sub(" ", text)
+    if _SOURCE.search(cleared):
+        return not _OTHER_YOU.search(cleared)
+    remind = _REMIND.search(text)
+    # "Remind me what I bought" asks for a fact; "remind me of the name of that deli" for words.
+    return bool(remind and not re.search(r"\b(?:I|my|mine|we|our)\b", remind["of"], re.IGNORECASE))
+
+
+# ---------------------------------------------------------------- the form of the answer
+
+_UNIT = r"(?:seconds|minutes|hours|days|weeks|months|years|decades|time)"
+_DURATION = _any(
+    rf"\bhow (?:long|old)\b|\bhow (?:many|much) (?:\w+ )?{_UNIT}\b",
+    r"\bhow much (?:earlier|later|older|younger|longer)\b",
+)
+_WHEN = _any(
+    rf"^(?:\w+[, ]+){{0,2}}when\b|\bwhen {_AUXILIARY}\b|\bsince when\b|\bwhat was the date\b",
+    r"\b(?:what|which) (?:date|day|month|year|weekend)s?\b(?! of the week)",
+)
+_ORDER = _any(
+    r"\border (?:of|in which|from)\b|\bchronological|\bsequence of\b",
+    r"\bearliest to latest\b|\bfirst to last\b",
+)
+_FIRST = _any(
+    r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
+    r"\bwhich\b.*\b(?:happen|come|came|start|begin|began|occur)\w* (?:first|last|earlier)\b",
+    r"\b(?:did|was) .{3,80}\bbefore or after\b",
+)
+_ADVICE = _any(
+    r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b",
+    r"\bany (?:\w+ )?(?:tips|ideas|advice|suggestions|recommendations|thoughts)\b|\bany good\b",
+    r"\bshould i\b|\bwhat (?:can|could|do you think) i\b|\bwhat (?:would you|do you think)\b",
+    r"\bhelp me (?:plan|choose|decide|find|pick)\b|\bi(?:'m| am) (?:looking for|in need of)\b",
+    r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b",
+    r"\bhow (?:can|could|should|do) i\b",
+)
+_VERBATIM = _any(
+    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote)|quote)\b",
+    r"\b(?:what exactly did|exactly what)\b",
+    r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)",
+)
+_YES_NO = _any(
+    rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?! you (?:\w+ )?(?:recommend|suggest"
+    r"|remind|tell|give|help|list|show|name|explain))"
+)
+_COUNT = _any(
+    r"\bhow many\b|\bhow much (?:money|have|has|do|does|more|less|will|of|total)\b",
+    r"\btotal (?:number|amount|cost|distance|weight|price)\b|\bnumber of\b|\bin total\b",
+    r"\bcount\b|\baverage\b",
+)
+_LIST = _any(
+    r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
+    r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|won|taken|written|given|met)\b",
+    r"^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b",
+    r"^what (?:are|were) (?!the (?:name|title)\b)|\bwho (?:are|were)\b",
+    r"^which (?:people|children|(?!series\b|news\b)[a-z]\w*[^s\W]s)\b",
+    r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
+    r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
+)
+_KINDS = _any(r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b")
+# "What topic has she written about?" asks for one.
+_ONE = _any(r"^(?:what|which) (?:[\w'+-]+ ){0,3}?[\w'+-]*[a-rt-z] has\b")
+# "Which songs does", "what old boats have": a plural noun before the verb.
+_PLURAL = _any(
+    rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
+    rf"(?:people|children|(?!this\b|series\b|news\b)[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b"
+)
+
+
+def mode_of(text: str) -> Mode:
+    if _ORDER.search(text):
+        return "order"
+    if _DURATION.search(text):
+        return "duration"
+    counted = _COUNT.search(text)
+    if _WHEN.search(text) and not counted:
+        return "date"
+    if counted:
+        return "count"
+    if _VERBATIM.search(text):
+        return "verbatim"
+    if _ADVICE.search(text):
+        return "advice"
+    if _YES_NO.match(text):
+        return "yesno"
+    if _FIRST.search(text):
+        return "short"
+    several = _KINDS.search(text) or _PLURAL.search(text)
+    return "list" if several or (_LIST.search(text) and not _ONE.search(text)) else "short"
+
+
+_COMPARED = _any(
+    r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b",
+    r"\bshared? by\b|\bmore .{1,60}\bthan\b|\bversus\b|\bvs\b",
+    r"\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b|\bwhich\b.*\bthe (?:most|least)\b",
+    r"\bhow much (?:more|less|older|younger|earlier|later|longer)\b|\byears older\b",
+)
+_INFERRED = re.compile(
+    r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bmight\b|\bwhat (?:would|could)\b"
+    r"|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b"
+)
+_TOTAL = _any(r"\btotal\b|\bcombined\b|\baltogether\b|\bnumber of\b|\ball (?:the|of)\b")
+_LATEST = _any(r"\b(?:current|currently|now|latest|most recent)\b")
+_RECENT = _any(
+    r"\b(?:recent|recently|last time|newest|these days|at the moment|so far|nowadays"
+    r"|still|today)\b"
+)
+_CHANGED = _any(
+    r"\bover (?:time|the (?:course|weeks?|months?|years?))\b|\bchanged\b|\bevol\w+",
+    r"\bhistory of\b|\bbefore\b.*\bnow\b|\bhow has\b",
+)
+
+
+def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
+    if source:
+        return "lookup"
+    if mode == "order" or _FIRST.search(text):
+        return "order"
+    if _COMPARED.search(text) or _INFERRED.search(text):
+        return "compare"
+    if mode == "advice":
+        return "lookup"
+    latest = _LATEST.search(text) or _RECENT.search(text)
+    if mode == "duration":
+        return "aggregate" if _TOTAL.search(text) or _SPENT.search(text) else "temporal"
+    if mode == "count":
+        return "temporal" if latest else "aggregate"
+    if mode == "list" or _TOTAL.search(text):
+        return "aggregate"
+    if mode == "date" or latest or _CHANGED.search(text):
+        return "temporal"
+    return "lookup"
+
+
+# ---------------------------------------------------------------- one place or several
+
+_SPENT = _any(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b")
+_BETWEEN = _any(
+    r"\b(?:passed|elapsed) (?:between|since|from)\b|\bbetween\b.*\band\b",
+    r"\bhow (?:many|long)\b.*\b(?:before|after|when|until|since)\b",
+)
+# Several things of one occasion are told together: "What did she eat at the picnic?"
+_OCCASION = _any(
+    r"\b(?:did|was|were|does|do)\b.*\b(?:at|during|after) (?:the|an?|his|her|their|my|our)\b",
+    r"\b(?:did|was|were)\b.*\b(?:on|in) (?:\d|mid|early|late|january|february|march|april|may"
+    r"|june|july|august|september|october|november|december)",
+)
+# Each of two people tells of themselves; two questions in one have two places.
+_TWO = re.compile(rf"^(?!.*\bdid\b).*\b[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+|, and {_WH}\b")
+# One of several would answer.
+_ONE_OF = _any(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
+
+
+def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
+    """Whether the evidence is likely to lie in more than one place."""
+    if mode in ("count", "order", "advice") or operation in ("order", "compare"):
+        return True
+    if operation == "aggregate":
+        return not (mode == "list" and _OCCASION.search(text))
+    if mode == "duration":
+        return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
+    if mode == "date":
+        return bool(re.search(r"\bboth\b|\blast time\b", text, re.IGNORECASE))
+    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _LATEST, _CHANGED))
+
+
+# ---------------------------------------------------------------- period and entities
+
+
+def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
+    """ "When did I buy it last year?" names a period; "how many days before June" does not."""
+    if mode == "duration" and not re.search(r"\b(?:in|this|last|past)\b", text, re.IGNORECASE):
+        return UNKNOWN_DATE
+    if re.search(r"\bdays? of the week\b", text, re.IGNORECASE):
+        return UNKNOWN_DATE
+    cleared = re.sub(r"\b(?:most )?recently\b|\b(?:today|tonight)\s*\?$", " ", text, flags=re.I)
+    return dates.period(cleared, at)
+
+
+_QUOTED = re.compile(r"[\"“]([^\"”]{2,80})[\"”]|(?<!\w)['‘]([^'’]{2,60})['’](?!\w)")
+
+
+def entities_of(text: str) -> tuple[str, ...]:
+    """Quotations, names, and the phrases that carry the question."""
+    found = [match[1] or match[2] for match in _QUOTED.finditer(text)]
+    rest = _QUOTED.sub(" ", text)
+    found += [name for name in names(rest) if name.lower() not in english().asking]
+    taken = {word for name in found for word in words(name)}
+    found += [phrase for phrase in _phrases(rest) if not set(words(phrase)) & taken]
+    return tuple(dict.fromkeys(found))[:_MOST_ENTITIES]
+
+
+def _phrases(text: str) -> list[str]:
+    """Runs of content words, longest first: "charity race", "summer pottery class"."""
+    runs: list[list[str]] = [[]]
+    for token in re.findall(r"[\w'+-]+|[^\w\s]", text.lower()):
+        bare = token.removesuffix("'s")
+        if not re.match(r"\w", token) or is_stop(bare) or bare in english().asking:
+            runs.append([])
+        else:
+            runs[-1].append(token)
+            if token.endswith("'s"):
+                runs.append([])
+    phrases = [" ".join(run[-3:]) for run in runs if run]
+    return sorted(phrases, key=lambda phrase: -len(phrase.split()))[:4]
+
+
+# ---------------------------------------------------------------- other ways to search
+
+_ASKED = _any(
+    rf"^(?:(?:so|and|but|in|at|on|for|to|with|from|by) )?{_WH}(?: many| much| long| often)?\b"
+    rf"(?P<noun>(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,5}})"
+    rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$"
+)
+_AND = _any(rf",? and (?={_WH}\b)")
+_PAIR = re.compile(r"\b(?:both )?(?P<one>[A-Z][\w-]+) and (?P<other>[A-Z][\w-]+)\b")
+# Words about the form of the answer. Nobody tells their life in them.
+_FORM = _any(
+    r"\bthe (?:chronological )?order (?:of|in which)\b(?: the)?(?: (?:two|three|four|five|\d+))?",
+    r",? ?\bfrom (?:the )?(?:earliest|first|oldest) to (?:the )?(?:latest|last|newest)\b",
+    r",? ?\bin (?:chronological )?order\b|\bin total\b|\b(?:kinds?|types?|sorts?) of\b",
+    r"\b(?:(?:in|during|over|within) )?the (?:past|last) (?:(?:\w+ )?(?:days|weeks|months|years)"
+    r"|week|month|year)\b",
+)
+
+
+def rewrites_of(question: str) -> tuple[str, ...]:
+    """The question as a statement; for two people, one statement for each."""
+    what = " ".join(_FORM.sub(" ", _normal(question)).split()).rstrip("?!. ")
+    told = ", ".join(_statement(part) for part in _AND.split(what))
+    pair = _PAIR.search(told)
+    people = (pair["one"], pair["other"]) if pair else ()
+    views = [_PAIR.sub(name, told, count=1) for name in people] or [told]
+    plain = question.rstrip("?").lower()
+    cut = (" ".join(view.split()[:_LONGEST_VIEW]) for view in views)
+    return tuple(dict.fromkeys(view for view in cut if view and view.lower() != plain))[:2]
+
+
+def _statement(text: str) -> str:
+    """ "What languages does Nora speak" -> "Nora speak languages"."""
+    match = _ASKED.match(text)
+    if match:
+        noun, rest = match["noun"].strip(), match["rest"].strip()
+        # Without an auxiliary the words are in the order of a statement already.
+        text = f"{rest} {noun}" if match["aux"] else f"{noun} {rest}"
+    else:
+        text = re.sub(rf"^{_AUXILIARY}\s+", "", text, flags=re.IGNORECASE)
+    return re.sub(r"\b(?:likely|I)\b", " ", text).strip()

@@ -1,0 +1,241 @@
+"""Question -> Plan: by the caller, else by one call of a language model, else by rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    StrictBool,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from justmem import calling, tokens
+from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
+from justmem.domain.value import Value
+from justmem.errors import InvalidQuestion, ModelError
+from justmem.inputs import shown
+from justmem.language.en import dates
+from justmem.language.en.questions import plan_by_rules, rewrites_of
+from justmem.ports import LanguageModel, Planned, Prompt
+from justmem.prompts import fence, load, new_mark, one_line
+from justmem.salvage import Lines, ModelReply, otherwise, parse
+from justmem.words import both_ends, clean
+
+REWRITES = 2
+_LONGEST_PART = 500  # characters of a rewrite or an entity
+_MOST_ENTITIES = 20
+_LONGEST_QUESTION = 2000  # characters of a question that the model reads: its two ends
+
+
+class RulesPlanner:
+    """Plans by rules alone: no calls."""
+
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        # In a thread: other work of this event loop does not wait for it.
+        return Planned(await asyncio.to_thread(plan_by_rules, question, at))
+
+
+# ---------------------------------------------------------------- by the caller
+
+
+def _text(value: str) -> str:
+    line = one_line(clean(value))
+    if not 0 < len(line) <= _LONGEST_PART:
+        raise ValueError("empty or too long")
+    return line
+
+
+def _readable(value: str) -> str:
+    if EventDate.parse(value).start is None:
+        raise ValueError("no period")
+    return value.strip()
+
+
+Text = Annotated[str, AfterValidator(_text)]
+
+
+class PlanParts(Value):
+    """A plan by the caller, or parts of one. Rules fill in what is left out."""
+
+    rewrites: tuple[Text, ...] | None = Field(
+        None,
+        max_length=REWRITES,
+        description="Other searches for the same evidence: up to two texts of at most "
+        f"{_LONGEST_PART} characters.",
+    )
+    needs_source: StrictBool | None = Field(
+        None, description="Whether the exact words of a conversation are needed: true or false."
+    )
+    spans_sessions: StrictBool | None = Field(
+        None, description="Whether the evidence may lie in several conversations: true or false."
+    )
+    period: Annotated[str, AfterValidator(_readable)] | None = Field(
+        None,
+        description="The time asked about: a year, month or day such as 2023, 2023-05 or "
+        "2023-05-07, or a range such as 2023-05-01/2023-05-31.",
+    )
+    entities: tuple[Text, ...] | None = Field(
+        None,
+        max_length=_MOST_ENTITIES,
+        description="People and things it is about, also those that the question does not name: "
+        f"up to {_MOST_ENTITIES} texts.",
+    )
+    operation: Operation | None = Field(
+        None, description="One of lookup, aggregate, temporal, order, compare."
+    )
+    mode: Mode | None = Field(
+        None,
+        description="The form of the answer: one of short, list, count, date, duration, yesno, "
+        "order, advice, verbatim, reply.",
+    )
+    routes: tuple[Kind, ...] | None = Field(
+        None,
+        description="Kinds of cards likely to hold it: a list of fact, event, preference, state, "
+        "measurement, relation, list, interaction.",
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explained(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
+        """One sentence that names the part and its valid form."""
+        try:
+            parts: Self = handler(value)
+        except ValidationError as error:
+            raise PydanticCustomError("plan", "{why}", {"why": _why(error, value)}) from None
+        if parts.rewrites and parts.spans_sessions is False:
+            why = "A plan with rewrites spans sessions: leave spans_sessions out, or set it to true"
+            raise PydanticCustomError("plan", "{why}", {"why": why})
+        return parts
+
+
+def _why(error: ValidationError, value: Any) -> str:
+    names = ", ".join(PlanParts.model_fields)
+    place = error.errors()[0]["loc"]
+    if not place or not isinstance(value, Mapping):
+        return f"A plan is a Plan or a mapping with any of {names}, not {shown(value)}"
+    part = str(place[0])
+    if part not in PlanParts.model_fields:
+        return f"A plan has no part {shown(part)}. Its parts are {names}"
+    given = value[part]
+    if len(place) > 1 and isinstance(given, list | tuple) and isinstance(place[1], int):
+        given = given[place[1]]
+    form = (PlanParts.model_fields[part].description or "").rstrip(".")
+    return f"The plan's {part} cannot be {shown(given)}. {form}"
+
+
+def given_parts(**parts: Any) -> dict[str, Any] | None:
+    """The parts that are not None. None if all are: then the caller has planned nothing."""
+    return {name: part for name, part in parts.items() if part is not None} or None
+
+
+def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
+    """What a caller gave as a plan, checked."""
+    try:
+        if plan is None:
+            return None
+        if isinstance(plan, Plan):
+            PlanParts.model_validate(plan.model_dump(exclude={"period"}))
+            return plan
+        return PlanParts.model_validate(plan)
+    except ValidationError as error:
+        raise InvalidQuestion(f"{error.errors()[0]['msg']}.") from None
+
+
+def completed(given: Plan | PlanParts, question: str, at: datetime) -> Plan:
+    """The caller's plan, with the missing parts by rules."""
+    if isinstance(given, Plan):
+        return given
+    parts = given.model_dump(exclude_none=True)
+    rules = plan_by_rules(question, at)
+    spans = parts.setdefault("spans_sessions", bool(given.rewrites) or rules.spans_sessions)
+    if not spans:
+        parts["rewrites"] = ()
+    elif given.rewrites is None:
+        parts["rewrites"] = rules.rewrites or rewrites_of(question)
+    if given.period is not None:
+        parts["period"] = EventDate.parse(given.period)
+    return rules.model_copy(update=parts)
+
+
+# ---------------------------------------------------------------- by a model
+
+
+class PlanReply(ModelReply):
+    op: Annotated[
+        Literal[Operation, "quote", "advice", "reply"],
+        otherwise("lookup"),
+        Field(validation_alias=AliasChoices("op", "operation")),
+    ] = "lookup"
+    period: Annotated[str, otherwise("")] = ""
+    spans: Annotated[StrictBool, Field(validation_alias=AliasChoices("spans", "spans_sessions"))]
+    source: Annotated[StrictBool, Field(validation_alias=AliasChoices("source", "needs_source"))]
+    rewrites: Annotated[Lines, otherwise(())] = ()
+
+
+_MODES: Mapping[str, Mode] = {"quote": "verbatim", "advice": "advice", "reply": "reply"}
+
+
+class ModelPlanner:
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        prompt = tokens.fit(planning_prompt(question, at), limit, least=80)
+        notes: list[str] = []
+        rules = await asyncio.to_thread(plan_by_rules, question, at)
+        try:
+            completion = await calling.complete(self.model, prompt, notes)
+        except ModelError as error:
+            return Planned(rules, error.calls, [*notes, f"planned by rules: {error}"])
+        with calling.carrying([completion.call]):
+            plan = await asyncio.to_thread(_read, completion.text, rules, at)
+        if plan is None:
+            notes.append("planned by rules: the model's plan could not be read")
+        return Planned(plan or rules, [completion.call], notes)
+
+
+def planning_prompt(question: str, at: datetime) -> Prompt:
+    asked = both_ends(one_line(question), _LONGEST_QUESTION)
+    mark = new_mark()
+    user = f"Asked on {at:%A %Y-%m-%d}\n{fence('question', asked, mark)}"
+    return Prompt("plan", load("plan"), user, PlanReply.json_schema(), 250, mark=mark)
+
+
+def _read(text: str, rules: Plan, at: datetime) -> Plan | None:
+    try:
+        return _planned(PlanReply.model_validate(parse(text)[0]), rules, at)
+    except ValidationError:
+        return None
+
+
+def _planned(reply: PlanReply, rules: Plan, at: datetime) -> Plan:
+    """The model's plan. What it is not asked for comes from the rules."""
+    mode = "short" if rules.mode in _MODES.values() else rules.mode
+    rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line][:REWRITES]
+    return rules.model_copy(
+        update={
+            "operation": reply.op if reply.op in OPERATIONS else "lookup",
+            "mode": _MODES.get(reply.op, mode),
+            "period": read_period(reply.period, at),
+            "spans_sessions": reply.spans,
+            "needs_source": reply.source,
+            "rewrites": tuple(rewrites) if reply.spans else (),
+        }
+    )
+
+
+def read_period(text: str, at: datetime) -> EventDate:
+    """A period as a model writes it: mostly a date, sometimes words."""
+    try:
+        return EventDate.parse(text)
+    except ValueError:
+        return dates.resolve(text, at) if text.strip() else UNKNOWN_DATE
