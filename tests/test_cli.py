@@ -205,6 +205,36 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 
 
 @pytest.mark.parametrize("command", ["ask", "recall"])
+def test_a_question_can_be_planned_by_options(run: Run, ana: Path, command: str) -> None:
+    options = ["--rewrite", "Ana lives in Porto", "--rewrite", "Ana has a flat", "--exact"]
+    options += ["--spans", "--period", "2024-05", "--entity", "Ana", "--entity", "Ines"]
+    made = data(run(command, "Where is home?", *options, "--json"))["plan"]
+    assert made["rewrites"] == ["Ana lives in Porto", "Ana has a flat"]
+    assert made["needs_source"]
+    assert made["spans_sessions"]
+    assert made["period"]["text"] == "2024-05"
+    assert made["entities"] == ["Ana", "Ines"]
+    local = data(run(command, "Which flats has Ana had?", "--no-spans", "--json"))["plan"]
+    assert (local["spans_sessions"], local["rewrites"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--rewrite", "a", "--rewrite", "b", "--rewrite", "c"], "up to two texts"),
+        (["--period", "May"], "2023-05"),
+        (["--entity", ""], "entities"),
+    ],
+)
+def test_a_plan_that_cannot_be_used_is_an_input_error(
+    run: Run, ana: Path, options: list[str], why: str
+) -> None:
+    result = run("recall", "Where did Ana move?", *options)
+    assert result.exit_code == 2
+    assert why in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["ask", "recall"])
 def test_an_empty_question_is_an_input_error(run: Run, ana: Path, command: str) -> None:
     result = run(command, "  ")
 

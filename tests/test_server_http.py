@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,44 @@ def test_recall_gives_evidence_with_scores_and_candidates_on_request(ana: httpx.
     more = ana.post("/v1/spaces/ana/recall", json={**ASKED, "candidates": True}).json()
     assert len(more["candidates"]) >= len(more["chosen"])
     assert "dense" in more["candidates"][0]["scores"]
+
+
+@pytest.mark.parametrize("verb", ["recall", "ask"])
+def test_a_question_can_come_with_a_plan(ana: httpx.Client, verb: str) -> None:
+    given = {"rewrites": ["bought a bike"], "period": "2024-05", "entities": ["knee"]}
+    found = ana.post(f"/v1/spaces/ana/{verb}", json={**ASKED, "plan": given}).json()
+    made = found.get("evidence", found)["plan"]
+    assert (made["rewrites"], made["entities"]) == (["bought a bike"], ["knee"])
+    assert made["period"]["text"] == "2024-05"
+    assert made["spans_sessions"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be a list. Other searches .*up to two"),
+        ({"period": "May"}, "period cannot be 'May'. .*2023-05"),
+        ({"rewrite": "a"}, "no part 'rewrite'. Its parts are rewrites"),
+        ("COMPOSE", "A plan is a Plan or a mapping"),
+    ],
+)
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+def test_a_plan_that_cannot_be_used_is_a_problem_that_names_the_part(
+    ana: httpx.Client, given: Any, why: str, accept: str
+) -> None:
+    asked = {**ASKED, "plan": given}
+    answer = ana.post("/v1/spaces/ana/ask", json=asked, headers={"accept": accept})
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == PROBLEM
+    assert re.search(why, answer.json()["detail"])
+
+
+def test_the_description_documents_the_plan(server: Running) -> None:
+    with server.client(None) as client:
+        schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    parts = schemas["PlanParts"]["properties"]
+    assert {"rewrites", "needs_source", "spans_sessions", "period", "entities"} <= set(parts)
+    assert all(part["description"] for part in parts.values())
 
 
 def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:

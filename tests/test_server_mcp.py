@@ -139,6 +139,33 @@ async def test_an_answer_over_http_cites_its_source(server: Running) -> None:
     assert answer.structured_content["cost"]["tokens"] == 120
 
 
+PLANNED = ["rewrites", "exact_words", "spans_sessions", "period", "entities"]
+
+
+async def test_an_agent_can_plan_inside_its_call(server: Running) -> None:
+    async with over_http(server, server.key("planned")) as client:
+        for tool in (await client.list_tools()).tools:
+            if tool.name in ("recall", "ask"):
+                described = {
+                    k: v.get("description") for k, v in tool.input_schema["properties"].items()
+                }
+                assert all(described[name] for name in PLANNED)
+        await client.call_tool("remember", {"text": BOUGHT, "at": "2024-05-20T20:00"})
+        asked = {"question": "What did it cost?", "at": "2024-06-01"}
+        for parts, access in (
+            ({}, "LOOKUP"),
+            ({"rewrites": ["paid for the gravel bike"]}, "COMPOSE"),
+            ({"exact_words": True, "period": "2024-05", "entities": ["bike"]}, "REPLAY"),
+            ({"spans_sessions": True}, "COMPOSE"),
+        ):
+            found = await client.call_tool("recall", {**asked, **parts})
+            assert found.structured_content is not None, found.content
+            assert found.structured_content["access"] == access
+        wrong = await client.call_tool("ask", {**asked, "rewrites": ["a", "b", "c"]})
+        assert wrong.is_error
+        assert "up to two texts" in wrong.content[0].text
+
+
 async def test_a_conversation_can_be_remembered_turn_by_turn(server: Running) -> None:
     turns = [
         {"text": "Plan three days in Kyoto for me."},

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from justmem import calling
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
@@ -14,6 +15,7 @@ from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
 from justmem.language.en.first_person import first_person
 from justmem.language.en.questions import plan_by_rules
+from justmem.plan import PlanParts, completed, supplied
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
@@ -33,11 +35,12 @@ _NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, when and by whom it is asked."""
+    """A question, when and by whom it is asked, and the caller's plan for it, if any."""
 
     question: str
     at: datetime | str | None = None
     speaker: str | None = None
+    plan: Plan | Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class Asking:
     ) -> _Understood:
         """`leave`: tokens of the limit that planning may not touch."""
         said, speaker = checked(asked.question), _speaker(asked.speaker)
+        given = supplied(asked.plan)
         question = await self._redaction.question(said)
         if question != said:
             tally.notes.append("the question was redacted")
@@ -129,7 +133,11 @@ class Asking:
             tally.notes.append("this memory is empty")
             return _Understood(question, at, speaker, Plan(), extent)
         with tally.stage("plan"):
-            planned = await self._plan(question, at, None if limit is None else limit - leave)
+            if given is not None:
+                given = await self._redacted(given)
+                planned = Planned(await asyncio.to_thread(completed, given, question, at))
+            else:
+                planned = await self._plan(question, at, None if limit is None else limit - leave)
             # At once: whoever is cancelled from here on has paid for it.
             tally.calls += planned.calls
             plan = planned.plan
@@ -145,6 +153,17 @@ class Asking:
             with calling.carrying(error.calls):
                 plan = await asyncio.to_thread(plan_by_rules, question, at)
             return Planned(plan, error.calls, [f"planned by rules: {error}"])
+
+    async def _redacted(self, given: Plan | PlanParts) -> Plan | PlanParts:
+        """The caller's plan without what must not be sent to a model."""
+        if not self._redaction.active:
+            return given
+        passed = {
+            name: tuple(filter(None, [await self._redaction.name(text) for text in texts]))
+            for name in ("rewrites", "entities")
+            if (texts := getattr(given, name)) is not None
+        }
+        return given.model_copy(update=passed)
 
     async def _evidence(self, asked: _Understood, tally: Tally) -> Evidence:
         empty = Evidence(

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -244,7 +244,12 @@ class AsyncMemory:
     # ------------------------------------------------------------ ask
 
     async def recall(
-        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
+        self,
+        question: str,
+        *,
+        at: datetime | str | None = None,
+        speaker: str | None = None,
+        plan: Plan | Mapping[str, Any] | None = None,
     ) -> Evidence:
         """The evidence that memory holds for a question, or for a remark you are about to reply
         to, without the answer call.
@@ -253,20 +258,29 @@ class AsyncMemory:
         is left out. Without it, the time of the latest session.
 
         `speaker` is who says it: "my" is theirs. Without it, the one person whom most cards are
-        about, if there is one."""
+        about, if there is one.
+
+        `plan` is the caller's plan: a Plan, or a mapping with some of its parts, such as
+        `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
+        no model is called for it."""
         await self._bind()
-        evidence = await self._asking.recall(Asked(question, at, speaker))
+        evidence = await self._asking.recall(Asked(question, at, speaker, plan))
         self._read_evidence("recall", evidence)
         return evidence
 
     async def ask(
-        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
+        self,
+        question: str,
+        *,
+        at: datetime | str | None = None,
+        speaker: str | None = None,
+        plan: Plan | Mapping[str, Any] | None = None,
     ) -> Answer:
-        """An answer from memory alone, with the exact words it rests on. `at` and `speaker` as
-        for `recall`. A remark that asks nothing gets a reply that bears what is remembered in
-        mind."""
+        """An answer from memory alone, with the exact words it rests on. `at`, `speaker` and
+        `plan` as for `recall`. A remark that asks nothing gets a reply that uses what is
+        remembered."""
         await self._bind()
-        asked = Asked(question, at, speaker)
+        asked = Asked(question, at, speaker, plan)
         async with aclosing(self._asking.steps(asked, streaming=False)) as steps:
             *_, answer = [step async for step in steps]
         assert isinstance(answer, Answer)
@@ -274,12 +288,17 @@ class AsyncMemory:
         return answer
 
     async def follow(
-        self, question: str, *, at: datetime | str | None = None, speaker: str | None = None
+        self,
+        question: str,
+        *,
+        at: datetime | str | None = None,
+        speaker: str | None = None,
+        plan: Plan | Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
         """`ask`, step by step: the plan, the evidence, the answer's text piece by piece as the
         model writes it, and the answer itself, which alone is checked and cited."""
         await self._bind()
-        asked = Asked(question, at, speaker)
+        asked = Asked(question, at, speaker, plan)
         async with aclosing(self._asking.steps(asked, streaming=True)) as steps:
             async for step in steps:
                 if isinstance(step, Evidence):  # from here on it is read, answered or not

@@ -14,7 +14,7 @@ from justmem.ports import Embedder, Reranker, Store, View
 from justmem.ranking import Scores
 from justmem.receipts import Tally
 from justmem.recovery import Recovered, recover
-from justmem.words import both_ends
+from justmem.words import both_ends, words
 
 _ALIKE = 0.92  # cosine from which two cards say the same thing
 
@@ -76,7 +76,7 @@ class Retrieval:
         broad = plan.access is Access.COMPOSE or (
             plan.spans_sessions and self._profile.rewrites_under_replay
         )
-        texts = [both_ends(asked.question), *(plan.rewrites if broad else ())]
+        texts = [_meant(asked), *(plan.rewrites if broad else ())]
         if asked.speaker and self._profile.speaker:
             texts = [named(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
@@ -205,3 +205,11 @@ class Retrieval:
             worth = np.float32(self._profile.weights.rerank)
             after[head] += worth * ranking.over_views(ranking.softened(read), remark=remark)
         return after, dict(zip(head, read[0].tolist(), strict=True))
+
+
+def _meant(asked: Evidence) -> str:
+    """The question with the entities of its plan that it does not name itself."""
+    question = both_ends(asked.question)
+    said = set(words(question))
+    more = [name for name in asked.plan.entities if not said.issuperset(words(name))]
+    return f"{question} ({', '.join(more)})" if more else question

@@ -11,6 +11,7 @@ from justmem.cli.run import Exit, moment, now, run_of
 from justmem.cli.terminal import out, print_json
 from justmem.domain import Answer, Evidence, dump
 from justmem.memory import AsyncMemory
+from justmem.plan import given_parts
 
 Question = Annotated[str, typer.Argument(help="A question, or a remark about to be answered.")]
 At = Annotated[
@@ -21,6 +22,26 @@ Speaker = Annotated[
     str | None,
     typer.Option(help='Who says it: "my" is theirs. Default: whom most cards are about.'),
 ]
+Rewrite = Annotated[
+    list[str] | None,
+    typer.Option(help="Search for this too. Give it once or twice."),
+]
+Exact = Annotated[
+    bool | None,
+    typer.Option("--exact/--no-exact", help="Whether the exact words are needed."),
+]
+Spans = Annotated[
+    bool | None,
+    typer.Option("--spans/--no-spans", help="Whether the evidence may lie in several sessions."),
+]
+Period = Annotated[
+    str | None,
+    typer.Option(help="The time asked about: 2023-05, 2023-05-07 or 2023-05-01/2023-05-31."),
+]
+Entity = Annotated[
+    list[str] | None,
+    typer.Option(help="Somebody or something it is about. Can be given more than once."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -29,6 +50,11 @@ def ask(
     question: Question,
     at: At = None,
     speaker: Speaker = None,
+    rewrite: Rewrite = None,
+    exact: Exact = None,
+    spans: Spans = None,
+    period: Period = None,
+    entity: Entity = None,
     json: Json = False,
 ) -> None:
     """Answer from memory, with citations and a receipt.
@@ -37,9 +63,16 @@ def ask(
     machine's present time.
     """
     when = moment(at) or now()
+    plan = given_parts(
+        rewrites=rewrite or None,
+        needs_source=exact,
+        spans_sessions=spans,
+        period=period,
+        entities=entity or None,
+    )
 
     async def work(memory: AsyncMemory) -> Answer:
-        return await memory.ask(question, at=when, speaker=speaker)
+        return await memory.ask(question, at=when, speaker=speaker, plan=plan)
 
     answer = run_of(context).memory(work)
     if json:
@@ -55,6 +88,11 @@ def recall(
     question: Question,
     at: At = None,
     speaker: Speaker = None,
+    rewrite: Rewrite = None,
+    exact: Exact = None,
+    spans: Spans = None,
+    period: Period = None,
+    entity: Entity = None,
     json: Json = False,
 ) -> None:
     """Show what bears on a question, without answering it.
@@ -63,9 +101,16 @@ def recall(
     present time.
     """
     when = moment(at) or now()
+    plan = given_parts(
+        rewrites=rewrite or None,
+        needs_source=exact,
+        spans_sessions=spans,
+        period=period,
+        entities=entity or None,
+    )
 
     async def work(memory: AsyncMemory) -> Evidence:
-        return await memory.recall(question, at=when, speaker=speaker)
+        return await memory.recall(question, at=when, speaker=speaker, plan=plan)
 
     evidence = run_of(context).memory(work)
     if json:

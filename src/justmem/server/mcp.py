@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from justmem.domain import SessionState
 from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
+from justmem.plan import given_parts
 from justmem.server.edge import KEY
 from justmem.server.keys import OWNER, Key, Right
 from justmem.server.problems import public
@@ -55,6 +56,27 @@ _SHOWN = 50
 When = Annotated[
     str | None,
     Field(description="When it is asked, as 2024-05-20T14:30. Default: now."),
+]
+# What a calling assistant can plan itself, so that no model of ours has to.
+Rewrites = Annotated[
+    list[str] | None,
+    Field(description="Up to two other wordings to search for, if one search may miss some."),
+]
+ExactWords = Annotated[
+    bool | None,
+    Field(description="True if original words are needed: an earlier answer, a list, a quote."),
+]
+SpansSessions = Annotated[
+    bool | None,
+    Field(description="True if the evidence may lie in several conversations, as for a count."),
+]
+Period = Annotated[
+    str | None,
+    Field(description="The time asked about: 2023-05, 2023-05-07 or 2023-05-01/2023-05-31."),
+]
+Entities = Annotated[
+    list[str] | None,
+    Field(description="People and things meant, also those that the question does not name."),
 ]
 
 
@@ -147,10 +169,22 @@ class Tools:
             str, Field(description="A question, or the remark you are about to reply to.")
         ],
         at: When = None,
+        rewrites: Rewrites = None,
+        exact_words: ExactWords = None,
+        spans_sessions: SpansSessions = None,
+        period: Period = None,
+        entities: Entities = None,
     ) -> RecallResult:
         """Find what memory holds that bears on a question, without answering it."""
+        plan = given_parts(
+            rewrites=rewrites,
+            needs_source=exact_words,
+            spans_sessions=spans_sessions,
+            period=period,
+            entities=entities,
+        )
         async with self._may(context, "read") as (key, space):
-            evidence = await self._server.recall(Inquiry(key, space, question, at))
+            evidence = await self._server.recall(Inquiry(key, space, question, at, plan=plan))
         return RecallResult(
             access=evidence.access,
             cards=[MemoryCard.of(each.card) for each in evidence.read],
@@ -163,10 +197,22 @@ class Tools:
         context: Context[Any, Any],
         question: Annotated[str, Field(description="A question about what was said before.")],
         at: When = None,
+        rewrites: Rewrites = None,
+        exact_words: ExactWords = None,
+        spans_sessions: SpansSessions = None,
+        period: Period = None,
+        entities: Entities = None,
     ) -> AskResult:
         """Answer a question from memory alone, with the exact words the answer rests on."""
+        plan = given_parts(
+            rewrites=rewrites,
+            needs_source=exact_words,
+            spans_sessions=spans_sessions,
+            period=period,
+            entities=entities,
+        )
         async with self._may(context, "read") as (key, space):
-            answer = await self._server.ask(Inquiry(key, space, question, at))
+            answer = await self._server.ask(Inquiry(key, space, question, at, plan=plan))
         return AskResult(
             answer=answer.text,
             sufficient=answer.sufficient,

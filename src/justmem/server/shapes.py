@@ -31,6 +31,7 @@ from justmem.domain import (
     Status,
     Usage,
 )
+from justmem.plan import PlanParts
 
 # 2024-05-20T14:30 and everything else that `sessions.as_time` reads
 Time = Annotated[
@@ -140,18 +141,26 @@ class Retried(BaseModel):
 class Question(Request):
     """`at` is when it is asked: "last week" counts from there, and what was said on later days is
     left out. Without it: now, by the server's clock. `speaker` is who asks: "my" is theirs.
+    `plan` is your plan for it, or parts of one: no model is called to make one.
     `candidates` adds everything discovery found to what was chosen of it."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={
-            "examples": [{"question": "What did my bike cost?", "at": "2024-06-01T12:00"}]
+            "examples": [
+                {"question": "What did my bike cost?", "at": "2024-06-01T12:00"},
+                {
+                    "question": "Which sports have I taken up?",
+                    "plan": {"rewrites": ["ran a race", "joined a riding group"]},
+                },
+            ]
         },
     )
 
     question: str = Field(min_length=1, max_length=100_000)
     at: Time | None = None
     speaker: str | None = Field(None, min_length=1, max_length=200)
+    plan: PlanParts | None = None
     candidates: bool = False
 
 

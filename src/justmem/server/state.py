@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,6 +41,7 @@ class Inquiry:
     question: str
     at: object = None
     speaker: str | None = None
+    plan: Mapping[str, Any] | None = None
 
 
 class Server:
@@ -163,7 +164,7 @@ class Server:
     async def recall(self, asked: Inquiry) -> Evidence:
         async def work() -> Evidence:
             async with self._asking(asked) as (memory, at):
-                found = memory.recall(asked.question, at=at, speaker=asked.speaker)
+                found = memory.recall(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
                 return await self._counted(found)
 
         return await self.within(work())
@@ -171,7 +172,7 @@ class Server:
     async def ask(self, asked: Inquiry) -> Answer:
         async def work() -> Answer:
             async with self._asking(asked) as (memory, at):
-                found = memory.ask(asked.question, at=at, speaker=asked.speaker)
+                found = memory.ask(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
                 return await self._counted(found)
 
         return await self.within(work())
@@ -180,7 +181,7 @@ class Server:
         """`tell` gets each step and says whether anybody still listens. Nobody does: then it
         ends before the next model call, but never inside one, since that has to be counted."""
         async with self._asking(asked) as (memory, at):
-            steps = memory.follow(asked.question, at=at, speaker=asked.speaker)
+            steps = memory.follow(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
             try:
                 async for step in steps:
                     heard = tell(step)

@@ -50,7 +50,8 @@ async def ask(asked: Question, grant: Reader, request: Request) -> AnswerOut | S
 
 
 def _inquiry(asked: Question, grant: Grant) -> Inquiry:
-    return Inquiry(grant.key, grant.space, asked.question, asked.at, asked.speaker)
+    plan = None if asked.plan is None else asked.plan.model_dump(exclude_none=True)
+    return Inquiry(grant.key, grant.space, asked.question, asked.at, asked.speaker, plan)
 
 
 async def _check(grant: Grant) -> None:

@@ -1,0 +1,184 @@
+"""The caller plans: in part or in full, without a planning call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pytest
+
+from justmem import Access, AsyncMemory, Memory, Plan
+from justmem.domain import Evidence
+from justmem.errors import InvalidQuestion
+from justmem.ports import Embedded
+from justmem.secrets import secrets
+from justmem.stores.opening import open_store
+from justmem.testing import HashEmbedder
+from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted
+
+ANSWER = {"answer": "running", "used": ["1"], "sufficient": True}
+REWRITES = ["User ran a race", "User joined a riding group"]
+
+
+async def remembered(make: Make, **parts: Any) -> tuple[AsyncMemory, Any]:
+    """With a model that would plan a LOOKUP."""
+    model = scripted(extract=extract_history, plan=plan(), answer=ANSWER)
+    memory = await make(model, **parts)
+    await memory.remember_many(HISTORY)
+    model.prompts.clear()
+    return memory, model
+
+
+async def test_a_plan_by_the_caller_needs_no_planning_call(make: Make) -> None:
+    memory, model = await remembered(make)
+
+    evidence = await memory.recall("Which sports do I do?", at=NOW, plan={"rewrites": REWRITES})
+
+    assert evidence.access is Access.COMPOSE
+    assert evidence.plan.rewrites == tuple(REWRITES)
+    assert evidence.receipt.tokens == 0
+    assert model.prompts == []
+
+    answer = await memory.ask("Which sports do I do?", at=NOW, plan={"rewrites": REWRITES})
+    assert answer.plan.rewrites == tuple(REWRITES)
+    assert [prompt.stage for prompt in model.prompts] == ["answer"]
+
+
+async def test_an_answer_with_a_plan_can_be_followed(make: Make) -> None:
+    memory, model = await remembered(make)
+
+    steps = [
+        step async for step in memory.follow("What hurts?", at=NOW, plan={"needs_source": True})
+    ]
+
+    assert isinstance(steps[0], Plan)
+    assert steps[0].needs_source
+    assert [prompt.stage for prompt in model.prompts] == ["answer"]
+
+
+async def test_the_synchronous_memory_takes_a_plan_too(tmp_path: Any) -> None:
+    store = await open_store(tmp_path / "memory", "test")
+    memory = Memory(store, HashEmbedder(64), **by_rules())
+    memory.remember_many(HISTORY)
+    evidence = memory.recall("What hurts?", plan={"needs_source": True})
+    memory.close()
+    assert evidence.access is Access.REPLAY
+
+
+QUESTION = "How many bikes did I buy in May 2024?"  # the rules: COMPOSE, count, 2024-05
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"mode": "count", "spans_sessions": True, "period": "2024-05"}),
+        ({"period": "2023"}, {"mode": "count", "spans_sessions": True, "period": "2023"}),
+        (
+            {"period": "2023-05-01/2023-05-31"},
+            {"spans_sessions": True, "period": "2023-05-01/2023-05-31"},
+        ),
+        ({"spans_sessions": False}, {"spans_sessions": False, "rewrites": ()}),
+        ({"rewrites": []}, {"spans_sessions": True, "rewrites": ()}),
+        ({"rewrites": ["  a\n bike  "]}, {"rewrites": ("a bike",)}),
+        ({"needs_source": True}, {"needs_source": True, "mode": "count"}),
+        ({"entities": ["Ana"], "mode": "list"}, {"entities": ("Ana",), "mode": "list"}),
+        ({"operation": "order", "routes": ["event"]}, {"operation": "order"}),
+        ({"period": None, "rewrites": None}, {"spans_sessions": True, "period": "2024-05"}),
+    ],
+)
+async def test_the_rules_fill_in_what_the_caller_left_out(
+    make: Make, given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    memory, _ = await remembered(make)
+    made = (await memory.recall(QUESTION, at=NOW, plan=given)).plan
+    found = {name: getattr(made, name) for name in expected}
+    if "period" in found:
+        found["period"] = str(found["period"])
+    assert found == expected
+
+
+async def test_a_question_that_the_caller_says_spans_sessions_gets_rewrites(make: Make) -> None:
+    memory, _ = await remembered(make)
+    asked = "Where did I leave the spare key?"
+    assert (await memory.recall(asked, at=NOW, plan={})).plan.rewrites == ()
+    spread = await memory.recall(asked, at=NOW, plan={"spans_sessions": True})
+    assert spread.plan.rewrites == ("leave the spare key",)
+
+
+async def test_a_whole_plan_is_used_as_it_is(make: Make) -> None:
+    memory, _ = await remembered(make)
+    first = await memory.recall(QUESTION, at=NOW, plan={"period": "2023"})
+    assert first.plan.period.start == date(2023, 1, 1)
+    again = await memory.recall("What hurts?", at=NOW, plan=first.plan)
+    assert again.plan == first.plan
+    assert (await memory.recall(QUESTION, at=NOW, plan=Plan())).plan == Plan()
+
+
+async def test_an_entity_that_the_question_does_not_name_is_searched_for(make: Make) -> None:
+    memory = await make()
+    for name in ("Ivar", "Nora"):
+        said = {"speaker": name, "text": "I keep bees in the orchard behind the mill."}
+        await memory.remember({"id": name, "at": "2024-05-01", "turns": [said]})
+
+    async def first(entities: list[str]) -> str:
+        asked = "What does she keep in the orchard?"
+        found: Evidence = await memory.recall(asked, plan={"entities": entities})
+        return found.cards[0].subject
+
+    assert [await first(["Ivar"]), await first(["Nora"])] == ["Ivar", "Nora"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"rewrite": ["x"]}, "no part 'rewrite'. Its parts are rewrites, needs_source,"),
+        ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be a list. .*up to two texts"),
+        ({"rewrites": "a race"}, "rewrites cannot be 'a race'. .*up to two texts"),
+        ({"rewrites": ["a race", " "]}, "rewrites cannot be ' '. .*up to two texts"),
+        ({"rewrites": ["a" * 501]}, "rewrites cannot be 'aaa.*at most 500 characters"),
+        ({"rewrites": [7]}, "rewrites cannot be 7. "),
+        ({"needs_source": "no"}, "needs_source cannot be 'no'. .*true or false"),
+        ({"spans_sessions": 1}, "spans_sessions cannot be 1. .*true or false"),
+        ({"period": "May"}, "period cannot be 'May'. .*2023-05-01/2023-05-31"),
+        ({"period": ""}, "period cannot be ''. .*2023-05"),
+        ({"period": "2023-05-31/2023-05-01"}, "period cannot be '2023-05-31/2023-05-01'. "),
+        ({"period": 2023}, "period cannot be 2023. .*2023-05"),
+        ({"entities": [""]}, "entities cannot be ''. "),
+        ({"entities": ["x"] * 21}, "entities cannot be a list. .*up to 20"),
+        ({"mode": "song"}, "mode cannot be 'song'. .*short, list, count"),
+        ({"routes": ["song"]}, "routes cannot be 'song'. .*fact, event"),
+        ({"rewrites": ["a"], "spans_sessions": False}, "leave spans_sessions out"),
+        (["rewrites"], "A plan is a Plan or a mapping with any of rewrites, .* not a list."),
+        ("COMPOSE", "A plan is a Plan or a mapping .* not 'COMPOSE'."),
+        ({3: True}, "no part '3'"),
+        (Plan(spans_sessions=True, rewrites=("a", "b", "c")), "rewrites cannot be a tuple. "),
+    ],
+)
+async def test_a_part_that_cannot_be_used_is_named_with_its_valid_form(
+    make: Make, given: Any, why: str
+) -> None:
+    memory = await make()
+    for verb in (memory.recall, memory.ask):
+        with pytest.raises(InvalidQuestion, match=why):
+            await verb("What hurts?", at=NOW, plan=given)
+
+
+class Heard(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.texts: list[str] = []
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        self.texts += texts
+        return await super().embed(texts, query=query)
+
+
+async def test_what_is_redacted_is_in_no_search_of_the_callers_plan(make: Make) -> None:
+    card = "4111 1111 1111 1111"
+    embedder = Heard()
+    memory, _ = await remembered(make, embedder=embedder, redact=secrets)
+    given = {"rewrites": [f"paid with {card}"], "entities": [card]}
+    evidence = await memory.recall("What did I buy?", at=NOW, plan=given)
+    assert "paid with [card number]" in embedder.texts
+    assert "1111" not in " ".join(embedder.texts) + evidence.model_dump_json()
