@@ -3,7 +3,7 @@
     JustMemError
     ├── InputError            the caller's: correct it and call again
     │   ├── InvalidSession      a session that cannot be remembered as given
-    │   ├── InvalidQuestion     an empty or oversized question
+    │   ├── InvalidQuestion     an empty or oversized question, or a plan that cannot be used
     │   ├── InvalidFile         a file that is not what it claims to be
     │   ├── InvalidSetting      a setting, model name or profile that cannot be used
     │   ├── NotInMemory         no such card, session or turn

@@ -129,6 +129,12 @@ _REPLY = (
     r"|explanation|example|code|script|picks?|ideas?|tips?)"
 )
 _TALK = r"(?:chats?|conversations?|discussions?|exchanges?|sessions?)"
+_EXACT = (
+    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
+    r"|precise words|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the)"
+    r"|what exactly did \w+ (?:say|write|tell|answer|reply)|(?:did|do|does) \w+ say exactly"
+    r"|exactly what (?:\w+ ){1,3}(?:said|wrote|told))\b"
+)
 _SOURCE = _any(
     rf"\bour (?:\w+ ){{0,3}}{_TALK}\b",
     rf"\b{_TALK} (?:\w+ )?with you\b",
@@ -138,10 +144,7 @@ _SOURCE = _any(
     r"(?! me (?:if|whether))",
     rf"\b(?:did|had|have) you (?:\w+ )?{_GAVE}\b",
     rf"\b(?:we|we've|we had)(?: \w+ly)? {_TALKED}\b",
-    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
-    r"|precise words|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the))\b",
-    r"\bwhat exactly did \w+ (?:say|write|tell|answer|reply)\b",
-    r"\b(?:did|do|does) \w+ say exactly\b|\bexactly what (?:\w+ ){1,3}(?:said|wrote|told)\b",
+    _EXACT,
     rf"\byour (?:previous|earlier|last|first|original) (?:\w+ )?{_REPLY}\b",
     rf"\byour (?:\w+ )?{_REPLY} (?:of|for|on|about|to|was|were|again)\b",
     rf"\bwhat (?:was|were) your (?:\w+ )?{_REPLY}\b",
@@ -155,15 +158,12 @@ _OFFER = _any(
     r"|come up)\b",
     r"\bif you (?:recommend|suggest)",
 )
-# "Did Ana say that you ..." quotes somebody else's "you".
-_OTHER_YOU = re.compile(r"\b(?:did|does|do) [A-Z]\w+ (?:say|tell|mention) (?:that )?you\b")
 
 
 def needs_source(text: str) -> bool:
     """Whether it asks for what the assistant said before, or for anyone's exact words."""
-    cleared = _OFFER.sub(" ", text)
-    if _SOURCE.search(cleared):
-        return not _OTHER_YOU.search(cleared)
+    if _SOURCE.search(_OFFER.sub(" ", text)):
+        return True
     remind = _REMIND.search(text)
     # "Remind me what I bought" asks for a fact; "remind me of the name of that deli" for words.
     return bool(remind and not re.search(r"\b(?:I|my|mine|we|our)\b", remind["of"], re.IGNORECASE))
@@ -197,11 +197,7 @@ _ADVICE = _any(
     r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b",
     r"\bhow (?:can|could|should|do) i\b",
 )
-_VERBATIM = _any(
-    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote)|quote)\b",
-    r"\b(?:what exactly did|exactly what)\b",
-    r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)",
-)
+_VERBATIM = _any(_EXACT, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)")
 _YES_NO = _any(
     rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?! you (?:\w+ )?(?:recommend|suggest"
     r"|remind|tell|give|help|list|show|name|explain))"
@@ -220,36 +216,34 @@ _LIST = _any(
     r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
     r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
 )
-_KINDS = _any(r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b")
 # "What topic has she written about?" asks for one.
 _ONE = _any(r"^(?:what|which) (?:[\w'+-]+ ){0,3}?[\w'+-]*[a-rt-z] has\b")
 # "Which songs does", "what old boats have": a plural noun before the verb.
 _PLURAL = _any(
+    r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
     rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
-    rf"(?:people|children|(?!this\b|series\b|news\b)[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b"
+    rf"(?:people|children|(?!this\b|series\b|news\b)[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b",
+)
+
+
+# The first that fits decides.
+_FORMS: tuple[tuple[re.Pattern[str], Mode], ...] = (
+    (_ORDER, "order"),
+    (_DURATION, "duration"),
+    (_COUNT, "count"),
+    (_WHEN, "date"),
+    (_VERBATIM, "verbatim"),
+    (_ADVICE, "advice"),
+    (_YES_NO, "yesno"),
+    (_FIRST, "short"),
+    (_PLURAL, "list"),
+    (_ONE, "short"),
+    (_LIST, "list"),
 )
 
 
 def mode_of(text: str) -> Mode:
-    if _ORDER.search(text):
-        return "order"
-    if _DURATION.search(text):
-        return "duration"
-    counted = _COUNT.search(text)
-    if _WHEN.search(text) and not counted:
-        return "date"
-    if counted:
-        return "count"
-    if _VERBATIM.search(text):
-        return "verbatim"
-    if _ADVICE.search(text):
-        return "advice"
-    if _YES_NO.match(text):
-        return "yesno"
-    if _FIRST.search(text):
-        return "short"
-    several = _KINDS.search(text) or _PLURAL.search(text)
-    return "list" if several or (_LIST.search(text) and not _ONE.search(text)) else "short"
+    return next((mode for pattern, mode in _FORMS if pattern.search(text)), "short")
 
 
 _COMPARED = _any(
