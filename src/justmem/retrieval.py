@@ -208,8 +208,8 @@ class Retrieval:
 
 
 def _meant(asked: Evidence) -> str:
-    """The question with the entities of its plan that it does not name itself."""
+    """The question with the entities of its plan that it shares no word with."""
     question = both_ends(asked.question)
     said = set(words(question))
-    more = [name for name in asked.plan.entities if not said.issuperset(words(name))]
+    more = [name for name in asked.plan.entities if said.isdisjoint(words(name))]
     return f"{question} ({', '.join(more)})" if more else question
