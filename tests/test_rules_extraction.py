@@ -72,6 +72,12 @@ def test_short_statements_share_a_card_and_long_ones_do_not() -> None:
     assert len(people(("Nora", told + more))) == 2
 
 
+def test_a_date_is_not_passed_on_to_the_next_statement() -> None:
+    moved, allergic = chat("I moved to Ghent last Saturday. I am allergic to walnuts.", "ok")
+    assert str(moved.event_date) == "2025-03-08"
+    assert str(allergic.event_date) == "unknown"
+
+
 def test_what_is_asked_of_an_assistant_is_an_interaction_with_its_reply() -> None:
     (card,) = chat("Can you write a packing list for Oslo?", "1. Hat 2. Gloves")
     assert (card.kind, card.turns) == ("interaction", (1, 2))

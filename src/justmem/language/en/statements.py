@@ -130,7 +130,7 @@ def _among_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     for number, turn in session.user_side:
         deadlines.check()
         text, photo = _spoken(turn.text)
-        told = _statements(text, number, people)
+        told = _statements(text, number, turn.at or session.at, people)
         asked = about = ""
         if before and before[1].speaker != turn.speaker:
             earlier, their_photo = _spoken(before[1].text)
@@ -183,7 +183,7 @@ def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
         if _is_paste(text):
             yield speaker, at, _Piece(_opening(text), turns, request=True)
             continue
-        for piece in _statements(text, number, frozenset(), requests=True):
+        for piece in _statements(text, number, at, frozenset(), requests=True):
             if piece.request:
                 if not asks_memory(piece.text):
                     yield speaker, at, replace(piece, text=_opening(piece.text), turns=turns)
@@ -236,7 +236,7 @@ def _spoken(text: str) -> tuple[str, str]:
 
 
 def _statements(
-    text: str, number: int, people: frozenset[str], *, requests: bool = False
+    text: str, number: int, at: datetime, people: frozenset[str], *, requests: bool = False
 ) -> list[_Piece]:
     """Sentences that tell something. What points at the sentence before it, or is very short,
     stays with it."""
@@ -251,16 +251,19 @@ def _statements(
         if not request and is_small_talk(said, people):
             continue
         last = told[-1] if told else None
-        if last and last.request == request and _joins(last.text, said):
+        if last and last.request == request and _joins(last.text, said, at):
             told[-1] = replace(last, text=f"{last.text} {said}")
         elif len(told) < plain.MOST_PER_TURN:
             told.append(_Piece(said, (number,), request=request))
     return told
 
 
-def _joins(last: str, said: str) -> bool:
+def _joins(last: str, said: str, at: datetime) -> bool:
+    """Statements of different dates stay apart, unless the second points at the first."""
     length = len(last.split()) + len(said.split())
-    return length <= _SHORT or (length <= _LONGEST and _leans(said))
+    if length <= _SHORT:
+        return _leans(said) or event_date(last, at) == event_date(said, at)
+    return length <= _LONGEST and _leans(said)
 
 
 def _leans(text: str) -> bool:
