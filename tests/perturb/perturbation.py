@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def perturb(module: ModuleType, seed: str) -> None:
-    network = module._Network
+    network = module.Network
     exact = network.run
 
     def run(self: Any, texts: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[Any], int]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import WeightsUnavailable
-from justmem.models.weights import known
+from justmem.models.weights import Weights, known
 from justmem.ports import Embedded, Reranked, Vectors
 
 _LONGEST = 512  # tokens these models can read
@@ -44,7 +44,7 @@ def runtime() -> Any:
     return onnxruntime
 
 
-class _Network:
+class Network:
     """One ONNX file with its tokenizer, loaded on first use. Safe to use from threads."""
 
     def __init__(self, name: str, folder: Path, threads: int | None) -> None:
@@ -64,13 +64,7 @@ class _Network:
         tokens = sum(len(encoding.ids) for encoding in encoded)
 
         def one(encoding: Any) -> Result:
-            values = {
-                "input_ids": encoding.ids,
-                "attention_mask": encoding.attention_mask,
-                "token_type_ids": encoding.type_ids,
-            }
-            feed = {name: np.array([values[name]], np.int64) for name in self._inputs}
-            return read(self._session.run(None, feed)[0])
+            return read(self._session.run(None, self._feed(encoding))[0])
 
         if len(encoded) == 1 or self._threads == 1:
             return [one(encoding) for encoding in encoded], tokens
@@ -80,11 +74,21 @@ class _Network:
     def _load(self) -> None:
         with self._lock:
             if self._session is None:
-                self._tokenizer = self._load_tokenizer()
-                self._session = self._load_session()
+                self._tokenizer, model = self._read()
+                self._session = self._open(model)
                 self._inputs = tuple(given.name for given in self._session.get_inputs())
 
-    def _load_tokenizer(self) -> Any:
+    def _feed(self, encoding: Any) -> dict[str, NDArray[Any]]:
+        """The inputs of the network for one text."""
+        values = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
+        }
+        return {name: np.array([values[name]], np.int64) for name in self._inputs}
+
+    def _read(self) -> tuple[Any, str | bytes]:
+        """The tokenizer, and the model as a path or as bytes."""
         from tokenizers import Tokenizer  # loaded when first needed: `import justmem` stays light
 
         try:
@@ -95,9 +99,9 @@ class _Network:
         tokenizer = Tokenizer.from_str(text)
         tokenizer.no_padding()
         tokenizer.enable_truncation(_LONGEST)
-        return tokenizer
+        return tokenizer, str(self._folder / "model.onnx")
 
-    def _load_session(self) -> Any:
+    def _open(self, model: str | bytes) -> Any:
         onnxruntime = runtime()
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -108,9 +112,7 @@ class _Network:
         # Every text has its own length, so memory kept for the next one mostly does not fit it.
         options.enable_cpu_mem_arena = False
         try:
-            return onnxruntime.InferenceSession(
-                str(self._folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-            )
+            return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except (state.NoSuchFile, state.InvalidProtobuf, state.InvalidGraph, state.Fail) as error:
             raise self._unusable(error) from error
 
@@ -129,19 +131,28 @@ class OnnxEmbedder:
         model = known(name, "embed")
         self.name = name
         self.dim = model.dim
-        self._prefix = model.query_prefix
+        self._query_prefix = model.query_prefix
+        self._passage_prefix = model.passage_prefix
         self._pool = _first if model.pooling == "cls" else _mean
-        self._network = _Network(name, folder, threads)
+        self._network = _network(model)(name, folder, threads)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
         if not texts:
             return Embedded(vectors=np.zeros((0, self.dim), np.float32), tokens=0)
-        if query:
-            texts = [self._prefix + text for text in texts]
-        rows, tokens = await asyncio.to_thread(self._network.run, texts, self._pool)
+        prefix = self._query_prefix if query else self._passage_prefix
+        given = [prefix + text for text in texts]
+        rows, tokens = await asyncio.to_thread(self._network.run, given, self._pool)
         vectors: Vectors = np.stack(rows)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         return Embedded(vectors=vectors, tokens=tokens)
+
+
+def _network(model: Weights) -> type[Network]:
+    if model.format == "e5":
+        from justmem.models.e5 import E5Network
+
+        return E5Network
+    return Network
 
 
 def _first(states: Result) -> Result:
@@ -161,7 +172,7 @@ class OnnxReranker:
     def __init__(self, name: str, folder: Path, threads: int | None = None) -> None:
         known(name, "rerank")
         self.name = name
-        self._network = _Network(name, folder, threads)
+        self._network = Network(name, folder, threads)
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
         if not texts:

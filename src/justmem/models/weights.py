@@ -68,6 +68,8 @@ class Weights(Value):
     dim: int = 0
     pooling: Literal["cls", "mean"] = "cls"
     query_prefix: str = ""
+    passage_prefix: str = ""
+    format: Literal["onnx", "e5"] = "onnx"  # e5: one file, see justmem.models.e5
     source: tuple[Origin, ...]
 
 
