@@ -1,14 +1,17 @@
 """What the local models cost, and what batching would save and spoil.
 
-    python bench/models.py [--texts 100] [--rounds 3]
+    python bench/models.py [--texts 100] [--rounds 3] [--embedders]
 
-CPU milliseconds per text (or pair), the best of some rounds, beside how far a text's result moves
-from the one it has alone. The product runs texts one by one (the first row of each table).
+The first table compares the embedders as the product runs them. `--embedders` prints only that.
+The others show CPU milliseconds per text (or pair), the best of some rounds, beside how far a
+text's result moves from the one it has alone. The product runs texts one by one (the first row of
+each table).
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +25,7 @@ from rich.table import Table
 from tokenizers import Tokenizer
 
 from justmem.models import weights
-from justmem.models.onnx import runtime
+from justmem.models.onnx import OnnxEmbedder, runtime
 
 ort = runtime()
 
@@ -149,6 +152,19 @@ def settings(name: str, encoded: Sequence[Any], pooling: str, rounds: int) -> Ta
     return table
 
 
+def embedders(texts: Sequence[str], rounds: int) -> Table:
+    table = Table("embedder", "MB", "CPU s to load", "tokens each", "CPU ms each")
+    names = [model.name for model in weights.manifest().values() if model.use == "embed"]
+    for name in names:
+        embedder = OnnxEmbedder(name, weights.ensure(name, folder=folder()), threads=1)
+        size = sum(file.bytes for file in weights.known(name).source[0].files.values())
+        _, load = timed(lambda e=embedder: asyncio.run(e.embed(["text"])), 1)
+        done, cpu = timed(lambda e=embedder: asyncio.run(e.embed(texts)), rounds)
+        tokens, each = done.tokens / len(texts), 1000 * cpu / len(texts)
+        table.add_row(name, f"{size / 1e6:.0f}", f"{load:.1f}", f"{tokens:.0f}", f"{each:.1f}")
+    return table
+
+
 def folder() -> Path:
     return Path(platformdirs.user_cache_dir("justmem")) / "models"
 
@@ -164,9 +180,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--embedders", action="store_true", help="only compare the embedders")
     chosen = parser.parse_args()
     texts = sentences(chosen.texts)
     console = Console()
+    console.print(embedders(texts, chosen.rounds))
+    if chosen.embedders:
+        return
     for name in EMBEDDERS:
         encoded = tokenizer(name).encode_batch(texts)
         length = np.mean([len(e.ids) for e in encoded])
