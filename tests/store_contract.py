@@ -235,6 +235,7 @@ class KeepingContract:
         in_order = ["morning, no zone", "evening in tokyo", "noon in utc"]
         assert [record.id for record in await store.sessions()] == in_order
         assert [each.id for each in await store.waiting()] == in_order
+        assert [each.id for each in await store.waiting(newest=2)] == in_order[-2:]
         assert (await store.extent()).last_at == datetime(2023, 5, 7, 12, tzinfo=UTC)
 
     async def test_the_extent_follows_what_is_remembered_changed_and_forgotten(

@@ -56,3 +56,21 @@ def test_what_was_told_beside_a_card_stands_below_it() -> None:
         "2 Nora ran a race [2024-06]",
         "3 Nora ran a race [said 2024-05-20]",
     ]
+
+
+def test_a_card_that_a_newer_one_replaces_is_marked() -> None:
+    def told(fact: str, at: datetime) -> Candidate:
+        said = Card(id=fact, subject="Nora", fact=fact, session_id=fact, said_at=at, turns=(1,))
+        return Candidate(card=said)
+
+    chosen = (
+        told("said: I live in Graz.", datetime(2024, 1, 10)),
+        told("said: We moved to Vienna.", datetime(2024, 2, 10)),
+        told("said: My sister lives in Linz.", datetime(2024, 1, 5)),
+    )
+    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), chosen=chosen)
+    assert evidence_text(evidence, "0").splitlines()[1:4] == [
+        "1 Nora: I live in Graz. [said 2024-01-10, earlier]",
+        "2 Nora: We moved to Vienna. [said 2024-02-10]",
+        "3 Nora: My sister lives in Linz. [said 2024-01-05]",
+    ]

@@ -1,4 +1,6 @@
-"""Answers without a model: cut out of the cards, cited, and refused where support is weak."""
+"""Answers without a model: quotations, and a direct answer only where it was verified.
+
+Each row is a history, a question, what the answer must contain and what it must not."""
 
 from __future__ import annotations
 
@@ -7,487 +9,203 @@ from datetime import datetime
 
 import pytest
 
-from justmem.answering.rules import NOT_IN_MEMORY, RulesAnswerer, answer_by_rules
-from justmem.answering.spans import age_in, durations_in
-from justmem.answering.support import supported
-from justmem.domain import Candidate, Card, EventDate, Evidence, Session, Source, Status, Turn
+from justmem.answering.rules import NOT_IN_MEMORY, answer_by_rules
+from justmem.domain import Candidate, Evidence, Session, Turn
+from justmem.language.en.excerpts import excerpt
 from justmem.language.en.questions import plan_by_rules
+from justmem.language.en.statements import cards_of
 from justmem.ports import Reply
 from stories import Make
 
-ASKED = datetime(2023, 6, 1)
+ASKED = datetime(2025, 6, 20)
+Said = tuple[str, str]  # a day, and the user's words or "Name: words"
 
 
-def card(
-    fact: str,
-    *,
-    subject: str = "Nora",
-    when: str = "unknown",
-    said: str = "2023-05-08",
-    status: Status = "stable",
-) -> Card:
-    return Card(
-        id=f"c{abs(hash((subject, fact))):x}",
-        subject=subject,
-        fact=fact,
-        event_date=EventDate.parse(when),
-        status=status,
-        session_id=said,
-        said_at=datetime.fromisoformat(said),
-        turns=(1,),
-    )
+def session_of(day: str, said: str) -> Session:
+    turns = []
+    for line in said.split("\n"):
+        name, colon, words = line.partition(": ")
+        named = bool(colon) and name.isalpha() and name[0].isupper()
+        role = "assistant" if name == "Assistant" else "user"
+        turns.append(Turn(speaker=name if named else "User", role=role,
+                          text=words if named else line))  # fmt: skip
+    return Session(id=day, at=datetime.fromisoformat(day), turns=tuple(turns))
 
 
 def ask(
-    question: str, cards: Sequence[Card], *, rerank: float = 6.0, sources: tuple[Source, ...] = ()
+    question: str, said: Sequence[Said], *, rerank: float = 3.0, speaker: str = "User"
 ) -> Reply:
-    chosen = tuple(
-        Candidate(card=one, score=rerank, scores={"rerank": rerank - place * 0.01})
-        for place, one in enumerate(cards)
-    )
+    """All cards are found, the oldest first, all as close to the question."""
+    sessions = {day: session_of(day, words) for day, words in said}
+    cards = [card for session in sessions.values() for card in cards_of(session)]
     evidence = Evidence(
         question=question,
         at=ASKED,
+        speaker=speaker,
         plan=plan_by_rules(question, ASKED),
-        chosen=chosen,
-        sources=sources,
+        chosen=tuple(Candidate(card=one, score=1.0, scores={"rerank": rerank}) for one in cards),
     )
-    sessions = {
-        one.session_id: Session(
-            id=one.session_id,
-            at=one.said_at,
-            turns=(Turn(speaker=one.subject, text=f"I {one.fact}."),),
-        )
-        for one in cards
-    }
-    return answer_by_rules(evidence, sessions)
+    reply = answer_by_rules(evidence, sessions)
+    for cited in reply.citations:
+        words = sessions[cited.session_id].turn(cited.turn).text
+        assert cited.quote == words[cited.start : cited.end]
+    return reply
 
 
-def test_when_is_answered_with_a_date_and_its_source() -> None:
-    reply = ask(
-        "When did Nora go to the choir?",
-        [card("went to a choir", when="2023-05-07")],
+GRAZ = [("2025-01-10", "I live in Graz."), ("2025-02-10", "We moved to Vienna yesterday.")]
+JOB = [("2025-01-10", "I work at Siemens."), ("2025-02-10", "I quit Siemens and started at Bosch.")]
+BOSS = [("2025-01-10", "My manager is Tom."), ("2025-02-10", "My new manager is Aisling.")]
+MISO = [("2025-01-10", "Miso weighs 5.4 kg."), ("2025-02-10", "Miso's on 5.1 kilos now.")]
+RACE = [
+    (
+        "2025-04-27",
+        "I ran my first race in two years today, the Meadows 10k, in 57:12! I've signed up for the"
+        " Edinburgh half marathon on 25 May.",
     )
-    assert reply.text.startswith("7 May 2023")
-    assert reply.sufficient
-    assert reply.citations[0].quote == "I went to a choir."
-
-
-def test_when_is_answered_without_what_else_the_card_tells() -> None:
-    told = "opens the bakery on 2 June 2023; is working hard to make it right (photo: an oven)"
-    reply = ask("When does Nora open the bakery?", [card(told, when="2023-06-02")])
-    assert reply.text == "Nora opens the bakery on 2 June 2023."
-
-
-def test_when_keeps_what_leads_to_the_answer() -> None:
-    told = "had news on 2 June 2023; the bakery is hers; is over the moon"
-    reply = ask("When did Nora get the bakery?", [card(told, when="2023-06-02")])
-    assert reply.text == "Nora had news on 2 June 2023; the bakery is hers."
-
-
-def test_the_things_on_a_list_can_be_told_apart() -> None:
-    museums = [card("visited the Design Museum; loved the chairs"), card("visited the Zoo Museum")]
-    reply = ask("Which museums has Nora visited?", museums)
-    assert reply.text == (
-        "(1) Nora visited the Design Museum; loved the chairs; (2) Nora visited the Zoo Museum."
+]
+CAT = [("2025-01-10", "We adopted a cat, about 2 years old. We paid £95 for the adoption.")]
+LUMEN = [
+    ("2024-09-03", "I work as a product designer at Lumen Health. I've been there for 4 years."),
+    ("2024-09-19", "I hurt my left knee on Sunday."),
+    ("2025-01-09", "I handed in my notice at Lumen today."),
+]
+ELIF = [
+    (
+        "2025-01-10",
+        "Marco: How does Elif feel about a dog in the shop?\nDana: She's scared of dogs.",
+    ),
+    ("2025-02-10", "Dana: Elif loves Turbo now, she walks him every morning."),
+]
+NORTHGATE = [
+    ("2023-05-08", "Marco: I'm still teaching physics at Westfield High."),
+    ("2024-02-11", "Marco: I said yes to Northgate. Starting after the Easter break, on April 8."),
+    ("2024-04-21", "Marco: New job is intense but good."),
+]
+LISBON = [
+    ("2024-02-25", "I ran the Lisbon 10K yesterday in 58 minutes. It was my first race ever."),
+    ("2024-05-12", "I ran my second race today, the Porto 15K, in 90 minutes."),
+]
+KNEE = [
+    (
+        "2024-10-17",
+        "I fell off the wall on Saturday and my left knee is a balloon.\nAssistant: Ouch."
+        "\nwait no, the right knee.",
     )
+]
+
+CASES = [
+    # the newest state first, with the older one marked
+    (GRAZ, "Where do I live now?", 'Vienna (said on 10 February 2025)\nUser, 10 February', ""),
+    (GRAZ, "Where do I live?", 'earlier: User, 10 January 2025: "I live', "\nUser, 10 January"),
+    (JOB, "Where do I work?", "Bosch (said", "Siemens (said"),
+    (BOSS, "Who is my manager?", "Aisling (said", "Tom (said"),
+    (MISO, "How much does Miso weigh?", "5.1 kg (said", "5.4 kg (said"),
+    (NORTHGATE, "Where does Marco work now?", 'Marco, 11 February 2024: "I said yes', "(said"),
+    # no number without its unit or its noun
+    (CAT, "How much did we pay to adopt the cat?", "£95", "2:"),
+    (LUMEN, "How long was I at Lumen Health before I left?", "for 4 years", "12 days"),
+    (LISBON, "How many races did I run?", "At least 2 in memory:", "58:"),
+    ([("2025-01-10", "I have two kids.")], "How many kids do I have?", "Two.\n", ""),
+    # neither planned nor nearly done is done
+    (RACE, "Did I finish the half marathon?", "signed up", "Yes"),
+    ([("2024-10-06", "I almost bought a boat.")], "Did I buy a boat?", "almost", "Yes"),
+    ([("2025-01-10", "I sold my car last week.")], "Do I have a car?", "sold", "Yes"),
+    ([("2025-01-10", "I don't eat meat.")], "Do I eat meat?", "No.\n", "Yes"),
+    ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Giulia vegan?", "Yes.\nMarco", ""),
+    (ELIF, "Is Elif scared of Turbo?", 'Dana, 10 February 2025: "Elif loves Turbo now', "Yes"),
+    # the right subject, and nothing that memory does not hold
+    ([("2024-10-06", "My partner Jonas is allergic to cats.")], "What am I allergic to?",
+     NOT_IN_MEMORY, "cats"),
+    (RACE, "When did I run the London marathon?", NOT_IN_MEMORY, "Meadows"),
+    (GRAZ, "What's my blood type?", NOT_IN_MEMORY, "Graz"),
+    # dates with their precision
+    ([("2025-01-10", "I bought tickets for the concert on 3 March.")], "When is the concert?",
+     "3 March 2025.\n", "2024"),
+    ([("2025-01-10", "We adopted a cat in May 2023.")], "When did we adopt the cat?",
+     "May 2023.\n", ""),
+    # who somebody is
+    ([*ELIF, ("2025-03-01", "Dana: Elif bought a van.")], "Who is Elif?",
+     'Dana, 1 March 2025: "Elif bought a van."\nDana, 10 February', ""),
+    ([("2025-06-01", "Hi, I'm Priya and I have two kids.")], "What's my name?", "Priya.", ""),
+    (GRAZ, "What do you know about me?", "I live in Graz.", NOT_IN_MEMORY),
+    # a correction follows what it corrects
+    (KNEE, "Which knee did I hurt?", 'corrected: User, 17 October 2024: "wait no, the right knee."',
+     ""),
+    # order
+    ([("2025-01-10", "I started at Bosch today."), ("2024-11-02", "I bought a Kia today.")],
+     "Which came first, the Kia or Bosch?", "1. the Kia (2 November 2024)\n2. Bosch", ""),
+]  # fmt: skip
 
 
-def test_when_without_a_date_says_when_it_was_told() -> None:
-    reply = ask("When did Nora lose her job?", [card("lost a job")])
-    assert "told on 8 May 2023" in reply.text
+@pytest.mark.parametrize(("said", "question", "expected", "never"), CASES)
+def test_answers(said: Sequence[Said], question: str, expected: str, never: str) -> None:
+    speaker = "Marco" if "Marco" in question else "User"
+    reply = ask(question, said, speaker=speaker)
+    assert expected in reply.text
+    assert not never or never not in reply.text
+    assert reply.sufficient == (reply.text != NOT_IN_MEMORY)
+    assert bool(reply.citations) == reply.sufficient
 
 
-def test_a_plan_is_replaced_by_a_later_plan() -> None:
-    first = card("visits Bergen", when="2023-07-01", status="planned", said="2023-04-01")
-    then = card("visits Bergen", when="2023-08-01", status="planned", said="2023-05-20")
-    assert ask("When does Nora visit Bergen?", [first, then]).text.startswith("1 August 2023")
+def test_the_past_is_asked_about() -> None:
+    first, second = ask("Where did I live before?", GRAZ).text.splitlines()
+    assert "Graz" in first
+    assert "Vienna" in second
 
 
-def test_what_happened_comes_before_what_was_planned() -> None:
-    plan = card("visits Bergen", when="2023-05-01", status="planned", said="2023-04-01")
-    done = card("visited Bergen", when="2023-05-12", status="completed", said="2023-05-20")
-    assert ask("When did Nora visit Bergen?", [plan, done]).text.startswith("12 May 2023")
-    assert ask("When will Nora visit Bergen?", [plan, done]).text.startswith("1 May 2023")
+def test_at_most_three_quotations_of_different_turns() -> None:
+    said = [(f"2025-01-{day:02}", f"I planted {kind} beans in the garden.")
+            for day, kind in enumerate(("red", "white", "black", "green", "broad"), 1)]  # fmt: skip
+    assert len(ask("Why are there beans in the garden?", said).citations) == 3
 
 
-def test_a_date_that_was_put_off_is_replaced() -> None:
-    race, moved = (
-        card("is on 12 May 2023", subject="Nora's race", when="2023-05-12", said="2023-04-01"),
-        card("was moved to 9 June 2023", subject="Nora's race", when="2023-06-09"),
-    )
-    assert "9 June 2023" in ask("When is Nora's race?", [race, moved]).text
+def test_small_talk_asks_for_nothing() -> None:
+    assert ask("thanks, you are great!", GRAZ).text == NOT_IN_MEMORY
 
 
-def test_the_date_of_something_else_is_no_answer() -> None:
-    told = card("learned to ride a horse")
-    other = card("saw a horse in Rome", when="2023-05-02", said="2023-05-09")
-    assert "No date was given" in ask("When did Nora learn to ride a horse?", [told, other]).text
+REPLY = """Here are some quick desserts:
 
+1. Chocolate mousse
+2. Lemon fridge cake
+   with 100 g butter
+3. Tiramisu cups
 
-def test_how_long_ago_is_computed_from_the_time_of_asking() -> None:
-    reply = ask(
-        "How many days ago did Nora harvest herbs?",
-        [card("harvested herbs", when="2023-05-29")],
-    )
-    assert reply.text.startswith("3 days ago")
+Tell me whether anybody has allergies, so that I can change these before the party starts. I can
+also turn the list into a shopping list for you, sorted by the aisles of your supermarket.
 
-
-def test_the_time_between_two_events_is_computed() -> None:
-    reply = ask(
-        "How many days passed between the day I planted the herbs and the day I harvested them?",
-        [
-            card("planted the herbs", subject="User", when="2023-05-01", said="2023-05-01"),
-            card("harvested the first batch", subject="User", when="2023-05-25"),
-        ],
-    )
-    assert reply.text.startswith("24 days")
-    assert len(reply.citations) == 2
-
-
-def test_a_stated_duration_is_taken_as_stated() -> None:
-    reply = ask("How long has Nora been married?", [card("has been married for 5 years")])
-    assert reply.text.startswith("5 years")
+```python
+def half(x):
+    return x / 2
+```
+"""
 
 
 @pytest.mark.parametrize(
-    ("fact", "spans"),
+    ("question", "expected"),
     [
-        ("studied in Hull from 2010 to 2016", ["6 years"]),
-        ("studied in Hull between 2010 and 2011", ["1 year"]),
-        ("was in Lisbon from 2 June 2025 to 9 June 2025", ["7 days"]),
-        ("finished in 2 hours and 11 minutes", ["2 hours and 11 minutes"]),
-        ("has painted since 2016", ["since 2016"]),
-        ("has painted since she was ten", ["since she was ten"]),
-        ("stayed a week in Rome", ["a week"]),
-        ("runs twice a week", []),
-        ("trains three times a week", []),
-        ("pays 950 pounds a month", []),
-        ("left two weeks ago", []),
+        ("What was number 2 on the list?", "2. Lemon fridge cake\n   with 100 g butter"),
+        ("Which was the third dessert?", "3. Tiramisu cups"),
+        ("What was the function you wrote?", "```python\ndef half(x):\n    return x / 2\n```"),
+        ("What did you say about allergies?", "Tell me whether anybody has allergies"),
     ],
 )
-def test_how_long_is_not_how_often(fact: str, spans: list[str]) -> None:
-    assert [span for span, _ in durations_in(fact)] == spans
+def test_an_excerpt_is_what_was_asked_for(question: str, expected: str) -> None:
+    start, end = excerpt(question, REPLY)
+    assert REPLY[start:end].startswith(expected)
+    if "allergies" not in question:
+        assert REPLY[start:end] == expected
 
 
-def test_a_duration_is_of_the_clause_that_is_asked_about() -> None:
-    told = card("left the hospital after six years; has had the flu for two days")
-    assert ask("How long did Nora have the flu?", [told]).text.startswith("Two days: ")
-    assert ask("How long was Nora at the hospital?", [told]).text.startswith("Six years: ")
-
-
-def test_of_two_durations_the_better_card_has_the_one() -> None:
-    better = card("said the parents have been staying for nine months")
-    other = card("asked whether parents staying in the US for two years need a visa")
-    reply = ask("How long have Nora's parents been staying in the US?", [better, other])
-    assert reply.text.startswith("Nine months: ")
-
-
-@pytest.mark.parametrize(
-    ("fact", "age"),
-    [
-        ("turned 7 on 1 September 2024", "7"),
-        ("is 4 years old", "4"),
-        ("has a dog, who is nearly twelve", "twelve"),
-        ("has a 9-year-old cat", "9 year"),
-        ("has a baby that is 5 months old", "5 months"),
-        ("is two blocks away", ""),
-        ("was 20 minutes late", ""),
-        ("was one of the first", ""),
-        ("is 3.5 points ahead", ""),
-    ],
-)
-def test_an_age_is_told_from_other_numbers(fact: str, age: str) -> None:
-    assert age_in(fact) == age
-
-
-def test_how_old_is_answered_with_the_age_told_last() -> None:
-    cards = [
-        card("turned 6 on 1 May 2022", subject="Theo", said="2022-05-02"),
-        card("turned 7 on 1 May 2023", subject="Theo", said="2023-05-02"),
-    ]
-    assert ask("How old is Theo?", cards).text.startswith("7: Theo turned 7")
-
-
-def test_counting_names_the_distinct_things() -> None:
-    reply = ask(
-        "How many museums did I visit?",
-        [
-            card("visited the Science Museum", subject="User"),
-            card("visited the Munch Museum in Oslo", subject="User", said="2023-05-09"),
-            card("visited the Science Museum again", subject="User", said="2023-05-10"),
-        ],
-    )
-    assert reply.text.startswith("2: ")
-    assert "Science Museum" in reply.text
-    assert "Munch Museum" in reply.text
-
-
-def test_a_number_that_memory_states_is_not_counted_anew_and_the_latest_holds() -> None:
-    reply = ask(
-        "How many followers do I have?",
-        [
-            card("has 500 followers on Instagram", subject="User", said="2023-05-01"),
-            card("has 600 followers on Instagram", subject="User", said="2023-05-20"),
-        ],
-    )
-    assert reply.text.startswith("600")
-
-
-def test_a_total_is_a_sum_with_all_that_was_added() -> None:
-    cards = [
-        card("spent €30 on a museum in Paris"),
-        card("spent €70 on a room in Paris", said="2023-05-09"),
-    ]
-    reply = ask("How much did Nora spend in Paris in total?", cards)
-    assert reply.text.startswith("€100 in total: (1) Nora spent €30")
-    assert len(reply.citations) == 2
-
-
-def test_an_amount_is_given_as_it_was_told() -> None:
-    reply = ask("How much is Nora's rent?", [card("moved to York; the rent is 950 pounds a month")])
-    assert reply.text.startswith("950 pounds: ")
-
-
-def test_an_amount_is_never_the_number_of_cards() -> None:
-    reply = ask("How much money has Nora got?", [card("has money"), card("saves money")])
-    assert reply.text == "Nora has money."
-
-
-def test_numbers_in_several_cards_are_shown_and_not_taken_for_the_total() -> None:
-    courses = [card("took three courses on Coursera"), card("took two courses at a college")]
-    reply = ask("How many courses did Nora take in total?", courses)
-    assert reply.text.startswith("(1) Nora took three courses on Coursera; (2) ")
-
-
-def test_one_card_is_no_count() -> None:
-    reply = ask("How many museums did Nora visit?", [card("visited museums in Oslo")])
-    assert reply.text == "Nora visited museums in Oslo."
-
-
-def test_what_happened_at_another_time_is_not_counted() -> None:
-    museums = [
-        card("visited the Design Museum", when="2023-03-04"),
-        card("visited the Zoo Museum", when="2023-03-20"),
-        card("visited the Munch Museum", when="2023-04-11"),
-    ]
-    reply = ask("How many museums did Nora visit in March 2023?", museums)
-    assert reply.text.startswith("2: ")
-    assert "Munch" not in reply.text
-
-
-def test_asked_of_the_present_the_newest_state_holds() -> None:
-    old = card("works for Brightleaf", said="2023-04-01")
-    new = card("works for Northwind", said="2023-05-20")
-    assert ask("Who does Nora work for?", [old, new]).text == "Nora works for Northwind."
-    assert ask("Who did Nora work for?", [old, new]).text == "Nora works for Brightleaf."
-
-
-def test_who_moved_lives_there() -> None:
-    cards = [
-        card("lives in Leeds", said="2023-04-01"),
-        card("moved to York", said="2023-05-20"),
-    ]
-    assert ask("Where does Nora live?", cards).text == "Nora moved to York."
-
-
-def test_what_tells_of_less_is_not_a_newer_state() -> None:
-    about = card("teaches maths at a school", said="2023-04-01")
-    beside = card("walks past a school", said="2023-05-20")
-    reply = ask("What is it that Nora teaches at school?", [about, beside])
-    assert reply.text == "Nora teaches maths at a school."
-
-
-def test_a_plan_does_not_replace_what_is() -> None:
-    is_so = card("works for Brightleaf", said="2023-04-01")
-    plan = card("plans to work for Northwind", said="2023-05-20", status="planned")
-    assert "Brightleaf" in ask("Who does Nora work for?", [is_so, plan]).text
-
-
-def test_the_latest_state_comes_with_what_it_replaced() -> None:
-    reply = ask(
-        "What book am I currently reading?",
-        [
-            card("is reading the book Dune", subject="User", said="2023-04-01"),
-            card("is reading the book Emma", subject="User", said="2023-05-20"),
-        ],
-    )
-    assert reply.text.index("Emma") < reply.text.index("Dune")
-    assert "Before that, told on 1 April 2023" in reply.text
-
-
-def test_which_came_first_is_settled_by_the_dates() -> None:
-    reply = ask(
-        "Which event happened first, the road trip or the boat show?",
-        [
-            card("went to the boat show", subject="User", when="2023-05-20", said="2023-05-21"),
-            card("took a road trip", subject="User", when="2023-04-02"),
-        ],
-    )
-    assert reply.text.startswith("First: User took a road trip")
-
-
-def test_an_order_is_given_from_early_to_late() -> None:
-    reply = ask(
-        "What is the order of the races I ran?",
-        [
-            card("ran the harbour race", subject="User", when="2023-05-20", said="2023-05-21"),
-            card("ran the forest race", subject="User", when="2023-04-02"),
-        ],
-    )
-    assert reply.text.index("forest") < reply.text.index("harbour")
-
-
-def test_yes_and_no_come_with_the_card() -> None:
-    assert ask("Does Nora play guitar?", [card("plays guitar")]).text.startswith("Yes: ")
-    assert ask("Does Nora eat meat?", [card("doesn't eat meat")]).text.startswith("No: ")
-
-
-def test_a_card_that_does_not_say_so_is_shown_without_a_verdict() -> None:
-    reply = ask("Does Nora have a dog?", [card("walks dogs in the park")])
-    assert reply.text == "Memory does not say so outright. Nora walks dogs in the park."
-
-
-def test_of_yes_and_no_the_later_holds_for_the_present() -> None:
-    cards = [
-        card("smokes a pipe", said="2023-04-01"),
-        card("stopped smoking a pipe", said="2023-05-20"),
-    ]
-    assert ask("Does Nora smoke a pipe?", cards).text == "No: Nora stopped smoking a pipe."
-    assert ask("Did Nora smoke a pipe?", cards).text == "Yes: Nora smokes a pipe."
-
-
-async def test_we_and_our_are_of_the_one_who_asks(make: Make) -> None:
+async def test_turns_of_a_session_without_cards_are_answered_from(make: Make) -> None:
     memory = await make()
-    talk = [
-        {"speaker": "Mira", "text": "We adopted a dog named Rex."},
-        {"speaker": "Theo", "text": "I adopted a dog named Bello."},
-    ]
-    await memory.remember(talk, at="2023-05-08")
-    for speaker, dog in (("Mira", "Rex"), ("Theo", "Bello")):
-        asked = await memory.ask("What dog did we adopt?", at=ASKED, speaker=speaker)
-        assert asked.text == f"{speaker} adopted a dog named {dog}."
-        ours = await memory.recall("What is our dog's name?", at=ASKED, speaker=speaker)
-        assert dog in ours.chosen[0].card.fact
+    said = [{"role": "user", "content": "I am allergic to walnuts."}]
+    await memory.keep(said, at="2025-01-10", id="pending")
+    answer = await memory.ask("What am I allergic to?", at="2025-01-12")
+    assert answer.text == 'User, 10 January 2025: "I am allergic to walnuts."'
+    assert any(note.startswith("1 session waits for its cards") for note in answer.receipt.notes)
+    assert "I am allergic" not in (await memory.ask("What am I allergic to?", at="2025-01-09")).text
 
-
-def test_a_judgement_is_not_made_up() -> None:
-    reply = ask("Would Nora likely enjoy jazz music?", [card("loves music like jazz")])
-    assert reply.text.startswith("Memory does not say so outright.")
-
-
-def test_a_lookup_is_the_best_card_as_a_sentence() -> None:
-    reply = ask("What did Nora adopt?", [card("adopted a cat named Pim")])
-    assert reply.text == "Nora adopted a cat named Pim."
-
-
-def test_exact_words_are_quoted_with_speaker_and_date() -> None:
-    turns = (
-        (1, Turn(speaker="user", text="Can you suggest a restaurant in Rome?")),
-        (2, Turn(speaker="assistant", role="assistant", text="For dinner in Rome, try Da Piero.")),
-    )
-    source = Source(session_id="s9", at=datetime(2023, 5, 3), turns=turns)
-    reply = ask("Remind me of the restaurant in Rome you recommended?", [], sources=(source,))
-    assert reply.text == 'Assistant, 3 May 2023: "For dinner in Rome, try Da Piero."'
-    assert (reply.citations[0].session_id, reply.citations[0].turn) == ("s9", 2)
-
-
-def test_a_remark_is_answered_with_the_memories_that_bear_on_it() -> None:
-    reply = ask(
-        "I agreed to run the bake sale, and now I can't sleep.",
-        [card("promised to take on fewer duties", subject="User")],
-        rerank=-8.0,
-    )
-    assert "fewer duties" in reply.text
-    assert reply.citations
-
-
-def test_what_happened_on_the_very_day_asked_about_needs_less_support() -> None:
-    (then, other) = (card("got a smoker", when="2023-05-22"), card("got a smoker", when="2023-04"))
-    question = "What appliance did Nora get 10 days ago?"
-    assert ask(question, [then], rerank=1.0).text.startswith("Nora got a smoker")
-    assert not ask(question, [other], rerank=1.0).sufficient
-
-
-def test_two_events_need_a_card_each_and_none_that_answers_alone() -> None:
-    walk = card("joined the Walk for Hunger", when="2023-02-21", said="2023-02-22")
-    cleanup = card("helped at the Coastal Cleanup", when="2023-03-07", said="2023-03-08")
-    question = "How many days were there between the 'Walk for Hunger' and the 'Coastal Cleanup'?"
-    reply = ask(question, [walk, cleanup], rerank=-9.0)
-    assert reply.text.startswith("14 days: ")
-    assert len(reply.citations) == 2
-    assert not ask(question, [walk, card("likes tea")], rerank=-9.0).sufficient
-
-
-def test_advice_is_given_what_bears_on_it_even_if_nothing_answers() -> None:
-    cards = [card("has an iPhone 13"), card("wants a case with room for cards")]
-    reply = ask("Can you suggest some accessories for my phone?", cards, rerank=-2.0)
-    assert reply.text.startswith("What memory holds that bears on it: Nora has an iPhone 13.")
-    assert not ask("Can you suggest a hotel in Miami?", cards, rerank=-9.0).sufficient
-
-
-def test_words_that_nothing_at_hand_has_lower_support() -> None:
-    told = card("likes tea and cake")
-    assert ask("Does Nora like tea?", [told], rerank=2.0).sufficient
-    assert not ask("Does Nora like tea from Ceylon gardens?", [told], rerank=2.0).sufficient
-    beside = card("has Ceylon gardens on a picture", said="2023-05-09")
-    question = "Does Nora like tea in gardens?"
-    assert not ask(question, [told], rerank=2.3).sufficient
-    assert ask(question, [told, beside], rerank=2.3).sufficient
-
-
-def support(question: str, *cards: Card) -> float:
-    """Of the first card, in the company of the others."""
-    chosen = tuple(Candidate(card=one, scores={"rerank": 3.0}) for one in cards)
-    plan = plan_by_rules(question, ASKED)
-    found = supported(Evidence(question=question, at=ASKED, plan=plan, chosen=chosen))
-    return next(one.support for one in found if one.card is cards[0])
-
-
-def test_a_number_that_is_part_of_a_name_must_be_there() -> None:
-    told = card("runs Postgres 16 on the server")
-    sixteen = support("Where does Nora run Postgres 16?", told)
-    assert sixteen - support("Where does Nora run Postgres 17?", told) > 2.0
-    books = card("read books by Le Guin")
-    counted, plain = "Which of the 5 books did Nora read?", "Which of the books did Nora read?"
-    assert support(counted, books) > support(plain, books) - 1.5
-
-
-def test_a_name_may_be_typed_in_lower_case() -> None:
-    cards = [card("lives near Nora", subject="Ivar"), card("likes tea", said="2023-05-09")]
-    assert ask("Where does Ivar live?", cards, rerank=4.0).sufficient
-    assert not ask("Where does Nora live?", cards, rerank=4.0).sufficient
-    assert not ask("where does nora live?", cards, rerank=4.0).sufficient
-
-
-@pytest.mark.parametrize("rerank", [-8.0, 0.0])
-def test_weak_support_is_no_answer(rerank: float) -> None:
-    reply = ask("What country is Nora's neighbour from?", [card("likes tea")], rerank=rerank)
-    assert (reply.text, reply.sufficient, reply.citations) == (NOT_IN_MEMORY, False, ())
-
-
-def test_what_another_person_did_is_no_answer() -> None:
-    cards = [
-        card("realized after the rowing regatta that rest matters", subject="Ivar"),
-        card("likes tea", subject="Nora", said="2023-05-09"),
-    ]
-    chosen = tuple(
-        Candidate(card=one, scores={"rerank": logit})
-        for one, logit in zip(cards, (7.0, -9.0), strict=True)
-    )
-    question = "What did Nora realize after her rowing regatta?"
-    evidence = Evidence(
-        question=question, at=ASKED, plan=plan_by_rules(question, ASKED), chosen=chosen
-    )
-    assert not answer_by_rules(evidence, {}).sufficient
-
-
-def test_without_evidence_there_is_no_answer() -> None:
-    assert ask("What is my name?", []).text == NOT_IN_MEMORY
-
-
-async def test_the_answerer_makes_no_calls() -> None:
-    question = "What is my name?"
-    evidence = Evidence(question=question, at=ASKED, plan=plan_by_rules(question, ASKED))
-    reply = await RulesAnswerer().answer(evidence, {}, limit=None)
-    assert reply.calls == ()
+    await memory.retry()
+    answer = await memory.ask("What am I allergic to?", at="2025-01-12")
+    assert "walnuts" in answer.text
+    assert not any("waits" in note for note in answer.receipt.notes)

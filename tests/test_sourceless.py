@@ -80,7 +80,7 @@ async def test_a_model_is_told_not_to_quote(make: Make) -> None:
 async def test_the_rules_say_so_where_no_card_answers(make: Make) -> None:
     memory = await make(sources="drop")
     await memory.remember_many(HISTORY)
-    question = "What exactly did I say about my gravel bike?"
+    question = "What exactly did I say about my sailing boat?"
     answer = await memory.ask(question, at=NOW)
     assert answer.evidence.sources == ()
     assert answer.text == "The words themselves are not kept, and the cards do not say."

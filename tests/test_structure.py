@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"tokens", "ranking", "reasons", "passages", "quotes", "transcripts"},
     {"calling", "expiry", "redaction", "secrets", "slots"},
     {"extraction", "plan", "answering", "receipts", "stores", "models", "testing"},
-    {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "recovery"},
+    {"auditing", "copying", "discovery", "exporting", "exports", "knowing", "pending", "recovery"},
     {"loading", "retrieval", "remembering", "proving"},
     {"forgetting"},
     {"asking"},

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from justmem.answering.spans import two_events
+
 from justmem.words import SEGMENT, both_ends, sentences
 
 TALK = 'I moved to Ghent. It rains! Does it, really?! Yes... "It does." Dr. No said so at 5 p.m. '

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from justmem import calling
-from justmem.domain import Answer, Budget, Card, Evidence, Plan, Source
+from justmem import calling, pending
+from justmem.domain import Answer, Budget, Card, Evidence, Plan, Retention, Session, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
 from justmem.language.en.first_person import first_person
@@ -52,6 +52,11 @@ class _Understood:
     speaker: str | None
     plan: Plan
     extent: Extent
+    waiting: Sequence[Session] = ()  # sessions whose cards are still to be made
+
+    @property
+    def empty(self) -> bool:
+        return not self.extent.cards and not self.extent.tokens and not self.waiting
 
 
 class Asking:
@@ -64,7 +69,9 @@ class Asking:
         budget: Budget,
         ledger: Ledger,
         redaction: Redaction,
+        retention: Retention,
     ) -> None:
+        self._retention = retention
         self._store = store
         self._planner = planner
         self._retrieval = retrieval
@@ -128,8 +135,11 @@ class Asking:
             )
         speaker = speaker and await self._redaction.name(speaker)
         extent = await self._store.extent()
+        waiting = await self._store.waiting(newest=pending.MOST)
         at = as_time(asked.at) if asked.at is not None else extent.last_at or _NO_TIME
-        if not extent.cards and not extent.tokens:
+        if waiting:
+            tally.notes.append(pending.told(waiting))
+        elif not extent.cards and not extent.tokens:
             tally.notes.append("this memory is empty")
             return _Understood(question, at, speaker, Plan(), extent)
         with tally.stage("plan"):
@@ -144,7 +154,7 @@ class Asking:
             if speaker is None and (plan.mode == "reply" or first_person(both_ends(question))):
                 speaker = await self._store.main_subject()
         tally.notes += planned.notes
-        return _Understood(question, at, speaker, plan, extent)
+        return _Understood(question, at, speaker, plan, extent, waiting)
 
     async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
         try:
@@ -170,8 +180,14 @@ class Asking:
             question=asked.question, at=asked.at, speaker=asked.speaker, plan=asked.plan
         )
         found = empty
-        if asked.extent.cards or asked.extent.tokens:
+        if not asked.empty:
             found = await self._retrieval.evidence(empty, tally)
+        if asked.waiting:
+            score = max((one.score for one in found.chosen), default=0.0)
+            more = await pending.turns(
+                self._store, asked.waiting, asked.question, asked.at, self._retention, score
+            )
+            found = found.model_copy(update={"chosen": (*found.chosen, *more)})
         return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
 
     async def _replying(

@@ -130,7 +130,14 @@ class AsyncMemory:
         )
         retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile, self.retention)
         self._asking = Asking(
-            store, planner, retrieval, answerer, self.budget, self.ledger, self._redaction
+            store,
+            planner,
+            retrieval,
+            answerer,
+            self.budget,
+            self.ledger,
+            self._redaction,
+            self.retention,
         )
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock)
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name

@@ -6,8 +6,10 @@ can be read here. Other languages pass through unharmed, only less well cut.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -153,7 +155,7 @@ eat: ate eaten; drive: drove driven; fly: flew flown; grow: grew grown; swim: sw
 sing: sang sung; child: children kid kids; person: people; mom: mother mum mothers mums moms;
 dad: father fathers dads; life: lives; wife: wives; draw: drew drawn; choose: chose chosen;
 speak: spoke spoken; break: broke broken; build: built; send: sent; keep: kept; hear: heard;
-catch: caught; photo: photos picture pictures pic pics photograph photographs"""
+catch: caught; pay: paid; photo: photos picture pictures pic pics photograph photographs"""
 _IRREGULAR = {
     form: base.strip()
     for base, _, forms in (entry.partition(":") for entry in _FORMS.split(";"))
@@ -228,3 +230,38 @@ def clean(text: str) -> str:
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "")
+
+
+_SHORT = 160  # characters: a text up to this long is one stretch
+
+
+def best_stretch(hint: str, text: str) -> tuple[int, int]:
+    """Offsets of the best-matching one or two neighbouring sentences, or of the whole text if
+    it is short. Of equals the earlier and shorter one."""
+    whole = len(text) - len(text.lstrip()), len(text.rstrip())
+    if len(text) <= _SHORT or whole[0] >= whole[1]:
+        return whole if whole[0] < whole[1] else (0, len(text))
+    pieces = sentences(text)
+    if len(pieces) < 2:
+        return whole
+    wanted = set(content(hint))
+    stems = [content(piece.text) for piece in pieces]
+    # A word that every second sentence has tells little about which one is meant.
+    frequency = Counter(stem for found in stems for stem in set(found))
+    weigh = {stem: 1.0 / math.sqrt(frequency[stem]) for stem in wanted if stem in frequency}
+
+    def value(run: Sequence[int]) -> float:
+        given = {stem for index in run for stem in stems[index]}
+        return sum(weight for stem, weight in weigh.items() if stem in given)
+
+    singles = [(value([index]), -index, (index, index)) for index in range(len(pieces))]
+    best = max(singles)
+    pairs = [(value([i, i + 1]), -i, (i, i + 1)) for i in range(len(pieces) - 1)]
+    widest = max(pairs)
+    # A second sentence must earn its place.
+    first, last = widest[2] if widest[0] > best[0] * 1.3 + 0.3 else best[2]
+    return _bounds(pieces, first, last)
+
+
+def _bounds(pieces: Sequence[Sentence], first: int, last: int) -> tuple[int, int]:
+    return pieces[first].start, pieces[last].end

@@ -6,14 +6,8 @@ A quotation is cut out of the turn by offsets, never copied from anywhere else, 
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Sequence
-
 from justmem.domain import Card, Citation, Session
-from justmem.words import Sentence, content, sentences
-
-SHORT = 160  # characters: a turn up to this long is quoted whole
+from justmem.words import best_stretch
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
@@ -57,35 +51,3 @@ def quote(hint: str, session: Session, turn: int, *, card_id: str | None = None)
         end=end,
         card_id=card_id,
     )
-
-
-def best_stretch(hint: str, text: str) -> tuple[int, int]:
-    """Offsets of the best-matching one or two neighbouring sentences, or of the whole text if
-    it is short. Of equals the earlier and shorter one."""
-    whole = len(text) - len(text.lstrip()), len(text.rstrip())
-    if len(text) <= SHORT or whole[0] >= whole[1]:
-        return whole if whole[0] < whole[1] else (0, len(text))
-    pieces = sentences(text)
-    if len(pieces) < 2:
-        return whole
-    wanted = set(content(hint))
-    stems = [content(piece.text) for piece in pieces]
-    # A word that every second sentence has tells little about which one is meant.
-    frequency = Counter(stem for found in stems for stem in set(found))
-    weigh = {stem: 1.0 / math.sqrt(frequency[stem]) for stem in wanted if stem in frequency}
-
-    def value(run: Sequence[int]) -> float:
-        given = {stem for index in run for stem in stems[index]}
-        return sum(weight for stem, weight in weigh.items() if stem in given)
-
-    singles = [(value([index]), -index, (index, index)) for index in range(len(pieces))]
-    best = max(singles)
-    pairs = [(value([i, i + 1]), -i, (i, i + 1)) for i in range(len(pieces) - 1)]
-    widest = max(pairs)
-    # A second sentence must earn its place.
-    first, last = widest[2] if widest[0] > best[0] * 1.3 + 0.3 else best[2]
-    return _bounds(pieces, first, last)
-
-
-def _bounds(pieces: Sequence[Sentence], first: int, last: int) -> tuple[int, int]:
-    return pieces[first].start, pieces[last].end

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from justmem.domain import Candidate, Card, Evidence, Source
+from justmem.language.en.states import superseded
 from justmem.prompts import fence, one_line
 
 # The start of a line that would pass for a turn of its own.
@@ -47,15 +48,18 @@ def _happened(card: Card) -> tuple[str, str]:
     return (start.isoformat() if start else f"{card.said_at:%Y-%m-%d}", card.said_at.isoformat())
 
 
-def card_line(number: int, card: Card, above: Card | None = None) -> str:
+def card_line(number: int, card: Card, above: Card | None = None, *, earlier: bool = False) -> str:
     """Its date and its status where they say more than the words do. When it was said stands
-    there unless that is plain: soon after it happened, or with the line above."""
+    there unless that is plain: soon after it happened, or with the line above. `earlier`: a newer
+    card says otherwise."""
     said = card.said_at.date()
     notes = [] if card.event_date.precision == "unknown" else [str(card.event_date)]
     if card.status in _OPEN:
         notes.append(card.status)
     if not _told_soon(card) and (above is None or above.session_id != card.session_id):
         notes.append(f"said {said}")
+    if earlier:
+        notes.append("earlier")
     text = one_line(card.text).replace(" said: ", ": ", 1)
     return f"{number} {text}" + (f" [{', '.join(notes)}]" if notes else "")
 
@@ -78,7 +82,10 @@ def evidence_text(evidence: Evidence, mark: str) -> str:
     """`mark` is the number in the tags (`prompts.new_mark`)."""
     cards = [candidate.card for candidate in arranged(evidence)]
     above = [None, *cards]
-    lines = [card_line(n, card, above[n - 1]) for n, card in enumerate(cards, 1)]
+    old = superseded(cards, evidence.at.date())
+    lines = [
+        card_line(n, card, above[n - 1], earlier=card.id in old) for n, card in enumerate(cards, 1)
+    ]
     parts = [fence("memory", "\n".join(lines) or "(nothing)", mark)]
     for number, source in enumerate(evidence.sources, 1):
         said = "\n".join(source_lines(number, source))

@@ -1,32 +1,24 @@
-"""Answers without a model: cut out of the cards, and honest about it.
+"""Answers without a model: quotations with their dates, cut out of the turns.
 
-Each mode of asking has one function, here or in a file of its own. All of them speak from the
-evidence only; where its support is weak the answer is that it is not in memory.
+What is quoted and what is claimed is decided by the language (`language/en/answers.py`); here it
+becomes text and citations.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from justmem import deadlines
-from justmem.answering.citing import cite
-from justmem.answering.counting import MOST_LISTED, distinct, how_many, how_much, in_period
-from justmem.answering.quoting import quotation, reply_to_request
-from justmem.answering.sentences import Said, listed, sentence
-from justmem.answering.spans import day_of, surely_both, told_of_both
-from justmem.answering.states import asked_now, latest, newest_alike
-from justmem.answering.support import ENOUGH_SPREAD, Supported, relevant, suffices, supported
-from justmem.answering.timing import how_long, when
-from justmem.answering.verdicts import yes_or_no
-from justmem.domain import Access, Card, Citation, Evidence, Mode, Session
+from justmem.answering.citing import cite, quote
+from justmem.domain import Access, Card, Citation, Evidence, Session
+from justmem.language.en import answers, excerpts
+from justmem.language.en.answers import Answered
 from justmem.ports import Reply
 from justmem.words import both_ends
 
 NOT_IN_MEMORY = "That is not in memory."
-_BEARING = 3  # cards shown where none is the answer
-_MUCH = re.compile(r"\bhow much\b", re.IGNORECASE)
+_LONGEST = 280  # characters: a turn up to this long is quoted whole
 
 
 class RulesAnswerer:
@@ -47,108 +39,60 @@ def answer_by_rules(evidence: Evidence, sessions: Mapping[str, Session]) -> Repl
 
 
 def _answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-    if evidence.plan.mode == "reply":
-        return _reply(_bearing(evidence), sessions)
-    if evidence.access is Access.REPLAY:
-        quoted = quotation(evidence)
-        if quoted is not None:
-            return quoted
-    found = supported(evidence)
-    timed = evidence.plan.mode == "duration" or evidence.plan.operation == "order"
-    if not suffices(evidence, found) and not (timed and surely_both(evidence.question, found)):
+    if evidence.access is Access.REPLAY and (cited := excerpts.quotation(evidence)):
+        return Reply(_line(cited, cited.quote), sufficient=True, citations=(cited,))
+    answered = answers.answer(evidence, sessions)
+    if answered is None:
         return Reply(NOT_IN_MEMORY, sufficient=False)
-    # Who wants advice asks anew: an old reply is not what memory holds of them.
-    asks_again = evidence.plan.mode != "advice"
-    replied = reply_to_request(evidence, found[0].card, sessions) if asks_again else None
-    if replied is not None:
-        return replied
-    return _reply(_BY_MODE.get(evidence.plan.mode, _best)(evidence, found), sessions)
+    quoted = list(_quotations(evidence.question, answered, sessions))
+    lines = [line for line, _ in quoted]
+    if answered.direct:
+        lines.insert(0, answered.direct)
+    citations = tuple(citation for _, citation in quoted)
+    return Reply("\n".join(lines), sufficient=True, citations=citations)
 
 
-def _reply(said: Said | None, sessions: Mapping[str, Session]) -> Reply:
-    if said is None:
-        return Reply(NOT_IN_MEMORY, sufficient=False)
-    return Reply(said.text, sufficient=True, citations=_citations(said.cards, sessions))
+def _quotations(
+    question: str, answered: Answered, sessions: Mapping[str, Session]
+) -> Iterator[tuple[str, Citation]]:
+    """Each quotation as a line and as a citation. A correction follows what it corrects, and the
+    assistant's reply the request it answers, if the request is the best there is."""
+    for place, one in enumerate(answered.quoted):
+        session = sessions.get(one.card.session_id)
+        cited = _quoted(one.card, one.text, session, whole=answered.whole_turns)
+        earlier = "earlier: " if one.card.id in answered.earlier else ""
+        # One line for each quotation; the citation keeps the line breaks.
+        words = " ".join((cited.quote or one.text).split())
+        yield earlier + _line(cited, words, one.card.subject), cited
+        if session is not None and one.correction:
+            correction = quote("", session, one.correction)
+            yield "corrected: " + _line(correction, correction.quote), correction
+        if session is not None and not place and one.card.kind == "interaction":
+            for number in one.card.turns:
+                turn = session.turn(number)
+                if turn.role == "assistant":
+                    start, end = excerpts.excerpt(question, turn.text)
+                    said = _cut(quote("", session, number), turn.text, start, end)
+                    yield _line(said, said.quote), said
 
 
-def _citations(cards: Iterable[Card], sessions: Mapping[str, Session]) -> tuple[Citation, ...]:
-    found: dict[tuple[str, int, int], Citation] = {}
-    for card in cards:
-        for one in cite(card, sessions.get(card.session_id)):
-            found.setdefault((one.session_id, one.turn, one.start), one)
-    return tuple(found.values())
+def _line(cited: Citation, words: str, subject: str = "") -> str:
+    return f'{cited.speaker or subject}, {cited.said_at.day} {cited.said_at:%B %Y}: "{words}"'
 
 
-# ---------------------------------------------------------------- one function per mode
+def _quoted(card: Card, text: str, session: Session | None, *, whole: bool) -> Citation:
+    """The card's words in its turn, with the sentences around them if they are short."""
+    cited = cite(card, session)
+    if session is None:
+        return cited[-1]
+    own = next((one for one in cited if text[:60] in session.turn(one.turn).text), cited[-1])
+    said = session.turn(own.turn).text
+    start = said.find(text)
+    start, end = (start, start + len(text)) if start >= 0 else (own.start, own.end)
+    if whole:
+        start, end = answers.sentence_range(said, start, end, _LONGEST)
+    return _cut(own, said, start, end)
 
 
-def _best(evidence: Evidence, found: Sequence[Supported]) -> Said:
-    if evidence.plan.operation == "order":
-        first = _which_first(evidence, found)
-        if first is not None:
-            return first
-    if _MUCH.search(evidence.question):
-        amount = how_much(evidence, found)
-        if amount is not None:
-            return amount
-    if evidence.plan.operation == "temporal":  # a newer memory replaces an older one
-        return latest(found)
-    now = asked_now(evidence.question)
-    card = newest_alike(evidence.question, found) if now else found[0].card
-    return Said(sentence(card), [card])
-
-
-def _list(evidence: Evidence, found: Sequence[Supported]) -> Said:
-    near = in_period(relevant(found), evidence.plan.period)
-    items = distinct(near, evidence.question)[:MOST_LISTED]
-    return Said(listed(items), [one.card for one in items])
-
-
-def _order(evidence: Evidence, found: Sequence[Supported]) -> Said:
-    first = _which_first(evidence, found)
-    if first is not None:
-        return first
-    items = sorted(
-        distinct(relevant(found), evidence.question)[:MOST_LISTED],
-        key=lambda one: day_of(one.card),
-    )
-    text = " ".join(f"{number}. {sentence(one.card)}" for number, one in enumerate(items, 1))
-    return Said(text, [one.card for one in items])
-
-
-def _which_first(evidence: Evidence, found: Sequence[Supported]) -> Said | None:
-    both = told_of_both(evidence.question, found)
-    if both is None:
-        return None
-    early, late = sorted(both, key=day_of)
-    return Said(f"First: {sentence(early)} Then: {sentence(late)}", [early, late])
-
-
-def _advice(evidence: Evidence, found: Sequence[Supported]) -> Said:
-    cards = [one.card for one in distinct(relevant(found), evidence.question)[:4]]
-    if found[0].support < ENOUGH_SPREAD:  # none answers: as for a remark
-        cards = _first_chosen(evidence)
-    return Said("What memory holds that bears on it: " + " ".join(map(sentence, cards)), cards)
-
-
-def _bearing(evidence: Evidence) -> Said | None:
-    """A remark: the chosen order knows more than shared words do."""
-    cards = _first_chosen(evidence)
-    if not cards:
-        return None
-    return Said("This may bear on it: " + " ".join(map(sentence, cards)), cards)
-
-
-def _first_chosen(evidence: Evidence) -> list[Card]:
-    return [candidate.card for candidate in evidence.chosen[:_BEARING]]
-
-
-_BY_MODE: dict[Mode, Callable[[Evidence, Sequence[Supported]], Said]] = {
-    "date": when,
-    "duration": how_long,
-    "count": how_many,
-    "list": _list,
-    "yesno": yes_or_no,
-    "order": _order,
-    "advice": _advice,
-}
+def _cut(cited: Citation, text: str, start: int, end: int) -> Citation:
+    return cited.model_copy(update={"start": start, "end": end, "quote": text[start:end]})

@@ -10,16 +10,30 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
+class StateWords:
+    """Of something that holds until something newer is said, such as where somebody lives."""
+
+    said: tuple[str, ...]  # phrases that the value follows
+    asked: frozenset[str]  # words of questions for it
+    told: frozenset[str]  # other words of statements about it
+
+
+@dataclass(frozen=True, slots=True)
 class EnglishWords:
     smalltalk: frozenset[str]
     requests: frozenset[str]
     leaning: frozenset[str]
     preference: frozenset[str]
     relation: frozenset[str]
-    english: frozenset[str]
     asking: frozenset[str]
+    calendar: frozenset[str]
+    corrections: tuple[str, ...]
+    possession: frozenset[str]
+    english: frozenset[str]
+    nameless: frozenset[str]
     remark_views: tuple[str, ...]
     other_languages: Mapping[str, frozenset[str]]
+    states: Mapping[str, StateWords]
 
 
 @cache
@@ -30,5 +44,20 @@ def english() -> EnglishWords:
         name: frozenset(words.split()) for name, words in table.pop("other_languages").items()
     }
     views = tuple(table.pop("remark_views"))
+    corrections = tuple(" ".join(each.split()) for each in table.pop("corrections").split(";"))
+    states = {
+        name: StateWords(
+            tuple(filter(None, map(str.strip, each["said"].split(";")))),
+            frozenset(each["asked"].split()),
+            frozenset(each["told"].split()),
+        )
+        for name, each in table.pop("states").items()
+    }
     lists = {name: frozenset(words.split()) for name, words in table.items()}
-    return EnglishWords(**lists, remark_views=views, other_languages=others)
+    return EnglishWords(
+        **lists,
+        remark_views=views,
+        other_languages=others,
+        states=states,
+        corrections=corrections,
+    )

@@ -121,8 +121,9 @@ class Store(Protocol):
         """The current texts of those that there are and whose words are kept."""
         ...
 
-    async def waiting(self) -> Sequence[Session]:
-        """The newest text of each session that is pending or failed, oldest first."""
+    async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
+        """The newest text of each session that is pending or failed, oldest first. `newest`: only
+        that many of the latest."""
         ...
 
     async def sessions(self) -> Sequence[SessionRecord]:

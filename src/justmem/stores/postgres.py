@@ -202,8 +202,8 @@ class PostgresStore:
     async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
         return await self._reads.sessions_at(ids)
 
-    async def waiting(self) -> Sequence[Session]:
-        return await self._reads.waiting()
+    async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
+        return await self._reads.waiting(newest)
 
     async def sessions(self) -> Sequence[SessionRecord]:
         return await self._reads.sessions()

@@ -65,16 +65,17 @@ def blanked(db: sqlite3.Connection, session: Session) -> Session:
     return tombstones.blanked(session, [mark for (mark,) in marks])
 
 
-def waiting(db: sqlite3.Connection) -> list[Session]:
+def waiting(db: sqlite3.Connection, *, newest: int | None = None) -> list[Session]:
     found = db.execute(
         "SELECT s.id, i.at, i.turns, i.digest, i.instant AS instant, s.key AS key "
         "FROM incoming i JOIN sessions s ON s.key = i.session "
         "UNION ALL SELECT s.id, s.at, t.turns, s.digest, s.instant, s.key "
         "FROM sessions s JOIN texts t ON t.session = s.key WHERE s.state IN (?, ?) "
-        "AND NOT EXISTS (SELECT 1 FROM incoming WHERE session = s.key) ORDER BY instant, key",
-        (SessionState.PENDING, SessionState.FAILED),
-    )
-    return [rows.session_of(*row[:4]) for row in found]
+        "AND NOT EXISTS (SELECT 1 FROM incoming WHERE session = s.key) "
+        "ORDER BY instant DESC, key DESC LIMIT ?",
+        (SessionState.PENDING, SessionState.FAILED, -1 if newest is None else newest),
+    ).fetchall()
+    return [rows.session_of(*row[:4]) for row in reversed(found)]
 
 
 def extent(db: sqlite3.Connection) -> Extent:

@@ -204,8 +204,8 @@ class SqliteStore:
     async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
         return await self._db.read(partial(reads.sessions_at, ids=ids))
 
-    async def waiting(self) -> Sequence[Session]:
-        return await self._db.read(reads.waiting)
+    async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
+        return await self._db.read(partial(reads.waiting, newest=newest))
 
     async def sessions(self) -> Sequence[SessionRecord]:
         return await self._db.read(reads.sessions)

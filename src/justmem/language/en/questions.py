@@ -341,7 +341,7 @@ def entities_of(text: str) -> tuple[str, ...]:
     """Quotations, names, and the phrases that carry the question."""
     found = [match[1] or match[2] for match in _QUOTED.finditer(text)]
     rest = _QUOTED.sub(" ", text)
-    found += [name for name in names(rest) if name.lower() not in english().asking]
+    found += [name for name in names(rest) if name.lower() not in english().nameless]
     taken = {word for name in found for word in words(name)}
     found += [phrase for phrase in _phrases(rest) if not set(words(phrase)) & taken]
     return tuple(dict.fromkeys(found))[:_MOST_ENTITIES]
@@ -352,7 +352,7 @@ def _phrases(text: str) -> list[str]:
     runs: list[list[str]] = [[]]
     for token in re.findall(r"[\w'+-]+|[^\w\s]", text.lower()):
         bare = token.removesuffix("'s")
-        if not re.match(r"\w", token) or is_stop(bare) or bare in english().asking:
+        if not re.match(r"\w", token) or is_stop(bare) or bare in english().nameless:
             runs.append([])
         else:
             runs[-1].append(token)

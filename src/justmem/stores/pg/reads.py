@@ -85,7 +85,7 @@ class Reads:
         sessions = [rows.session_of(*row) for row in found]
         return {session.id: session for session in sessions}
 
-    async def waiting(self) -> list[Session]:
+    async def waiting(self, newest: int | None = None) -> list[Session]:
         names = self._names
         found = await self._ask(
             "SELECT s.id, i.at, i.turns, i.digest, i.instant, s.key "
@@ -96,10 +96,11 @@ class Reads:
             "ON t.space = s.space AND t.session = s.key "
             "WHERE s.space = $1 AND s.state = ANY($2) AND NOT EXISTS "
             f"(SELECT 1 FROM {names.incoming} i WHERE i.space = $1 AND i.session = s.key) "
-            "ORDER BY 5, 6",
+            "ORDER BY 5 DESC, 6 DESC LIMIT $3",
             _WAITING,
+            newest,
         )
-        return [rows.session_of(*row[:4]) for row in found]
+        return [rows.session_of(*row[:4]) for row in reversed(found)]
 
     async def extent(self) -> Extent:
         found = await self._ask(
