@@ -175,6 +175,9 @@ def ranked(evidence: Evidence, asked: Asked, sessions: Mapping[str, Session]) ->
     found = []
     for candidate in evidence.chosen:
         one = _statement(candidate, sessions)
+        if "rerank" not in candidate.scores:  # vectors of different embedders say less than words
+            shared = covered(content(evidence.question), one.stems)
+            one = replace(one, closeness=max(one.closeness, 8 * shared - 4))
         worth = candidate.score + 2 * covered(asked.topic, one.stems)
         worth += _named(asked, one)
         if asked.own and not asked.names and of_another(one.text, asked):
@@ -190,12 +193,12 @@ def ranked(evidence: Evidence, asked: Asked, sessions: Mapping[str, Session]) ->
 def _statement(candidate: Candidate, sessions: Mapping[str, Session]) -> Statement:
     card, scores = candidate.card, candidate.scores
     text = card.fact.removeprefix("said: ").removeprefix("asked the assistant: ")
-    near = max(scores.get("dense", 0.0), scores.get("turn", 0.0))
+    near = (max(scores.get("dense", 0.0), scores.get("turn", 0.0)) - 0.68) * 80
     return Statement(
         card=card,
         text=_CONTEXT.sub("", text),
         stems=frozenset(content(card.text)),
-        closeness=scores.get("rerank", max(-10.0, min(10.0, (near - 0.68) * 80))),
+        closeness=scores.get("rerank", max(-10.0, min(10.0, near))),
         correction=_correction(card, sessions.get(card.session_id)),
     )
 
