@@ -91,7 +91,7 @@ async def test_rules_work_in_threads_of_their_own(
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(extraction, "extract_by_rules")
+    watch(extraction, "cards_of")
     watch(planning, "plan_by_rules")
     watch(answering, "answer_by_rules")
     memory = await make()

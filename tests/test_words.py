@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from justmem.answering.spans import two_events
 
 from justmem.words import SEGMENT, both_ends, sentences
 
@@ -45,21 +44,3 @@ def test_a_text_without_an_end_is_cut_and_nothing_of_it_is_lost(text: str) -> No
 def test_both_ends_of_a_long_text() -> None:
     assert both_ends("short", 10) == "short"
     assert both_ends("0123456789abcdef", 11) == "0123 … cdef"
-
-
-@pytest.mark.parametrize(
-    ("question", "events"),
-    [
-        ("How long between the trip and the move?", ("the trip", "the move")),
-        ("How many days after the trip did I move?", ("How many days", "the trip did I move")),
-        ("Which came first, the trip or the move?", ("the trip", "the move")),
-        ("Which came later, the trip, or the move?", ("the trip", "the move")),
-        ("Between the trip and the day before it?", ("the trip", "the day before it")),
-        ("What did I buy?", None),
-        ("between first last", None),
-    ],
-)
-def test_the_two_things_a_question_holds_against_each_other(
-    question: str, events: tuple[str, str] | None
-) -> None:
-    assert two_events(question) == events

@@ -192,8 +192,9 @@ class Ruled:
         every = await memory.cards()
         for found in (await memory.cards(text=text), await memory.cards(subject=text)):
             assert all(card in every for card in found)
+        nul = "\0" in text  # no id can hold it
         for look in (memory.session, memory.card, memory.source):
-            with pytest.raises(NotInMemory):
+            with pytest.raises(InputError if nul else NotInMemory):
                 await look(text)  # type: ignore[operator]
-        if len(text) < 1000:
+        if len(text) < 1000 and not nul:
             assert await memory.quarantined(text) == []
