@@ -85,6 +85,8 @@ What colour did I paint the door? | short | lookup | no
 What song am I currently practising? | short | temporal | yes
 How did Nora's knee trouble develop over the year? | short | temporal | yes
 whats my name | short | lookup | no
+whos my boss rn | short | temporal | yes
+whats the right order: the flood, the move, the wedding | order | order | yes
 """
 
 

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from justmem import calling, tokens
-from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Kind, Mode, Operation, Plan
+from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.domain.value import Value
 from justmem.errors import InvalidQuestion, ModelError
 from justmem.inputs import shown
@@ -97,11 +97,6 @@ class PlanParts(Value):
         description="The form of the answer: one of short, list, count, date, duration, yesno, "
         "order, advice, verbatim, reply.",
     )
-    routes: tuple[Kind, ...] | None = Field(
-        None,
-        description="Kinds of cards likely to hold it: a list of fact, event, preference, state, "
-        "measurement, relation, list, interaction.",
-    )
 
     @model_validator(mode="wrap")
     @classmethod
@@ -143,7 +138,7 @@ def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
         if plan is None:
             return None
         if isinstance(plan, Plan):
-            PlanParts.model_validate(plan.model_dump(exclude={"period"}))
+            PlanParts.model_validate(plan.model_dump(exclude={"period", "routes"}))
             return plan
         return PlanParts.model_validate(plan)
     except ValidationError as error:

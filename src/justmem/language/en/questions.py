@@ -181,7 +181,7 @@ _WHEN = _any(
     r"\b(?:what|which) (?:date|day|month|year|weekend)s?\b(?! of the week)",
 )
 _ORDER = _any(
-    r"\border (?:of|in which|from)\b|\bchronological|\bsequence of\b",
+    r"\border (?:of|in which|from)\b|\border:|\bchronological|\bsequence of\b",
     r"\bearliest to latest\b|\bfirst to last\b",
 )
 _FIRST = _any(
@@ -257,7 +257,7 @@ _INFERRED = re.compile(
     r"|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b"
 )
 _TOTAL = _any(r"\btotal\b|\bcombined\b|\baltogether\b|\bnumber of\b|\ball (?:the|of)\b")
-_LATEST = _any(r"\b(?:current|currently|now|latest|most recent)\b")
+_LATEST = _any(r"\b(?:current|currently|now|rn|latest|most recent)\b")
 _RECENT = _any(
     r"\b(?:recent|recently|last time|newest|these days|at the moment|so far|nowadays"
     r"|still|today)\b"
