@@ -166,7 +166,7 @@ def test_an_answer_can_be_followed_as_it_comes(ana: httpx.Client) -> None:
     assert len(pieces) > 1
     assert "".join(pieces) == told["answer"]["answer"] == "It cost 1,450 euros."
     assert told["answer"]["citations"][0]["quote"]
-    assert told["receipt"]["tokens"] == 120
+    assert told["receipt"]["tokens"] >= 120
 
 
 def test_a_question_that_cannot_be_asked_is_refused_before_the_stream_begins(
