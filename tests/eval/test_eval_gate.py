@@ -55,9 +55,8 @@ def test_a_ranking_without_words_fails_the_gate(data: Path, vectors: Path) -> No
     assert "FAIL  living, rules cards, rules plans:" in said
 
 
-def test_a_ranking_without_dates_and_words_fails_the_gate(vectors: Path) -> None:
-    data = HERE / "data_dates"
-    code, said = gate(data, "gate_dates.toml", vectors, *NO_DATES, *NO_LEXICAL)
+def test_a_ranking_without_dates_fails_the_gate(vectors: Path) -> None:
+    code, said = gate(HERE / "data_dates", "gate_dates.toml", vectors, *NO_DATES)
     assert code == 1
     assert said.count("FAIL") > 2
 
