@@ -19,11 +19,11 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 TYPED = {"chat_loop.py": "I adopted a cat called Pepper yesterday.\nWhat is my cat called?\n\n"}
 SAID = {
     "asynchronous.py": ["stored", "3 cards", "[COMPOSE]", "Design Museum", "5 May 2025"],
-    "chat_loop.py": ["memory: I did not know that.", "memory: User adopted a cat called Pepper"],
+    "chat_loop.py": ["memory: I did not know that.", "I adopted a cat called Pepper yesterday."],
     "local_server.py": ["In Ghent | I moved to Ghent last Saturday.", "answer  my-model: 100 in"],
-    "own_embedder.py": ["Mira plays the accordion", "trigrams-512"],
+    "own_embedder.py": ["I play the accordion", "trigrams-512"],
     "quickstart.py": ["8 March 2025", "rye bread", "not in memory", "0 tokens"],
-    "two_people.py": ["Pavel joined a choir", "31 January 2025"],
+    "two_people.py": ["Pavel said: I joined a choir", "31 January 2025"],
 }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
 from justmem.domain import Candidate, Retention, Session
 from justmem.ports import Store
 from justmem.quotes import quote
-from justmem.words import content, overlap
+from justmem.words import both_ends, content, overlap
 
 MOST = 100  # sessions that are looked through, the latest ones
 _TURNS = 3  # turns that join the evidence
@@ -33,21 +34,29 @@ async def turns(
 ) -> list[Candidate]:
     """The turns that share most words with the question, as quotes. A session that has cards of
     an older text is left out: those serve until the new ones are made."""
-    wanted = set(content(question))
-    found: list[tuple[float, Session, int]] = []
-    for session in waiting:
-        if session.at.date() > at.date() or retention.session_expired(session.at, at):
-            continue
-        for number, turn in session.user_side:
-            share = overlap(wanted, content(turn.text))
-            if share >= _SHARE:
-                found.append((share, session, number))
+    seen = [
+        session
+        for session in waiting
+        if session.at.date() <= at.date() and not retention.session_expired(session.at, at)
+    ]
+    # In a thread: others of this event loop do not wait for it.
+    found = await asyncio.to_thread(_sharing, seen, question)
     current = await store.sessions_at(list({session.id for _, session, _ in found}))
     usable = [
         row for row in found if row[1].id in current and current[row[1].id].digest == row[1].digest
     ]
-    usable.sort(key=lambda row: -row[0])
     return [
         Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
         for share, session, number in usable[:_TURNS]
     ]
+
+
+def _sharing(sessions: Sequence[Session], question: str) -> list[tuple[float, Session, int]]:
+    """Turns by the share of the question's words that they have, best first."""
+    wanted = set(content(both_ends(question)))
+    found = [
+        (overlap(wanted, content(both_ends(turn.text))), session, number)
+        for session in sessions
+        for number, turn in session.user_side
+    ]
+    return sorted((row for row in found if row[0] >= _SHARE), key=lambda row: -row[0])

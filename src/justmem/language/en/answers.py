@@ -50,7 +50,7 @@ _PRONOUN = re.compile(r"\b(?:he|she|they|her|him)\b", re.IGNORECASE)
 _PROFILE = re.compile(
     r"^(?:so |and |please )*(?:who(?:['’]s| is| was)|what do (?:you|u) (?:know|remember)"
     r" (?:about|of|abt)|tell me (?:all |everything )?(?:you know )?about|describe|summari[sz]e)"
-    r" (?P<who>[\w'’ -]+?)(?: again)?[?.! ]*$",
+    r" (?P<who>[\w'’ -]{1,80}?)(?: again)?[?.! ]*$",
     re.IGNORECASE,
 )
 # "I live in York", "my name is Ada", "my wife": what describes the one who says it.
@@ -145,7 +145,10 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Answered | No
         listed = _listed(evidence, asked, fitting)
         if listed is not None:
             return listed
-    quoted = _arranged(asked, _distinct(fitting)[:QUOTED], earlier)
+    # Of a state the newest statement counts, even if its words fit less well.
+    state = attribute_asked(evidence.question) and not asked.past
+    among = LISTED if state and not _STILL.match(evidence.question) else QUOTED
+    quoted = _arranged(asked, _distinct(fitting)[:among], earlier)[:QUOTED]
     direct = "" if remark else _direct(evidence, asked, fitting, earlier)
     return Answered(direct, quoted, earlier)
 
@@ -270,12 +273,14 @@ def _fitting(found: Sequence[Statement], asked: Asked) -> list[Statement]:
     """The statements worth quoting. Words that no statement has are left out of account."""
     said = {one for each in found for one in each.stems}
     topic = {one for one in asked.topic if _has(one, said)}
+    # A speaker's name is in each of their statements: it says nothing.
+    words_asked = (topic | (asked.names - asked.people)) or asked.names
     fitting = [
         one
         for one in found
         if one.closeness > 0
         or covered(topic, one.stems) >= 0.5
-        or (covered(topic | asked.names, one.stems, least=3) > 0 and one.closeness > _WEAK)
+        or (covered(words_asked, one.stems, least=3) > 0 and one.closeness > _WEAK)
     ]
     if asked.own and not asked.names:
         fitting = [one for one in fitting if not of_another(one.text, asked)] or fitting
@@ -294,6 +299,7 @@ def _unknown(asked: Asked, found: Sequence[Statement], fitting: Sequence[Stateme
     best = max(one.closeness for one in fitting)
     if any(not _has(name, said, 3) for name in asked.names):
         return True
+    wanted = asked.topic | asked.names
     nouns = {stem(m["noun"].lower()) for m in _ASKED_NOUN.finditer(asked.text)} & asked.topic
     if best < _STRONG and any(not _has(noun, said) for noun in nouns):
         return True
@@ -301,7 +307,7 @@ def _unknown(asked: Asked, found: Sequence[Statement], fitting: Sequence[Stateme
         return True
     if asked.own and not asked.names and _I_ASKED.search(asked.text):
         return all(of_another(one.text, asked) for one in fitting)
-    return not covered(asked.topic | asked.names, said) and best < 2
+    return not covered(wanted, said) and best < 2
 
 
 def _distinct(found: Iterable[Statement]) -> list[Statement]:
@@ -315,10 +321,11 @@ def _distinct(found: Iterable[Statement]) -> list[Statement]:
 def _arranged(asked: Asked, found: Sequence[Statement], earlier: frozenset[str]) -> list[Statement]:
     """Best first; of statements that share the same words with the question the newest first,
     or the oldest if the past is asked about. What no longer holds comes last."""
-    shared = [frozenset(w for w in asked.topic if _has(w, set(one.stems))) for one in found]
+    wanted = asked.topic | asked.names
+    shared = [frozenset(w for w in wanted if _has(w, one.stems)) for one in found]
     place = {same: shared.index(same) for same in shared}
     if _STILL.match(asked.text):
-        place = {same: 0 if same else 1 for same in shared}
+        place = {same: 0 if same & asked.topic else 1 for same in shared}
     sign = 1 if asked.past else 0 if re.search(r"\bdid\b", asked.text, re.IGNORECASE) else -1
     order = sorted(
         range(len(found)),
