@@ -112,6 +112,11 @@ CASES = [
     ([("2025-01-10", "I sold my car last week.")], "Do I have a car?", "sold", "Yes"),
     ([("2025-01-10", "I don't eat meat.")], "Do I eat meat?", "No.\n", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Giulia vegan?", "Yes.\nMarco", ""),
+    ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Marco vegan?", "Giulia", "Yes"),
+    ([("2025-01-10", "Giulia's vegan.")], "Am I vegan?", "Giulia", "Yes"),
+    ([("2025-01-10", "I think my sister is vegan.")], "Am I vegan?", "sister", "Yes"),
+    ([("2025-01-10", "My sister moved to Rome in May 2024.")], "When did I move to Rome?", "",
+     "May 2024.\n"),
     (ELIF, "Is Elif scared of Turbo?", 'Dana, 10 February 2025: "Elif loves Turbo now', "Yes"),
     # the right subject, and nothing that memory does not hold
     ([("2024-10-06", "My partner Jonas is allergic to cats.")], "What am I allergic to?",
@@ -131,6 +136,8 @@ CASES = [
     # a correction follows what it corrects
     (KNEE, "Which knee did I hurt?", 'corrected: User, 17 October 2024: "wait no, the right knee."',
      ""),
+    ([("2024-10-17", "Marco: I bought a red bike.\nDana: wait, what colour is it?")],
+     "What colour is Marco's bike?", "red", "corrected"),
     # order
     ([("2025-01-10", "I started at Bosch today."), ("2024-11-02", "I bought a Kia today.")],
      "Which came first, the Kia or Bosch?", "1. the Kia (2 November 2024)\n2. Bosch", ""),

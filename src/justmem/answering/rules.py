@@ -68,9 +68,8 @@ def _quotations(
             correction = quote("", session, one.correction)
             yield "corrected: " + _line(correction, correction.quote), correction
         if session is not None and not place and one.card.kind == "interaction":
-            for number in one.card.turns:
-                turn = session.turn(number)
-                if turn.role == "assistant":
+            for number, turn in enumerate(session.turns, 1):
+                if number in one.card.turns and turn.role == "assistant":
                     start, end = excerpts.excerpt(question, turn.text)
                     said = _cut(quote("", session, number), turn.text, start, end)
                     yield _line(said, said.quote), said
@@ -83,8 +82,8 @@ def _line(cited: Citation, words: str, subject: str = "") -> str:
 def _quoted(card: Card, text: str, session: Session | None, *, whole: bool) -> Citation:
     """The card's words in its turn, with the sentences around them if they are short."""
     cited = cite(card, session)
-    if session is None:
-        return cited[-1]
+    if session is None or not cited:  # the place alone
+        return cite(card, None)[-1]
     own = next((one for one in cited if text[:60] in session.turn(one.turn).text), cited[-1])
     said = session.turn(own.turn).text
     start = said.find(text)

@@ -42,7 +42,9 @@ _NOT_NOW = re.compile(
     r"|['’]ll\b",
     re.IGNORECASE,
 )
+_PLAIN_NO = re.compile(r"not|never|no|(?:do|does|did|is|was|are|were)n['’]?t", re.IGNORECASE)
 _SELF = re.compile(r"\b(?:I|we|me|us|i['’]?(?:m|ve|d|ll)|we['’]?(?:re|ve|d|ll))\b", re.IGNORECASE)
+_MY = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 _I_ASKED = re.compile(
     r"\b(?:am|do|did|have|was|will|can|should|had|are|were) (?:I|we)\b|\b(?:I|we) \w+", re.I
 )
@@ -208,12 +210,18 @@ def _statement(candidate: Candidate, sessions: Mapping[str, Session]) -> Stateme
 
 def _correction(card: Card, session: Session | None) -> int:
     """The next turn of the same speaker, if it takes back what was just said."""
-    turns = session.turns if session else ()
-    for number in range(card.turns[-1] + 1, min(len(turns), card.turns[-1] + 2) + 1):
-        turn = turns[number - 1]
-        if turn.role != "assistant":
-            return number if turn.text.lower().startswith(english().corrections) else 0
-    return 0
+    if session is None:
+        return 0
+    numbered = [(n, turn) for n, turn in enumerate(session.turns, 1) if turn.role != "assistant"]
+    own = [(n, turn) for n, turn in numbered if n in card.turns][-1:]
+    later = [(n, turn) for n, turn in numbered if own and own[0][0] < n <= own[0][0] + 2]
+    same = [(n, turn.text) for n, turn in later if turn.speaker == own[0][1].speaker][:1]
+    return next((n for n, text in same if _corrects(text)), 0)
+
+
+def _corrects(text: str) -> bool:
+    pattern = "|".join(map(re.escape, english().corrections))
+    return bool(re.match(rf"(?:{pattern})\b", text, re.IGNORECASE)) and not text.endswith("?")
 
 
 def covered(wanted: Iterable[str], given: Iterable[str], *, least: int = 4) -> float:
@@ -260,12 +268,20 @@ def of_another(text: str, asked: Asked) -> bool:
 
 
 def _about(one: Statement, text: str, asked: Asked, speaker: str | None) -> bool:
-    """Whether the right subject is told of: each name that is asked about, or oneself."""
-    if asked.names:
-        return _named(asked, one) == 1
-    if asked.own:
-        mine = speaker is None or one.card.subject.lower() == speaker.lower()
-        return mine and not of_another(text, asked)
+    """Whether these words of a statement are plainly about the right subject: every name that is
+    asked about is in them, or "I" where the one asked about speaks. A relation that is not asked
+    about, such as a sister, makes it doubtful."""
+    told = frozenset(content(text))
+    relations = frozenset(map(stem, english().relation))
+    if (told & relations) - set(map(stem, words(asked.text))):
+        return False
+    own = bool(_SELF.search(text) or _MY.search(text))
+    by = set(map(stem, words(one.card.subject)))
+    for name in asked.names:
+        if not _has(name, told, 3) and not (own and name in by):
+            return False
+    if asked.own and not asked.names:
+        return own and (speaker is None or one.card.subject.lower() == speaker.lower())
     return True
 
 
@@ -325,7 +341,7 @@ def _arranged(asked: Asked, found: Sequence[Statement], earlier: frozenset[str])
     shared = [frozenset(w for w in wanted if _has(w, one.stems)) for one in found]
     place = {same: shared.index(same) for same in shared}
     if _STILL.match(asked.text):
-        place = {same: 0 if same & asked.topic else 1 for same in shared}
+        place = {same: int(len(same) < 2 and not same & asked.topic) for same in shared}
     sign = 1 if asked.past else 0 if re.search(r"\bdid\b", asked.text, re.IGNORECASE) else -1
     order = sorted(
         range(len(found)),
@@ -429,7 +445,7 @@ def _clauses(text: str) -> list[str]:
 
 
 def _full(evidence: Evidence, asked: Asked, found: Sequence[Statement]) -> list[Statement]:
-    """Statements that have every asked word, about the right subject, and not denied."""
+    """Statements that have every asked word and are about the right subject."""
     return [
         one
         for one in found
@@ -455,7 +471,7 @@ def _quantity(
 ) -> str:
     """The one amount with the asked unit. The clause with the amount must share a word with the
     question, and the whole statement all but one."""
-    topic = frozenset(w for w in asked.topic if not re.search(rf"\b{w}", unit.pattern))
+    topic = frozenset(w for w in asked.topic if not re.search(rf"\b{re.escape(w)}", unit.pattern))
     for one in found:
         if one.correction:
             return ""
@@ -508,18 +524,18 @@ def _verdict(evidence: Evidence, asked: Asked, found: Sequence[Statement]) -> st
     for one in _full(evidence, asked, found):
         if _ahead(one) or _outdated(one, asked, found):
             return ""
-        clause = max(_clauses(one.text), key=lambda c: covered(asked.topic, content(c)))
-        if covered(asked.topic, content(clause)) < 1 or not _says_so(question, clause):
+        clauses = [c for c in _clauses(one.text) if covered(asked.topic, content(c)) == 1]
+        clause = clauses[0] if clauses else ""
+        others = {stem(w) for name in names(clause) for w in words(name)} - asked.names
+        plain = _about(one, clause, asked, evidence.speaker) and not others - {"i"}
+        if not plain or not _says_so(question, clause):
             continue
         if _NOT_NOW.search(clause):
             return ""
         denied = NOT_SO.search(clause)
         if denied is None:
             return "Yes."
-        plain = re.fullmatch(
-            r"not|never|no|(?:do|does|did|is|was|are|were)n['’]?t", denied[0], re.I
-        )
-        return "No." if plain else ""
+        return "No." if _PLAIN_NO.fullmatch(denied[0]) else ""
     return ""
 
 
@@ -580,7 +596,7 @@ def _in_order(evidence: Evidence, found: Sequence[Statement]) -> Answered | None
     """The things that a question lists, each by its best statement, in order of their dates."""
     if evidence.plan.operation != "order" and "order" not in words(evidence.question):
         return None
-    items = _things(evidence.question)
+    items = _things(evidence.question) if found else []
     placed: list[tuple[date, Statement]] = []
     for item in items:
         wanted = set(content(item)) - {"new", "old"}
