@@ -10,8 +10,7 @@ import justmem
 from justmem.testing import chat_body, serve_openai
 
 CARDS = {"cards": ["Mira | moved to Ghent | 2025-03-08 | completed | event | 1"]}
-PLAN = {"operation": "lookup", "mode": "short", "entities": ["Mira"], "period": "", "routes": []}
-PLAN |= {"spans_sessions": False, "needs_source": False, "rewrites": []}
+PLAN = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": []}
 ANSWER = {"answer": "In Ghent", "used": ["1"], "sufficient": True}
 
 
@@ -29,5 +28,5 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    with serve_openai([chat_body(reply) for reply in (CARDS, PLAN, ANSWER)]) as server:
+    with serve_openai([chat_body(reply, usage=(600, 60)) for reply in (CARDS, PLAN, ANSWER)]) as server:
         main(server.url)
