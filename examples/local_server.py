@@ -28,5 +28,7 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    with serve_openai([chat_body(reply, usage=(600, 60)) for reply in (CARDS, PLAN, ANSWER)]) as server:
+    with serve_openai(
+        [chat_body(reply, usage=(600, 60)) for reply in (CARDS, PLAN, ANSWER)]
+    ) as server:
         main(server.url)

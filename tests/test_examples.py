@@ -20,7 +20,10 @@ TYPED = {"chat_loop.py": "I adopted a cat called Pepper yesterday.\nWhat is my c
 SAID = {
     "asynchronous.py": ["stored", "3 cards", "[COMPOSE]", "Design Museum", "5 May 2025"],
     "chat_loop.py": ["memory: I did not know that.", "I adopted a cat called Pepper yesterday."],
-    "local_server.py": ["In Ghent | I moved to Ghent last Saturday.", "answer  my-model: 600 in, 60 out"],
+    "local_server.py": [
+        "In Ghent | I moved to Ghent last Saturday.",
+        "answer  my-model: 600 in, 60 out",
+    ],
     "own_embedder.py": ["I play the accordion", "trigrams-512"],
     "quickstart.py": ["8 March 2025", "rye bread", "not in memory", "0 tokens"],
     "two_people.py": ["Pavel said: I joined a choir", "31 January 2025"],
