@@ -74,9 +74,7 @@ def _planning(text: str) -> None:
     prompt = planning_prompt(text, AT)
     assert prompt.system == load("plan")
     (inside,) = blocks(prompt.user, prompt.mark, "question")
-    assert re.fullmatch(
-        rf"Time of the question: {_DAY}\n<question>", outside(prompt.user, prompt.mark)
-    )
+    assert re.fullmatch(rf"Asked on {_DAY}\n<question>", outside(prompt.user, prompt.mark))
     assert len(inside) <= 2003
     _lines(inside, [""])
 

@@ -99,6 +99,10 @@ VALUES: Mapping[str, Value] = {
     ),
     "format": _fixed("jsonl", "markdown"),
     "file": _file,
+    "plan": lambda me, other, r: {"rewrites": [_word(me, other, r)], "period": "2024-05"},
+    **dict.fromkeys(("rewrites", "entities"), lambda me, other, r: [_word(me, other, r)]),
+    "period": _fixed("2024-05", "2024"),
+    **dict.fromkeys(("exact_words", "spans_sessions"), _fixed(True)),
     **dict.fromkeys(("on_done", "on_loaded"), _fixed(None)),
 }
 BODIES: Mapping[str, Value] = {
