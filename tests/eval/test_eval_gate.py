@@ -139,7 +139,7 @@ def test_sample_cards_come_with_what_was_said(data: Path) -> None:
     result = CliRunner().invoke(app, command)
     cards, said = result.output.splitlines()[::2], result.output.splitlines()[1::2]
     assert (len(cards), len(said)) == (4, 4)
-    assert "Nora finally signed the lease" in cards[0]
+    assert "Nora said: I finally signed the lease" in cards[0]
     assert said[0].startswith("    Nora: Morning Tomas! I finally signed the lease")
 
 
