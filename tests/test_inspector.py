@@ -110,14 +110,14 @@ def ask(page: Browser, question: str) -> None:
 
 def test_an_answer_shows_its_plan_its_evidence_its_price_and_its_words(page: Browser) -> None:
     ask(page, "When did I buy the gravel bike?")
-    assert "gravel bike on 20 May 2024" in page.text(".answer")
+    assert "20 May 2024" in page.text(".answer")
     assert "LOOKUP" in page.text(".access")
     assert "nearest cards should do" in page.text(".access")
     assert "gravel bike" in page.text(".scored tbody tr")
     assert re.search(r"\d\.\d\d", page.text(".scored tbody tr td.figure"))
     lines = page.js("[...document.querySelectorAll('.receipt svg')].map(e => e.ariaLabel)")
     assert lines == ["This answer: 0 tokens", "Whole history: 130 tokens"]
-    assert "gravel bike on 20 May 2024" in page.js("document.querySelector('#said').textContent")
+    assert "20 May 2024" in page.js("document.querySelector('#said').textContent")
 
 
 def test_a_citation_opens_its_conversation_at_the_exact_words(page: Browser) -> None:
