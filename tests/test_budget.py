@@ -12,7 +12,7 @@ import pytest
 from justmem import Budget, SessionState, tokens
 from justmem.answering.reading import shorter
 from justmem.calling import believed
-from justmem.domain import Call, Candidate, Card, Evidence, Plan
+from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt
@@ -250,7 +250,7 @@ async def test_a_day_that_ends_in_the_middle_gives_back_what_it_lent(make: Make)
 
 
 def test_evidence_is_cut_from_the_least_of_it() -> None:
-    def candidate(fact: str, score: float = 0.0, **more: tuple[Candidate, ...]) -> Candidate:
+    def candidate(fact: str, score: float) -> Candidate:
         card = Card(
             id=fact,
             subject="Ana",
@@ -259,27 +259,31 @@ def test_evidence_is_cut_from_the_least_of_it() -> None:
             said_at=datetime(2024, 5, 1),
             turns=(1,),
         )
-        return Candidate(card=card, score=score, **more)
+        return Candidate(card=card, score=score)
 
+    runs, rests, swims, dives = (
+        candidate(fact, score)
+        for fact, score in (("runs", 5), ("rests", 2), ("swims", 4), ("dives", 1))
+    )
+    source = Source(session_id="s", at=datetime(2024, 5, 1), turns=())
     evidence = Evidence(
         question="?",
         at=datetime(2024, 6, 1),
         plan=Plan(),
-        chosen=(
-            candidate("runs", also=(candidate("ran"),), beside=(candidate("rests", 2),)),
-            candidate("swims", also=(candidate("swam"),), beside=(candidate("dives", 1),)),
-        ),
+        chosen=(runs, swims),
+        cards=tuple(each.card for each in (runs, rests, swims, dives)),
+        sources=(source,),
+        candidates=(runs, swims, rests, dives),
     )
-    evidence = evidence.model_copy(update={"candidates": evidence.chosen * 2, "least": 0.0})
     left = []
     while evidence.chosen:
-        left.append([each.card.fact for each in evidence.read])
+        left.append(([card.fact for card in evidence.cards], len(evidence.sources)))
         evidence = shorter(evidence)
     assert left == [
-        ["runs", "ran", "rests", "swims", "swam", "dives"],
-        ["runs", "ran", "rests", "swims", "swam"],
-        ["runs", "ran", "swims", "swam"],
-        ["runs", "ran", "swims"],
-        ["runs", "ran"],
-        ["runs"],
+        (["runs", "rests", "swims", "dives"], 1),
+        (["runs", "rests", "swims"], 1),
+        (["runs", "swims"], 1),
+        (["runs", "swims"], 0),
+        (["runs"], 0),
     ]
+    assert evidence.cards == ()

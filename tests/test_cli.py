@@ -200,7 +200,7 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 
     assert "answer" not in found
     assert any("Porto" in card["fact"] for card in found["cards"])
-    assert {card["id"] for card in found["cards"]} <= set(found["read"])
+    assert {place["id"] for place in found["chosen"]} <= {card["id"] for card in found["cards"]}
     assert "Porto" in run("recall", "Where did Ana move?").stdout
 
 

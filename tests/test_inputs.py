@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from justmem.config import load
+from justmem.domain import quoted
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.inputs import as_count, as_id, as_path, as_text, shown
-from justmem.quotes import quoted
 from justmem.server.run import listening
 from stories import BIKE, Make
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from justmem import Access, Budget, Plan, Profile
-from justmem.domain import PAPER
 from justmem.ports import Reranked
+from justmem.rank import PAPER
 from stories import HISTORY, KYOTO, NOW, RUN, Make, extract_history, plan, scripted
 
 
@@ -116,7 +116,7 @@ async def test_lookup_reranks_candidates_against_the_query_to_a_bounded_set(make
     await memory.remember_many(HISTORY)
     evidence = await memory.recall("What did I buy?", at=NOW)
     assert spy.queries == ["What did User buy?"]
-    assert len(evidence.cards) == 2
+    assert len(evidence.chosen) == 2
 
 
 async def test_equation_2_candidates_are_the_deduplicated_union_over_all_views(make: Make) -> None:

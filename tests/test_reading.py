@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from justmem.answering.reading import card_line, evidence_text
-from justmem.domain import Candidate, Card, EventDate, Evidence, Plan, Status
+from justmem.domain import Card, EventDate, Evidence, Plan, Status
 
 
 def card(event_date: str = "unknown", status: Status = "stable", session: str = "s") -> Card:
@@ -45,12 +45,9 @@ def test_below_a_line_of_its_session_it_was_said_with_it() -> None:
     assert card_line(2, elsewhere, above=card()) == "2 Nora ran a race [said 2024-05-20]"
 
 
-def test_what_was_told_beside_a_card_stands_below_it() -> None:
-    told = Candidate(card=card(session="a"), beside=(Candidate(card=card("2024-06", session="a")),))
-    other = Candidate(card=card(session="b"))
-    evidence = Evidence(
-        question="?", at=datetime(2024, 6, 1), plan=Plan(), chosen=(told, other), least=5.0
-    )
+def test_the_cards_are_listed_as_they_are() -> None:
+    cards = (card(session="a"), card("2024-06", session="a"), card(session="b"))
+    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), cards=cards)
     assert evidence_text(evidence, mark="").splitlines()[1:4] == [
         "1 Nora ran a race [said 2024-05-20]",
         "2 Nora ran a race [2024-06]",
@@ -59,16 +56,15 @@ def test_what_was_told_beside_a_card_stands_below_it() -> None:
 
 
 def test_a_card_that_a_newer_one_replaces_is_marked() -> None:
-    def told(fact: str, at: datetime) -> Candidate:
-        said = Card(id=fact, subject="Nora", fact=fact, session_id=fact, said_at=at, turns=(1,))
-        return Candidate(card=said)
+    def told(fact: str, at: datetime) -> Card:
+        return Card(id=fact, subject="Nora", fact=fact, session_id=fact, said_at=at, turns=(1,))
 
-    chosen = (
+    cards = (
         told("said: I live in Graz.", datetime(2024, 1, 10)),
         told("said: We moved to Vienna.", datetime(2024, 2, 10)),
         told("said: My sister lives in Linz.", datetime(2024, 1, 5)),
     )
-    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), chosen=chosen)
+    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), cards=cards)
     assert evidence_text(evidence, "0").splitlines()[1:4] == [
         "1 Nora: I live in Graz. [said 2024-01-10, earlier]",
         "2 Nora: We moved to Vienna. [said 2024-02-10]",

@@ -26,7 +26,6 @@ from justmem.domain import (
     Loaded,
     Plan,
     Preview,
-    Profile,
     Receipt,
     Remembered,
     Retention,
@@ -40,6 +39,7 @@ from justmem.domain import (
 from justmem.errors import JustMemError
 from justmem.memory import AsyncMemory
 from justmem.opening import open, open_async
+from justmem.rank import Profile
 from justmem.sync import Memory
 
 __version__ = "0.1.0"

@@ -15,11 +15,12 @@ from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
 from justmem.language.en.first_person import first_person
 from justmem.language.en.questions import plan_by_rules
+from justmem.language.en.statements import is_chat
 from justmem.plan import PlanParts, completed, supplied
 from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
-from justmem.retrieval import Retrieval
+from justmem.retrieve import Retrieval
 from justmem.sessions import as_time
 from justmem.words import SEGMENT, both_ends, clean
 
@@ -53,10 +54,7 @@ class _Understood:
     plan: Plan
     extent: Extent
     waiting: Sequence[Session] = ()  # sessions whose cards are still to be made
-
-    @property
-    def empty(self) -> bool:
-        return not self.extent.cards and not self.extent.tokens and not self.waiting
+    search: bool = True  # False: small talk, or an empty memory
 
 
 class Asking:
@@ -141,7 +139,10 @@ class Asking:
             tally.notes.append(pending.told(waiting))
         elif not extent.cards and not extent.tokens:
             tally.notes.append("this memory is empty")
-            return _Understood(question, at, speaker, Plan(), extent)
+            return _Understood(question, at, speaker, Plan(), extent, search=False)
+        if is_chat(question):
+            tally.notes.append("small talk: memory was not searched")
+            return _Understood(question, at, speaker, Plan(mode="reply"), extent, search=False)
         with tally.stage("plan"):
             if given is not None:
                 given = await self._redacted(given)
@@ -180,14 +181,19 @@ class Asking:
             question=asked.question, at=asked.at, speaker=asked.speaker, plan=asked.plan
         )
         found = empty
-        if not asked.empty:
+        if asked.search:
             found = await self._retrieval.evidence(empty, tally)
-        if asked.waiting:
+        if asked.search and asked.waiting:
             score = max((one.score for one in found.chosen), default=0.0)
             more = await pending.turns(
                 self._store, asked.waiting, asked.question, asked.at, self._retention, score
             )
-            found = found.model_copy(update={"chosen": (*found.chosen, *more)})
+            found = found.model_copy(
+                update={
+                    "chosen": (*found.chosen, *more),
+                    "cards": (*found.cards, *(one.card for one in more)),
+                }
+            )
         return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
 
     async def _replying(
@@ -213,7 +219,7 @@ class Asking:
     async def _replies(
         self, evidence: Evidence, limit: int | None, streaming: bool
     ) -> AsyncGenerator[str | Reply]:
-        held: list[Card | Source] = [*(each.card for each in evidence.read), *evidence.sources]
+        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
         sessions = await self._store.sessions_at(list({one.session_id for one in held}))
         if streaming and isinstance(self._answerer, StreamingAnswerer):
             async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from justmem import words
-from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord
+from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord, quoted
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.inputs import as_flag, as_id, as_text
 from justmem.ports import CardFilter, KeepingModel, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
-from justmem.quotes import quoted
 from justmem.sessions import as_time
 from justmem.traces import Traces
 

@@ -40,7 +40,6 @@ from justmem.domain import (
     Loaded,
     Plan,
     Preview,
-    Profile,
     Quarantined,
     Remembered,
     Retention,
@@ -49,6 +48,8 @@ from justmem.domain import (
     Source,
     Sources,
     Stats,
+    quote,
+    quoted,
 )
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.forgetting import Forgetting, Target
@@ -73,11 +74,11 @@ from justmem.ports import (
     Store,
     Vectors,
 )
-from justmem.quotes import quote, quoted
+from justmem.rank import Profile
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redact, Redacted, Redaction
 from justmem.remembering import Remembering
-from justmem.retrieval import Retrieval
+from justmem.retrieve import Retrieval
 from justmem.sessions import SessionLike, as_session, as_time
 
 OnDone = Callable[[Remembered], None]
@@ -314,7 +315,7 @@ class AsyncMemory:
 
     def _read_evidence(self, verb: str, evidence: Evidence) -> None:
         """What a question reached. The question itself is nobody's business."""
-        cards = [each.card.id for one in evidence.chosen for each in (one, *one.also, *one.beside)]
+        cards = [card.id for card in evidence.cards]
         sources = [source.session_id for source in evidence.sources]
         self._read(verb, [*cards, *sources], cards=len(cards), sources=len(sources))
 

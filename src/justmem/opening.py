@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from justmem import specs
 from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
-from justmem.domain import PAPER, Profile
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
 from justmem.ports import Store
+from justmem.rank import PAPER, Profile
 from justmem.sync import Memory
 
 if TYPE_CHECKING:

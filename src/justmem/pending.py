@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from justmem.domain import Candidate, Retention, Session
+from justmem.domain import Candidate, Retention, Session, quote
 from justmem.ports import Store
-from justmem.quotes import quote
 from justmem.words import both_ends, content, overlap
 
 MOST = 100  # sessions that are looked through, the latest ones

@@ -10,10 +10,11 @@ from copy import copy
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from justmem.domain import Budget, Profile, Retention
+from justmem.domain import Budget, Retention
 from justmem.errors import StoreError
 from justmem.forks import Origin
 from justmem.memory import AsyncMemory
+from justmem.rank import Profile
 
 P = ParamSpec("P")
 T = TypeVar("T")

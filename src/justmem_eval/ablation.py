@@ -1,7 +1,6 @@
-"""Each signal switched off by itself, on every data set: what stays has to earn its place.
+"""Each weight set to zero by itself, on every data set: what stays has to earn its place.
 
-The switches are found, not listed: every yes-or-no field of Profile, and every weight that none of
-them stands for. Beside them the curve: sizes and models that decide between quality and time.
+The curve: sizes and models that decide between quality and time.
 """
 
 from __future__ import annotations
@@ -9,36 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from justmem.domain import Profile, Value, Weights
-from justmem_eval.goals import figure
+from justmem.domain import Value
+from justmem.rank import Weights
+from justmem_eval.metrics import figure
 
 # Heading, configuration (benchmark, cards, plans) and figure.
 COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
-    ("LoCoMo rec. turn", ("locomo", "recorded", "recorded"), "turn.slot.fraction"),
-    ("session", ("locomo", "recorded", "recorded"), "session.slot.fraction"),
+    ("LoCoMo rec. turn", ("locomo", "recorded", "recorded"), "turn.read.fraction"),
+    ("session", ("locomo", "recorded", "recorded"), "session.read.fraction"),
     ("spanning", ("locomo", "recorded", "recorded"), "spanning_turn.fraction"),
-    ("LoCoMo rules turn", ("locomo", "rules", "rules"), "turn.slot.fraction"),
-    ("session", ("locomo", "rules", "rules"), "session.slot.fraction"),
-    ("Plus rec. cue", ("locomo_plus", "recorded", "recorded"), "session.slot.any"),
-    ("Plus rules cue", ("locomo_plus", "rules", "rules"), "session.slot.any"),
+    ("LoCoMo rules turn", ("locomo", "rules", "rules"), "turn.read.fraction"),
+    ("session", ("locomo", "rules", "rules"), "session.read.fraction"),
+    ("Plus rec. cue", ("locomo_plus", "recorded", "recorded"), "session.read.any"),
+    ("Plus rules cue", ("locomo_plus", "rules", "rules"), "session.read.any"),
     ("LME rules any@5", ("longmemeval", "rules", "rules"), "session_at_5.any"),
-    ("session", ("longmemeval", "rules", "rules"), "session.slot.fraction"),
+    ("session", ("longmemeval", "rules", "rules"), "session.read.fraction"),
     ("source hit@1", ("longmemeval", "rules", "rules"), "sources.session_at_1"),
 )
-
-
-# Weights that are switched off with a part of Profile, or are nothing but a remark's.
-_SWITCHED = {
-    "turn",
-    "told",
-    "apart",
-    "quote",
-    "rerank",
-    "again",
-    "span_again",
-    "beside",
-    "span_beside",
-}
 
 
 class Ablation(Value):
@@ -47,14 +33,9 @@ class Ablation(Value):
 
 
 def ablations() -> list[Ablation]:
-    fields = Profile.model_fields.items()
-    switches = [name for name, field in fields if field.annotation is bool]
-    weights = [name for name in Weights.model_fields if not name.startswith("remark_")]
-    weights = [name for name in weights if name not in _SWITCHED]
     return [
         Ablation(name="default"),
-        *(Ablation(name=f"without {name}", set=(f"{name}=false",)) for name in switches),
-        *(Ablation(name=f"weight of {name} 0", set=(f"weight.{name}=0",)) for name in weights),
+        *(Ablation(name=f"{name} 0", set=(f"weight.{name}=0",)) for name in Weights.model_fields),
         Ablation(name="by the question alone", set=("select_by=question",)),
         Ablation(name="as the paper", set=("profile=paper",)),
         Ablation(name="no reranker", set=("reranker=none",)),

@@ -18,9 +18,8 @@ from pydantic import ValidationError
 from justmem.domain import Value
 from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import TurnKey
-from justmem_eval.goals import figure
 from justmem_eval.keyless import Summary
-from justmem_eval.metrics import turns_of
+from justmem_eval.metrics import figure, turns_of
 from justmem_eval.rows import Row
 
 # Between two processors about two questions in a hundred change their result.

@@ -28,8 +28,8 @@ _REPLY_SHAPE = 30  # tokens of {"answer": ..., "used": [...], "sufficient": true
 class Level(Value):
     """Recall at one level, counted in each way."""
 
-    slot: Recall
-    head: Recall
+    ten: Recall
+    read: Recall
     source: Recall
     pool: Recall
 
@@ -38,7 +38,8 @@ class Costs(Value):
     card_tokens: Figure
     cards_per_session: Figure
     evidence_tokens: Figure
-    slots: Figure
+    cards_read: Figure
+    turns_claimed: Figure  # turns that the cards read rest on
     pairs: Figure
     construction: Figure  # tokens a model would take for one history, estimated
     infer: Figure  # tokens of planning and answering one question with a model, estimated
@@ -104,7 +105,7 @@ def summarise(
         questions=len(pairs),
         turn=_level(pairs, metrics.turn_recall),
         session=_level(pairs, metrics.session_recall),
-        session_at_5=metrics.session_recall(pairs, k=5),
+        session_at_5=metrics.session_recall(pairs, "ten", k=5),
         spanning_turn=metrics.turn_recall(spanning),
         spanning_session=metrics.session_recall(spanning),
         spanning_pool=metrics.turn_recall(spanning, "pool"),
@@ -124,8 +125,8 @@ def summarise(
 
 def _level(pairs: Pairs, recall: Callable[..., Recall]) -> Level:
     return Level(
-        slot=recall(pairs, "slot"),
-        head=recall(pairs, "head"),
+        ten=recall(pairs, "ten"),
+        read=recall(pairs, "read"),
         source=recall(pairs, "source"),
         pool=recall(pairs, "pool"),
     )
@@ -151,7 +152,8 @@ def _costs(
         card_tokens=mean(tokens.count(f"{c['subject']} {c['fact']}") for c in cards),
         cards_per_session=mean(len(rows) for rows in recorded.cards.values()),
         evidence_tokens=mean(row.evidence_tokens for _, row in pairs),
-        slots=mean(len(row.slots) for _, row in pairs),
+        cards_read=mean(len(row.read) for _, row in pairs),
+        turns_claimed=mean(len(metrics.turns_of(row, "read")) for _, row in pairs),
         pairs=mean(row.pairs for _, row in pairs),
         construction=mean(_construction(benchmark, recorded, id) for id in bases),
         infer=mean(_infer(case, row, recorded) for case, row in pairs),
@@ -195,18 +197,18 @@ def shown(s: Summary) -> str:
 
     lines = [
         f"{TITLES[s.benchmark]}: {s.questions} questions, {s.cards} cards, {s.plans} plans",
-        three("turn recall@10", s.turn.slot),
-        three("  head cards only", s.turn.head),
+        three("turn recall, ten cards", s.turn.ten),
+        three("  everything read", s.turn.read),
         three("  with recovered sources", s.turn.source),
-        three("  of the whole pool", s.turn.pool),
-        three("session recall@10", s.session.slot),
-        three("  head cards only", s.session.head),
+        three("  all candidates", s.turn.pool),
+        three("session recall, ten cards", s.session.ten),
+        three("  everything read", s.session.read),
         three("  with recovered sources", s.session.source),
-        three("  of the whole pool", s.session.pool),
-        three("session recall@5", s.session_at_5),
-        three("spanning sessions: turn recall@10", s.spanning_turn),
-        three("  session recall@10", s.spanning_session),
-        three("  turns of the whole pool", s.spanning_pool),
+        three("  all candidates", s.session.pool),
+        three("  five cards", s.session_at_5),
+        three("spanning: turns, everything read", s.spanning_turn),
+        three("  sessions, everything read", s.spanning_session),
+        three("  turns, all candidates", s.spanning_pool),
     ]
     for name, group in s.by_category.items():
         lines.append(three(f"{name}: turn", group["turn"]))
@@ -222,8 +224,10 @@ def shown(s: Summary) -> str:
             f"  {name}: F1 {score.f1}   gold in evidence {score.contained}"
             for name, score in s.answers_by_category.items()
         ),
-        f"  tokens: card {c.card_tokens}   evidence {c.evidence_tokens}",
-        f"  cards: per session {c.cards_per_session}   slots {c.slots}   pairs read {c.pairs}",
+        f"  everything read: tokens {c.evidence_tokens}   cards {c.cards_read}"
+        f"   turns claimed {c.turns_claimed}",
+        f"  cards: tokens each {c.card_tokens}   per session {c.cards_per_session}",
+        f"  pairs read by the reranker {c.pairs}",
         f"  with a model, estimated: construction {c.construction}   infer {c.infer}",
         f"  CPU ms of a recall {dict(c.cpu_ms)}   percent of 60 pairs (L-12) {c.cpu_share}",
         f"  {s.seconds} s",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from justmem.domain import Value
 from justmem_eval.benchmarks import Case, Gold, TurnKey
@@ -13,9 +13,9 @@ from justmem_eval.rows import Place, Row
 K = 10
 T = TypeVar("T")
 Pairs = Sequence[tuple[Case, Row]]
-# What of a slot counts: its own card, with the near-duplicates it stands for, with the
-# recovered source turns too, or the whole pool (what selection could have had).
-Counting = Literal["head", "slot", "source", "pool"]
+# What counts: the ten chosen cards, everything read, the same with the recovered source turns, or
+# all candidates (what selection could have had).
+Counting = Literal["ten", "read", "source", "pool"]
 
 
 class Figure(Value):
@@ -26,6 +26,14 @@ class Figure(Value):
 
     def __str__(self) -> str:
         return "-" if self.value is None else f"{self.value:.2f} ({self.n})"
+
+
+def figure(values: Mapping[str, Any], path: str) -> tuple[float | None, int]:
+    """A figure of a dumped summary by its path, such as `turn.read.fraction`."""
+    found: Any = values
+    for part in path.split("."):
+        found = found[part]
+    return found["value"], found["n"]
 
 
 def mean(values: Iterable[float], scale: float = 1.0) -> Figure:
@@ -41,15 +49,14 @@ def percent(hits: Iterable[float | bool]) -> Figure:
 
 
 def turns_of(row: Row, counting: Counting, k: int = K) -> set[TurnKey]:
-    places: list[Place] = []
-    if counting == "pool":
-        places += row.pool
-    for slot in row.slots[:k]:
-        places.append(slot.place)
-        if counting != "head":
-            places += slot.also
+    """`k`: of the ten chosen cards only the first so many."""
+    places: list[Place] = [slot.place for slot in row.slots[:k]]
+    if counting != "ten":
+        places += row.read
     if counting == "source":
         places += row.sources
+    if counting == "pool":
+        places += row.pool
     return {(session, turn) for session, turns in places for turn in turns}
 
 
@@ -59,11 +66,11 @@ class Recall(Value):
     fraction: Figure
 
 
-def turn_recall(pairs: Pairs, counting: Counting = "slot", k: int = K) -> Recall:
+def turn_recall(pairs: Pairs, counting: Counting = "read", k: int = K) -> Recall:
     return _recall(pairs, lambda gold: gold.turns, lambda row: turns_of(row, counting, k))
 
 
-def session_recall(pairs: Pairs, counting: Counting = "slot", k: int = K) -> Recall:
+def session_recall(pairs: Pairs, counting: Counting = "read", k: int = K) -> Recall:
     def found(row: Row) -> set[str]:
         return {session for session, _ in turns_of(row, counting, k)}
 

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 
 from justmem import tokens
 from justmem.answering.reading import card_line, evidence_text
-from justmem.domain import Candidate, Evidence, Plan, Value
+from justmem.domain import Card, Evidence, Plan, Value
 from justmem_eval.benchmarks import Question
 
 Place = tuple[str, tuple[int, ...]]  # a session and turns of it
 
 
 class Slot(Value):
-    """One chosen piece of evidence: its place, and those of what is kept with it: near-duplicates,
-    and what is read beside it."""
+    """One of the ten chosen pieces of evidence."""
 
     place: Place
-    also: tuple[Place, ...] = ()
     tokens: int = 0
     text: str = ""
 
@@ -27,7 +25,8 @@ class Row(Value):
     history: str
     plan: Plan | None = None
     access: str = ""
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[Slot, ...] = ()  # the ten chosen, best first
+    read: tuple[Place, ...] = ()  # everything that is read, the chosen included
     sources: tuple[Place, ...] = ()
     evidence_tokens: int = 0  # what the answerer would read
     source_tokens: int = 0
@@ -50,15 +49,12 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
         history=history,
         plan=evidence.plan,
         access=evidence.access.value,
-        slots=tuple(_slot(n, c) for n, c in enumerate(evidence.chosen, 1)),
+        slots=tuple(_slot(n, c.card) for n, c in enumerate(evidence.chosen, 1)),
+        read=tuple((card.session_id, card.turns) for card in evidence.cards),
         sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
         evidence_tokens=tokens.count(text),
         source_tokens=sum(source.tokens for source in evidence.sources),
-        pool=tuple(
-            (each.card.session_id, each.card.turns)
-            for candidate in evidence.candidates
-            for each in (candidate, *candidate.also, *candidate.beside)
-        ),
+        pool=tuple((c.card.session_id, c.card.turns) for c in evidence.candidates),
         views=sum(usage.items for usage in receipt.embedding),
         pairs=sum(usage.items for usage in receipt.reranking),
         seconds=dict(receipt.seconds),
@@ -67,14 +63,9 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
     )
 
 
-def _slot(number: int, candidate: Candidate) -> Slot:
-    card = candidate.card
+def _slot(number: int, card: Card) -> Slot:
     return Slot(
         place=(card.session_id, card.turns),
-        also=tuple(
-            (other.card.session_id, other.card.turns)
-            for other in (*candidate.also, *candidate.beside)
-        ),
         tokens=tokens.count(card_line(number, card)),
         text=card.text,
     )

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
-from justmem.domain import PAPER, Budget, Profile, Value, Weights
+from justmem.domain import Budget, Value
 from justmem.errors import InvalidSetting
+from justmem.rank import PAPER, Profile, Weights
 
 T = TypeVar("T", bound=Value)
 

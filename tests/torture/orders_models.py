@@ -133,7 +133,7 @@ async def _asked(memory: AsyncMemory, question: str) -> None:
 
 def check_answer(answer: Answer) -> None:
     """What is cited was shown."""
-    read = [each.card for each in answer.evidence.read]
+    read = list(answer.evidence.cards)
     shown = {(card.session_id, n) for card in read for n in card.turns}
     shown |= {(source.session_id, n) for source in answer.evidence.sources for n, _ in source.turns}
     cited = {(each.session_id, each.turn) for each in answer.citations}

@@ -99,6 +99,7 @@ def evidence_of(text: str, *, speaker: str | None = None) -> Evidence:
         speaker=speaker,
         plan=Plan(needs_source=True),
         chosen=tuple(Candidate(card=card) for card in cards),
+        cards=tuple(cards),
         sources=(Source(session_id=session.id, at=AT, turns=turns, whole=True, tokens=50),),
     )
 

@@ -13,8 +13,8 @@ from pydantic_core import from_json
 
 from justmem import calling, deadlines, tokens
 from justmem.answering.citing import cite, quote
-from justmem.answering.reading import arranged, evidence_text, shorter
-from justmem.domain import Candidate, Citation, Evidence, Session, Source
+from justmem.answering.reading import evidence_text, shorter
+from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
@@ -102,9 +102,7 @@ def _checked(
         if not cards and not sources:
             cards = _supporting(text, evidence)
             notes.append("the model named no evidence: cited by the words they share")
-        citations = [
-            c for card in cards for c in cite(card.card, sessions.get(card.card.session_id))
-        ]
+        citations = [c for card in cards for c in cite(card, sessions.get(card.session_id))]
         citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
     return Reply(text, True, _distinct(citations), [completion.call], notes)
 
@@ -160,7 +158,7 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
         return evidence, notes
     cut = evidence
     while tokens.prompt_tokens(answering_prompt(cut)) + _LEAST_REPLY > limit:
-        if not cut.sources and len(cut.read) <= 1:
+        if not cut.sources and len(cut.cards) <= 1:
             raise BudgetExceeded(
                 f"The answer call was not made: not even one card fits the {max(limit, 0)} "
                 "tokens that are left. Raise Budget.ask_tokens."
@@ -168,7 +166,7 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
         cut = shorter(cut)
     if cut is not evidence:
         notes.append(
-            f"cut to fit the limit: {len(cut.read)} of {len(evidence.read)} cards and "
+            f"cut to fit the limit: {len(cut.cards)} of {len(evidence.cards)} cards and "
             f"{len(cut.sources)} of {len(evidence.sources)} sources were read"
         )
     return cut, notes
@@ -184,10 +182,10 @@ def _read(text: str) -> AnswerReply:
 
 def _referred(
     used: Sequence[str], evidence: Evidence, notes: list[str]
-) -> tuple[list[Candidate], list[tuple[Source, int]]]:
+) -> tuple[list[Card], list[tuple[Source, int]]]:
     """The cards and source turns behind the numbers that the model named. It cannot cite what it
     was not shown."""
-    shown = {str(n): candidate for n, candidate in enumerate(arranged(evidence), 1)}
+    shown = {str(n): card for n, card in enumerate(evidence.cards, 1)}
     turns = {
         f"s{n}.{number}": (source, number)
         for n, source in enumerate(evidence.sources, 1)
@@ -204,10 +202,10 @@ def _referred(
     )
 
 
-def _supporting(text: str, evidence: Evidence) -> list[Candidate]:
+def _supporting(text: str, evidence: Evidence) -> list[Card]:
     said = content(text)
-    scored = [(overlap(content(c.card.text), said), c) for c in evidence.read]
-    return [candidate for score, candidate in scored if score >= 0.4][:3]
+    scored = [(overlap(content(card.text), said), card) for card in evidence.cards]
+    return [card for score, card in scored if score >= 0.4][:3]
 
 
 def _distinct(citations: Sequence[Citation]) -> tuple[Citation, ...]:

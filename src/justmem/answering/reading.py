@@ -6,46 +6,31 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 
-from justmem.domain import Candidate, Card, Evidence, Source
+from justmem.domain import Card, Evidence, Source
 from justmem.language.en.states import superseded
 from justmem.prompts import fence, one_line
 
 # The start of a line that would pass for a turn of its own.
 _FORGED = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[^\w\n]*s\d+\.\d+\b)", re.I)
-_IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 _OPEN = frozenset({"planned", "ongoing"})
 _SOON = timedelta(days=14)
 
 
-def arranged(evidence: Evidence) -> tuple[Candidate, ...]:
-    """By rank for lookup and comparison; in order of time where time carries the answer."""
-    if evidence.plan.operation not in _IN_TIME_ORDER:
-        return evidence.read
-    return tuple(sorted(evidence.read, key=lambda c: _happened(c.card)))
-
-
 def shorter(evidence: Evidence) -> Evidence:
-    """Without what it can best do without: of what was told beside the chosen, that which scores
-    least goes first; then the last source; then the lowest-ranked card, those that share its slot
-    before it."""
-    chosen = list(evidence.chosen)
-    told = [(other.score, place) for place, one in enumerate(chosen) for other in one.beside]
-    if told:
-        least, place = min(told)
-        left = tuple(other for other in chosen[place].beside if other.score > least)
-        chosen[place] = chosen[place].model_copy(update={"beside": left})
-    elif evidence.sources:
+    """Without its least important part: first the cards around the places, lowest score first,
+    then the last source, then the lowest place."""
+    places = [candidate.card.id for candidate in evidence.chosen]
+    scores = {candidate.card.id: candidate.score for candidate in evidence.candidates}
+    near = [card.id for card in evidence.cards if card.id not in places]
+    if not near and evidence.sources:
         return evidence.model_copy(update={"sources": evidence.sources[:-1]})
-    elif chosen[-1].also:
-        chosen[-1] = chosen[-1].model_copy(update={"also": ()})
-    else:
-        chosen.pop()
-    return evidence.model_copy(update={"chosen": tuple(chosen)})
-
-
-def _happened(card: Card) -> tuple[str, str]:
-    start = card.event_date.start
-    return (start.isoformat() if start else f"{card.said_at:%Y-%m-%d}", card.said_at.isoformat())
+    gone = min(near, key=lambda id: scores.get(id, 0.0)) if near else places.pop()
+    return evidence.model_copy(
+        update={
+            "chosen": tuple(each for each in evidence.chosen if each.card.id != gone),
+            "cards": tuple(card for card in evidence.cards if card.id != gone),
+        }
+    )
 
 
 def card_line(number: int, card: Card, above: Card | None = None, *, earlier: bool = False) -> str:
@@ -80,7 +65,7 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 def evidence_text(evidence: Evidence, mark: str) -> str:
     """`mark` is the number in the tags (`prompts.new_mark`)."""
-    cards = [candidate.card for candidate in arranged(evidence)]
+    cards = evidence.cards
     above = [None, *cards]
     old = superseded(cards, evidence.at.date())
     lines = [

@@ -127,17 +127,11 @@ def evidence_json(evidence: Evidence) -> dict[str, Any]:
         "at": evidence.at.isoformat(),
         "access": evidence.access.value,
         "plan": dump(evidence.plan),
-        "cards": [
-            {
-                **dump(chosen.card),
-                "score": chosen.score,
-                "scores": dict(chosen.scores),
-                "also": [dump(other.card) for other in chosen.also],
-                "beside": [dump(other.card) for other in chosen.beside],
-            }
-            for chosen in evidence.chosen
+        "chosen": [
+            {"id": place.card.id, "score": place.score, "scores": dict(place.scores)}
+            for place in evidence.chosen
         ],
-        "read": [each.card.id for each in evidence.read],
+        "cards": [dump(card) for card in evidence.cards],
         "sources": [dump(source) for source in evidence.sources],
         "receipt": drawing.receipt_json(evidence.receipt),
     }

@@ -137,7 +137,7 @@ def receipt_json(value: Receipt) -> dict[str, Any]:
 def evidence(value: Evidence) -> Group:
     parts: list[RenderableType] = [access(value)]
     if value.chosen:
-        parts.append(cards([each.card for each in value.read]))
+        parts.append(cards(value.cards))
     for source in value.sources:
         parts += [_heading(source.session_id, source.at), _turns(source), Text()]
     if not value.chosen and not value.sources:

@@ -27,10 +27,11 @@ from justmem.domain.conversations import (
     SessionState,
     Sources,
     Turn,
+    quote,
+    quoted,
 )
 from justmem.domain.health import Damage, Health, Rescued
 from justmem.domain.limits import Budget, Retention
-from justmem.domain.profiles import PAPER, Profile, Weights
 from justmem.domain.questions import (
     MODES,
     OPERATIONS,
@@ -61,7 +62,6 @@ __all__ = [
     "KINDS",
     "MODES",
     "OPERATIONS",
-    "PAPER",
     "ROLES",
     "STATUSES",
     "UNKNOWN_DATE",
@@ -90,7 +90,6 @@ __all__ = [
     "Plan",
     "Precision",
     "Preview",
-    "Profile",
     "Quarantined",
     "Receipt",
     "Remembered",
@@ -108,9 +107,10 @@ __all__ = [
     "Turn",
     "Usage",
     "Value",
-    "Weights",
     "card_id",
     "chained",
     "dump",
+    "quote",
+    "quoted",
     "spoken",
 ]

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from justmem.domain.cards import UNKNOWN_DATE, Card
 from justmem.domain.value import Value
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -86,3 +87,32 @@ class SessionRecord(Value):
     cards: int = 0
     quarantined: int = 0
     tokens: int = 0
+
+
+# ---------------------------------------------------------------- quotes
+
+_LONGEST_QUOTE = 300  # characters
+
+
+def quote(session: Session, number: int) -> Card:
+    """A turn as a card. Retrieval makes one where no card rests on a turn; it is never stored.
+    Its id names the turn, as in `s12#3`."""
+    turn = session.turn(number)
+    return Card.trusted(
+        id=f"{session.id}#{number}",
+        subject=turn.speaker,
+        fact=f"said: {' '.join(turn.text.split())[:_LONGEST_QUOTE]}",
+        event_date=UNKNOWN_DATE,
+        kind="interaction",
+        status="completed",
+        session_id=session.id,
+        said_at=session.at,
+        turns=(number,),
+    )
+
+
+def quoted(card_id: str) -> tuple[str, int] | None:
+    """The session and turn that a quote's id names; None for the id of a card."""
+    session_id, hash, number = card_id.rpartition("#")
+    counts = number.isascii() and number.isdigit() and len(number) < 10
+    return (session_id, int(number)) if hash and counts else None

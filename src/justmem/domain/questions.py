@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from math import inf
 from typing import Literal, get_args
 
 from pydantic import Field
@@ -55,8 +54,6 @@ class Candidate(Value):
     card: Card
     scores: Mapping[str, float] = Field(default_factory=dict)
     score: float = 0.0
-    also: tuple[Candidate, ...] = ()  # those that share its slot: nearly the same, or of its turns
-    beside: tuple[Candidate, ...] = ()  # told a few turns away, and nearly chosen themselves
 
 
 class Citation(Value):
@@ -93,8 +90,8 @@ class Evidence(Value):
     at: datetime
     speaker: str | None = None  # who says it, where known
     plan: Plan
-    chosen: tuple[Candidate, ...] = ()
-    least: float | None = None  # the score from which a card would be chosen by itself; None: any
+    chosen: tuple[Candidate, ...] = ()  # the ten places, best first
+    cards: tuple[Card, ...] = ()  # exactly what an answer reads, in this order
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()
@@ -103,22 +100,6 @@ class Evidence(Value):
     @property
     def access(self) -> Access:
         return self.plan.access
-
-    @property
-    def cards(self) -> tuple[Card, ...]:
-        return tuple(candidate.card for candidate in self.chosen)
-
-    @property
-    def read(self) -> tuple[Candidate, ...]:
-        """All that a model answers from: each of the chosen, of those that share its slot the
-        ones that would have been chosen by themselves, and what was told beside it. Rules answer
-        without the last."""
-        least = -inf if self.least is None else self.least
-        return tuple(
-            each
-            for one in self.chosen
-            for each in (one, *(o for o in one.also if o.score >= least), *one.beside)
-        )
 
 
 class Answer(Value):

@@ -187,7 +187,7 @@ class Tools:
             evidence = await self._server.recall(Inquiry(key, space, question, at, plan=plan))
         return RecallResult(
             access=evidence.access,
-            cards=[MemoryCard.of(each.card) for each in evidence.read],
+            cards=[MemoryCard.of(card) for card in evidence.cards],
             sources=[Conversation.of(source) for source in evidence.sources],
             cost=Cost.of(evidence.receipt),
         )
@@ -217,7 +217,7 @@ class Tools:
             answer=answer.text,
             sufficient=answer.sufficient,
             citations=[Quote.of(citation) for citation in answer.citations],
-            cards=[MemoryCard.of(each.card) for each in answer.evidence.read],
+            cards=[MemoryCard.of(card) for card in answer.evidence.cards],
             cost=Cost.of(answer.receipt),
         )
 

@@ -30,6 +30,6 @@ def note(evidence: Evidence, limit: int) -> Note:
         text = f"{LEAD}\n{evidence_text(cut, mark)}"
         size = tokens.count(text)
         if size <= limit:
-            return Note(text, size, len(cut.read), len(cut.sources))
+            return Note(text, size, len(cut.cards), len(cut.sources))
         cut = shorter(cut)
     return Note()

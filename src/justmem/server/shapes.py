@@ -197,8 +197,8 @@ class EvidenceOut(BaseModel):
     at: datetime
     access: Access
     plan: Plan
-    chosen: list[Candidate]
-    read: list[str] = Field(description="The ids of the cards that an answer reads.")
+    chosen: list[Candidate] = Field(description="The ten places, best first.")
+    cards: list[Card] = Field(description="The cards that an answer reads, in this order.")
     sources: list[Source]
     candidates: list[Candidate] | None = None
     receipt: ReceiptOut
@@ -211,7 +211,7 @@ class EvidenceOut(BaseModel):
             access=evidence.access,
             plan=evidence.plan,
             chosen=list(evidence.chosen),
-            read=[each.card.id for each in evidence.read],
+            cards=list(evidence.cards),
             sources=list(evidence.sources),
             candidates=list(evidence.candidates) if candidates else None,
             receipt=ReceiptOut.of(evidence.receipt),

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from justmem_eval import ablation as ablations
-from justmem_eval import benchmarks, cache, goals, keyless, timing
+from justmem_eval import benchmarks, cache, fit, keyless, timing
 from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, grid, out
 from justmem_eval.keyless import Summary, shown
@@ -55,40 +55,32 @@ def recall(
         rows_file.write_text("".join(row.model_dump_json() + "\n" for row in rows))
 
 
+# Benchmark, cards, plans.
+_RUNS = (
+    ("locomo", "rules", "rules"),
+    ("locomo", "recorded", "recorded"),
+    ("longmemeval", "rules", "rules"),
+    ("locomo_plus", "rules", "rules"),
+    ("living", "rules", "rules"),
+)
+
+
 def everything(
     data: Data,
-    only: Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")] = None,
     limit: Limit = None,
     switch: Switch = None,
     json_file: Json = None,
     cache_folder: Cache = None,
 ) -> None:
-    """Every keyless figure, with the figure to reach beside it."""
-    wanted = [goal for goal in goals.goals() if not only or goal.name in only]
-    summaries: dict[str, Summary] = {}
-
-    def one(goal: goals.Goal) -> Summary:
-        summaries[goal.name], _ = measure(
-            data,
-            goal.benchmark,
-            goal.cards,
-            goal.plans,
-            switch or [],
-            limit=limit,
-            timed=goal.timing,
-            cache_folder=cache_folder,
-        )
-        return summaries[goal.name]
-
-    found = goals.results(wanted, one)
-    out().print(goals.table(found))
-    for goal in wanted:
-        typer.echo(f"{goal.name:20} {goal.command}")
+    """Every keyless figure: `recall` on each benchmark."""
+    found: dict[str, Any] = {}
+    for run in _RUNS:
+        summary, _ = measure(data, *run, switch or [], limit=limit, cache_folder=cache_folder)
+        typer.echo(shown(summary))
+        found["-".join(run)] = summary.model_dump(mode="json")
     if json_file:
-        dumped = {name: s.model_dump(mode="json") for name, s in summaries.items()}
-        rows = [result.model_dump(mode="json") for result in found]
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"goals": rows, "runs": dumped}, indent=1) + "\n")
+        json_file.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def measure(
@@ -204,3 +196,22 @@ def _compared(title: str, wanted: list[ablations.Ablation], asked: Comparison) -
     if asked.json_file:
         asked.json_file.parent.mkdir(parents=True, exist_ok=True)
         asked.json_file.write_text(json.dumps(raw, indent=1) + "\n")
+
+
+def fitted(data: Data, cache_folder: Cache = None) -> None:
+    """Fit the ranking weights, with whole data sets and conversations held out."""
+    given = asyncio.run(fit.examples(data, cache.folder(cache_folder)))
+    rows = [
+        [
+            held.name,
+            str(held.questions),
+            *(f"{weight:.2f}" for weight in held.weights),
+            f"{held.recall:.1f}",
+            f"{held.in_use:.1f}",
+        ]
+        for held in fit.held_out(given)
+    ]
+    everything = [f"{w:.2f}" for w in fit.fit(given)]
+    rows.append(["fitted on everything", str(len(given)), *everything, "", ""])
+    headings = ["held out", "questions", *fit.FITTED, "recall@10", "with the weights in use"]
+    out().print(grid("Weights, and recall of the ten cards", headings, rows))

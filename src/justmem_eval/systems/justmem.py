@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from justmem import AsyncMemory
@@ -13,7 +13,7 @@ from justmem.domain import Evidence, dump
 from justmem.ports import Answerer, LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.calls import SampledModel
-from justmem_eval.rows import Slot, evidence_row
+from justmem_eval.rows import evidence_row
 from justmem_eval.systems import variants
 from justmem_eval.systems.memories import Memories
 from justmem_eval.systems.types import Built, Predicted, Retrieved
@@ -71,10 +71,10 @@ class Opened:
             question.text, at=question.at, speaker=question.speaker
         )
         evidence = await self._varied(evidence)
-        kept = evidence.model_copy(update={"candidates": _heads(evidence)})
+        kept = evidence.model_copy(update={"candidates": _bare(evidence)})
         row = evidence_row(question, self._history.id, evidence)
         if self._memories.switches.granularity == "session_pack":
-            row = row.model_copy(update={"slots": _packed(row.slots)})
+            row = row.model_copy(update={"slots": row.slots[:1]})  # a pack is one unit
         return Retrieved(
             id=question.id,
             row=row,
@@ -95,15 +95,6 @@ class Opened:
         return evidence
 
 
-def _packed(slots: Sequence[Slot]) -> tuple[Slot, ...]:
-    """A pack is one unit, however many cards are in it."""
-    return tuple(
-        first.model_copy(update={"also": tuple(slot.place for slot in slots[1:])})
-        for first in slots[:1]
-    )
-
-
-def _heads(evidence: Evidence) -> tuple[object, ...]:
-    """The answerers look at the subjects of candidates, not at what is kept with them."""
-    bare: dict[str, object] = {"also": (), "beside": (), "scores": {}}
-    return tuple(c.model_copy(update=bare) for c in evidence.candidates)
+def _bare(evidence: Evidence) -> tuple[object, ...]:
+    """The answerers look at the subjects and scores of candidates, not at each signal."""
+    return tuple(c.model_copy(update={"scores": {}}) for c in evidence.candidates)

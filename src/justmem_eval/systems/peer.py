@@ -175,6 +175,7 @@ class Peer:
             id=question.id,
             history=history.id,
             slots=slots[:10],
+            read=tuple(slot.place for slot in slots[:10]),
             evidence_tokens=tokens.count(context),
             evidence=context,
         )

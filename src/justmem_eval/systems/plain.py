@@ -121,6 +121,7 @@ class Chunks:
             id=question.id,
             history=self._history.id,
             slots=tuple(Slot(place=place) for place in places),
+            read=tuple(places),
             evidence_tokens=tokens.count(text),
             evidence=text,
         )

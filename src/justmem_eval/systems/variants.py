@@ -16,8 +16,7 @@ from justmem.ports import Embedder
 
 async def session_pack(memory: AsyncMemory, embedder: Embedder, evidence: Evidence) -> Evidence:
     best = (await _ranked(memory, embedder, evidence))[:1]
-    chosen = [Candidate(card=card) for _, cards in best for card in cards]
-    return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
+    return _reading(evidence, [Candidate(card=card) for _, cards in best for card in cards])
 
 
 async def session_first(
@@ -29,9 +28,13 @@ async def session_first(
     for _, cards in (await _ranked(memory, embedder, evidence))[:count]:
         # A session whose cards discovery did not find gives its first one.
         best = min(cards, key=lambda card: places.get(card.id, len(places)))
-        found = by_id.get(best.id) or Candidate(card=best)
-        chosen.append(found.model_copy(update={"also": (), "beside": ()}))
-    return evidence.model_copy(update={"chosen": tuple(chosen), "sources": ()})
+        chosen.append(by_id.get(best.id) or Candidate(card=best))
+    return _reading(evidence, chosen)
+
+
+def _reading(evidence: Evidence, chosen: Sequence[Candidate]) -> Evidence:
+    cards = tuple(candidate.card for candidate in chosen)
+    return evidence.model_copy(update={"chosen": tuple(chosen), "cards": cards, "sources": ()})
 
 
 async def _ranked(

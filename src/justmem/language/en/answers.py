@@ -198,7 +198,7 @@ def ranked(evidence: Evidence, asked: Asked, sessions: Mapping[str, Session]) ->
 def _statement(candidate: Candidate, sessions: Mapping[str, Session]) -> Statement:
     card, scores = candidate.card, candidate.scores
     text = card.fact.removeprefix("said: ").removeprefix("asked the assistant: ")
-    near = (max(scores.get("dense", 0.0), scores.get("turn", 0.0)) - 0.68) * 80
+    near = (scores.get("cosine", 0.0) - 0.68) * 80
     return Statement(
         card=card,
         text=_CONTEXT.sub("", text),

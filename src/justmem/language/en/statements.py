@@ -63,6 +63,18 @@ _ASKS_MEMORY = re.compile(
     r"|what do (?:you|u) (?:know|remember) about (?:me|my)|(?:am|did|do|have|was) i\b)",
     re.IGNORECASE,
 )
+_POLITE_QUESTION = re.compile(
+    r"\b(?:how(?: are|'re|’re|re)? (?:you|u|ya)(?: doing)?|how(?: is|'s|’s|s) it going"
+    r"|what(?: is|'s|’s|s) (?:up|new|good)|(?:are )?you there|anyone there|you good"
+    r"|(?:can|could) (?:you|u) (?:help|hear)(?: me)?)\b(?: (?:today|now))?\s*\?*",
+    re.IGNORECASE,
+)
+_ASKS_ANYTHING = re.compile(
+    r"^\W*(?:(?:so|and|hey|hi|hello|ok|okay)[, ]+)*(?:who|whom|whose|what|which|when|where|why|how"
+    r"|do|does|did|is|are|was|were|am|can|could|should|will|would|have|has|tell|remind|show|list)\b"
+    r"|\bmy (?!pleasure|god|goodness|gosh|bad|friend|dear|man\b)",
+    re.IGNORECASE,
+)
 _HELP = re.compile(r"\b(?:should|can|could|would|best|how (?:do|to|can|should))\b", re.IGNORECASE)
 
 
@@ -284,6 +296,14 @@ _PRAISE = re.compile(
     r"\b(?:good|great|nice|awesome|amazing|excellent) (?:job|work|plan|idea|news|start)\b",
     re.IGNORECASE,
 )
+
+
+def is_chat(text: str) -> bool:
+    """Whether a message is nothing but small talk, so that no memory bears on it. A question is
+    only if it is a polite phrase: "How are you?" is, "Who am I?" is not."""
+    said = [_POLITE_QUESTION.sub("", sentence.text) for sentence in sentences(text)]
+    asks = any(sentence.endswith("?") or _ASKS_ANYTHING.search(sentence) for sentence in said)
+    return not asks and all(is_small_talk(sentence) for sentence in said)
 
 
 def _stems(known: frozenset[str], cache: dict[int, frozenset[str]] = {}) -> frozenset[str]:  # noqa: B006

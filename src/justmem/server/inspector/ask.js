@@ -118,17 +118,23 @@ function found(space, evidence) {
   const all = evidence.candidates ?? [];
   const sections = [h("section", {}, h("h2", {}, `Chosen: ${count(evidence.chosen.length, "card")}`),
     h("p", { class: "quiet" }, `Of ${count(all.length, "candidate")}, as of ${moment(evidence.at)}.`),
-    evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores", 0, evidence.read) : "")];
+    evidence.chosen.length ? scored(space, evidence.chosen, "Chosen cards and their scores") : "")];
+  const ids = (cards) => new Set(cards.map((card) => card.id));
+  const chosen = ids(evidence.chosen.map((each) => each.card)), read = ids(evidence.cards);
+  const left = all.filter((each) => !chosen.has(each.card.id));
+  const near = left.filter((each) => read.has(each.card.id)), rest = left.filter((each) => !read.has(each.card.id));
+  if (near.length) sections.push(h("section", {}, h("h2", {}, `Read with them: ${count(near.length, "card")}`),
+    h("p", { class: "quiet" }, "Said within a few turns of a chosen card."),
+    scored(space, near, "Cards read with the chosen ones, and their scores", chosen.size)));
   if (evidence.sources.length) sections.push(recovered(evidence.sources));
-  const rest = all.slice(evidence.chosen.length);
   if (rest.length) sections.push(h("section", {}, h("details", {}, h("summary", {}, h("h2", {}, `Passed over: ${count(rest.length, "candidate")}`)),
-    scored(space, rest, "Candidates that were not chosen, and their scores", evidence.chosen.length))));
+    scored(space, rest, "Candidates that were not chosen, and their scores", chosen.size + near.length))));
   return sections;
 }
 
-const MEANING = { dense: "nearness of meaning", lexical: "shared words", turn: "nearness of the turns it rests on", rerank: "what the reranker says" };
+const MEANING = { dense: "nearness of meaning, compared with the other candidates", lexical: "shared words", turn: "nearness of the turns it rests on", rerank: "what the reranker says" };
 
-function scored(space, candidates, caption, before = 0, read = []) {
+function scored(space, candidates, caption, before = 0) {
   const names = Object.keys(MEANING).filter((name) => candidates.some((each) => name in each.scores));
   const figure = (value) => (value === undefined ? "–" : value.toFixed(2));
   return h("table", { class: "scored" }, h("caption", { class: "unseen" }, caption),
@@ -137,9 +143,8 @@ function scored(space, candidates, caption, before = 0, read = []) {
     h("tbody", {}, candidates.map((each, index) => h("tr", {},
       h("td", { class: "rank" }, String(before + index + 1)),
       h("th", { scope: "row" },
-        [each, ...[...each.also, ...each.beside].filter((other) => read.includes(other.card.id))].map(({ card }) => [
-          h("button", { type: "button", class: "link told", click: () => openSource(space, { card }) }, told(card)),
-          h("p", { class: "tags" }, when(card), tags(card))])),
+        h("button", { type: "button", class: "link told", click: () => openSource(space, { card: each.card }) }, told(each.card)),
+        h("p", { class: "tags" }, when(each.card), tags(each.card))),
       h("td", { class: "figure" }, figure(each.score)),
       names.map((name) => h("td", { class: "figure signal" }, figure(each.scores[name])))))));
 }

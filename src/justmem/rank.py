@@ -1,0 +1,178 @@
+"""How candidate cards are ranked: a few weighted signals, then ten places. Pure functions.
+
+A signal has one number for each candidate. A card's score is the weighted sum of its signals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem.domain import Card, EventDate, Value
+from justmem.ports import Vectors
+from justmem.words import content
+
+Scores = NDArray[np.float32]
+
+RRF_K = 10  # of reciprocal rank fusion: smaller than the usual 60, so that the first rank counts
+_NEAR = 6  # turns between a place and a card that is read with it
+_MOST_AROUND = 1.5  # cards around a place, on average over all places
+_LEAST_CHANCE = 1e-9
+
+
+class Weights(Value):
+    """What each signal is worth. The first five are fitted by `justmem-eval fit --data DIR`, with
+    whole conversations and whole data sets held out, and rounded."""
+
+    dense: float = 0.5  # similarity of the card's centred vector, in standard deviations
+    lexical: float = 0.3  # rarity of the words that the card and its turns share with the views
+    turn: float = 0.2  # similarity of the turns that the card rests on
+    subject: float = 1.0  # the views name the card's subject
+    date: float = 1.0  # it happened, or was said, in the period asked about
+    rerank: float = 0.4  # the reranker's probability, for the cards it reads
+    session: float = 0.3  # discount for each place that its session already has
+    around: float = 0.3  # how far below the tenth best a card near a place may score
+    around_spread: float = 1.0  # the same, where the evidence spans sessions
+
+
+class Profile(Value):
+    """How cards are chosen: our default, or the paper's way (`PAPER`)."""
+
+    name: str = "default"
+    # question: the reranker's score of each candidate against the question decides (Eq. 3).
+    select_by: Literal["views", "question"] = "views"
+    # session: REPLAY reads the whole session of the best card.
+    replay: Literal["turns", "session"] = "turns"
+    weights: Weights = Weights()
+
+
+PAPER = Profile(name="paper", select_by="question", replay="session")
+
+
+# ---------------------------------------------------------------- signals
+
+
+def similarity(queries: Vectors, vectors: Vectors) -> Scores:
+    """Cosines after half of the candidates' mean is subtracted. What all candidates have in common,
+    such as the tone of a chat, then counts for less."""
+    mean = vectors.mean(axis=0) / 2
+    return np.asarray(_unit(queries - mean) @ _unit(vectors - mean).T, np.float32)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(length, 1e-6)).astype(np.float32)
+
+
+def averaged(near: Scores) -> Scores:
+    """Scores of views by candidates as one signal. Each view's scores are put in standard
+    deviations over the candidates, so that different scales can be added. Then the mean over all
+    views is taken: evidence should fit every wording of the question."""
+    centred = near - near.mean(axis=1, keepdims=True)
+    spread = np.sqrt(np.square(centred, dtype=np.float64).mean(axis=1, keepdims=True))
+    spread[spread <= 1e-6] = 1
+    signal: Scores = (centred / spread).mean(axis=0).astype(np.float32)
+    return signal
+
+
+def names_subject(cards: Sequence[Card], views: Sequence[str]) -> Scores:
+    """1 where a view names the card's subject. It orders and never filters."""
+    said = set(content(" ".join(views)))
+    subjects = {card.subject for card in cards}
+    named = {subject: not said.isdisjoint(content(subject)) for subject in subjects}
+    return np.array([named[card.subject] for card in cards], np.float32)
+
+
+def in_period(cards: Sequence[Card], period: EventDate) -> Scores:
+    """1 where the card's event lies in the period, or the card was said in it."""
+
+    def holds(card: Card) -> bool:
+        return card.event_date.overlaps(period) or period.holds(card.said_at.date())
+
+    return np.array([holds(card) for card in cards], np.float32)
+
+
+def scored(signals: Mapping[str, Scores], weights: Weights) -> Scores:
+    """The weighted sum of the signals: one score for each candidate."""
+    worth = weights.model_dump()
+    return np.asarray(sum(worth[name] * signal for name, signal in signals.items()), np.float32)
+
+
+# ---------------------------------------------------------------- reranker
+
+
+def logits(read: Scores) -> Scores:
+    """A reranker's scores as logits. Some rerankers return probabilities instead."""
+    if read.min(initial=0.0) < 0 or read.max(initial=0.0) > 1:
+        return read
+    chance = np.clip(read.astype(np.float64), _LEAST_CHANCE, 1 - _LEAST_CHANCE)
+    return np.log(chance / (1 - chance)).astype(np.float32)
+
+
+def probability(logits: Scores) -> Scores:
+    """Between 0 and 1, and never quite sure: a small cross-encoder errs."""
+    chance: Scores = 1 / (1 + np.exp(-np.clip(logits, -50, 50) / np.float32(2)))
+    return chance
+
+
+# ---------------------------------------------------------------- places
+
+
+def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -> list[int]:
+    """Up to `count` cards, best first, chosen one by one. Each place that a session has makes its
+    other cards worth `discount` less. A card all of whose turns belong to a place needs none."""
+    left = np.argsort(-scores, kind="stable").tolist()
+    chosen: list[int] = []
+    held: list[set[int]] = []
+    times: Counter[str] = Counter()
+    while left and len(chosen) < count:
+        best = max(left, key=lambda i: scores[i] - discount * times[cards[i].session_id])
+        left.remove(best)
+        session, turns = cards[best].session_id, set(cards[best].turns)
+        if any(
+            cards[i].session_id == session and turns <= known
+            for i, known in zip(chosen, held, strict=True)
+        ):
+            continue
+        chosen.append(best)
+        held.append(turns)
+        times[session] += 1
+    return chosen
+
+
+def around(
+    chosen: Sequence[int], scores: Scores, cards: Sequence[Card], count: int, gap: float
+) -> dict[int, list[int]]:
+    """For each place, the cards said within a few turns of it that score at most `gap` less than
+    the `count`-th best card, best first. At most 1.5 for each place, on average."""
+    order = np.argsort(-scores, kind="stable").tolist()
+    near: dict[int, list[int]] = {place: [] for place in chosen}
+    least = scores[order[:count][-1]] - gap if order else 0.0
+    left = int(_MOST_AROUND * len(chosen))
+    for index in order:
+        if scores[index] < least or not left:
+            break
+        place = min(chosen, key=lambda one: _turns_apart(cards[one], cards[index]))
+        if index not in near and _turns_apart(cards[place], cards[index]) <= _NEAR:
+            near[place].append(index)
+            left -= 1
+    return near
+
+
+def _turns_apart(one: Card, other: Card) -> float:
+    if one.session_id != other.session_id:
+        return float("inf")
+    return min((abs(a - b) for a in one.turns for b in other.turns), default=float("inf"))
+
+
+def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
+    """Reciprocal rank fusion."""
+    fused: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, (key, _) in enumerate(ranking, 1):
+            fused[key] = fused.get(key, 0.0) + 1.0 / (RRF_K + rank)
+    return fused
