@@ -75,6 +75,7 @@ _ASKS_ANYTHING = re.compile(
     r"|\bmy (?!pleasure|god|goodness|gosh|bad|friend|dear|man\b)",
     re.IGNORECASE,
 )
+_LONGEST_CHAT = 300  # characters
 _HELP = re.compile(r"\b(?:should|can|could|would|best|how (?:do|to|can|should))\b", re.IGNORECASE)
 
 
@@ -301,6 +302,8 @@ _PRAISE = re.compile(
 def is_chat(text: str) -> bool:
     """Whether a message is nothing but small talk, so that no memory bears on it. A question is
     only if it is a polite phrase: "How are you?" is, "Who am I?" is not."""
+    if len(text) > _LONGEST_CHAT:
+        return False
     said = [_POLITE_QUESTION.sub("", sentence.text) for sentence in sentences(text)]
     asks = any(sentence.endswith("?") or _ASKS_ANYTHING.search(sentence) for sentence in said)
     return not asks and all(is_small_talk(sentence) for sentence in said)
