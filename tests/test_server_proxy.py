@@ -117,6 +117,14 @@ def test_what_bears_on_the_message_is_added_as_a_fenced_note(proxy: Proxy) -> No
     assert raw.parse().choices[0].message.content == "You said: What did the gravel bike cost?"
 
 
+@pytest.mark.parametrize("text", ["hi", "thanks, that helps!"])
+def test_small_talk_adds_nothing_and_costs_nothing(proxy: Proxy, text: str) -> None:
+    raw = say(proxy.client(filled(proxy, "polite")), text)
+    assert proxy.seen()["messages"] == [{"role": "user", "content": text}]
+    receipt = json.loads(raw.headers["x-justmem-receipt"])
+    assert (receipt["cards"], receipt["tokens"], receipt["model_tokens"]) == (0, 0, 0)
+
+
 def test_memory_adds_no_more_than_its_budget(tmp_path: Path) -> None:
     with serve_openai(upstream) as behind:
         settings = f'upstream = "{behind.url}"\nnote_tokens = 100'

@@ -60,12 +60,14 @@ def similarity(queries: Vectors, vectors: Vectors) -> Scores:
     """Cosines after half of the candidates' mean is subtracted. What all candidates have in common,
     such as the tone of a chat, then counts for less."""
     mean = vectors.mean(axis=0) / 2
-    return np.asarray(_unit(queries - mean) @ _unit(vectors - mean).T, np.float32)
+    near: Scores = _unit(queries - mean) @ _unit(vectors - mean).T
+    return near
 
 
 def _unit(vectors: Vectors) -> Vectors:
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(length, 1e-6)).astype(np.float32)
+    scaled: Vectors = (vectors / np.maximum(length, 1e-6)).astype(np.float32)
+    return scaled
 
 
 def averaged(near: Scores) -> Scores:

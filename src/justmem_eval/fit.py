@@ -73,13 +73,13 @@ async def examples(data: Path, cache: Path) -> list[Example]:
                 for case in cases:
                     asked = case.question
                     evidence = await memory.recall(asked.text, at=asked.at, speaker=asked.speaker)
-                    example = _example(f"{name}, {cards} cards", case, evidence.candidates)
-                    if example.gold and evidence.plan.mode != "reply":  # scored by meaning alone
-                        found.append(example)
+                    one = example(f"{name}, {cards} cards", case, evidence.candidates)
+                    if one.gold and evidence.plan.mode != "reply":  # scored by meaning alone
+                        found.append(one)
     return found
 
 
-def _example(dataset: str, case: Case, candidates: Sequence[Candidate]) -> Example:
+def example(dataset: str, case: Case, candidates: Sequence[Candidate]) -> Example:
     wanted: frozenset[object] = case.gold.turns or case.gold.sessions
     gold: dict[object, list[int]] = {}
     for index, candidate in enumerate(candidates):

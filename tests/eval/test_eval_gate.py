@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from justmem.domain import Profile
+from justmem.rank import Weights
 from justmem_eval import benchmarks
 from justmem_eval import gate as gates
 from justmem_eval.ablation import Ablation, ablations, curve, rows
@@ -18,7 +18,7 @@ from justmem_eval.switches import parse
 
 HERE = Path(__file__).parent
 NO_LEXICAL = ("weight.lexical=0",)
-NO_DATES = ("weight.period=0", "weight.told=0", "weight.dated=0", "told=false")
+NO_DATES = ("weight.date=0",)
 
 
 def gate(data: Path, slices: str, cache: Path, *settings: str) -> tuple[int, str]:
@@ -109,15 +109,15 @@ def test_a_question_that_is_gone_or_not_found_fails() -> None:
     assert not second.ok
 
 
-def test_every_yes_or_no_switch_of_the_profile_has_its_ablation() -> None:
-    switches = {n for n, field in Profile.model_fields.items() if field.annotation is bool}
-    assert {f"without {name}" for name in switches} <= {each.name for each in ablations()}
+def test_every_weight_has_its_ablation() -> None:
+    off = {setting for each in ablations() for setting in each.set}
+    assert {f"weight.{name}=0" for name in Weights.model_fields} <= off
 
 
 def test_an_ablation_shows_its_difference_to_the_default() -> None:
     def measure(place: tuple[str, str, str], ablation: Ablation) -> dict[str, Any]:
         value = {"value": 80.0 if ablation.set else 82.5, "n": 4}
-        recall = {"slot": {"fraction": value, "any": value}}
+        recall = {"read": {"fraction": value, "any": value}}
         costs = {"pairs": {"value": 20.0, "n": 4}, "cpu_ms": {}}
         spanning = {"fraction": value}
         return {"turn": recall, "session": recall, "spanning_turn": spanning, "costs": costs}

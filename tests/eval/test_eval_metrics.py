@@ -16,7 +16,7 @@ def pair(
     gold: set[TurnKey],
     chosen: list[Place],
     *,
-    also: dict[int, tuple[Place, ...]] | None = None,
+    read: tuple[Place, ...] = (),
     category: str = "x",
     abstain: bool = False,
     plan: Plan | None = None,
@@ -31,11 +31,11 @@ def pair(
         sessions=frozenset(session for session, _ in gold),
         abstain=abstain,
     )
-    slots = tuple(Slot(place=p, also=(also or {}).get(n, ())) for n, p in enumerate(chosen))
     row = Row(
         id=id,
         history="h",
-        slots=slots,
+        slots=tuple(Slot(place=place) for place in chosen),
+        read=read,
         sources=sources,
         plan=plan,
         access=plan.access.value if plan else "",
@@ -51,15 +51,15 @@ def test_any_all_and_fraction_with_their_denominator() -> None:
     assert found.fraction.n == 2
 
 
-def test_a_slot_counts_the_turns_of_its_near_duplicates_unless_only_heads_count() -> None:
-    one = pair({("b", 2)}, [("a", (1,))], also={0: (("b", (2,)),)})
-    assert metrics.turn_recall([one], "slot").fraction.value == 100.0
-    assert metrics.turn_recall([one], "head").fraction.value == 0.0
+def test_everything_read_counts_unless_only_the_ten_do() -> None:
+    one = pair({("b", 2)}, [("a", (1,))], read=(("a", (1,)), ("b", (2,))))
+    assert metrics.turn_recall([one], "read").fraction.value == 100.0
+    assert metrics.turn_recall([one], "ten").fraction.value == 0.0
 
 
 def test_sources_count_only_where_asked_for() -> None:
     one = pair({("b", 2)}, [("a", (1,))], sources=(("b", (1, 2)),))
-    assert metrics.turn_recall([one], "slot").fraction.value == 0.0
+    assert metrics.turn_recall([one], "read").fraction.value == 0.0
     assert metrics.turn_recall([one], "source").fraction.value == 100.0
 
 

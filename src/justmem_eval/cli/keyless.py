@@ -133,14 +133,15 @@ def ablation(
     benchmark: Some = None,
     only: Only = None,
     limit: Limit = None,
+    switch: Switch = None,
     json_file: Json = None,
     cache_folder: Cache = None,
 ) -> None:
-    """Each signal switched off by itself."""
+    """Each weight set to zero by itself."""
     _compared(
-        "Each switch by itself",
+        "Each weight by itself",
         [a for a in ablations.ablations() if not only or a.name in ("default", *only)],
-        Comparison(data, benchmark, limit, 0, json_file, cache_folder),
+        Comparison(data, benchmark, limit, 0, switch or [], json_file, cache_folder),
     )
 
 
@@ -157,7 +158,7 @@ def curve(
     _compared(
         "Quality against time",
         [a for a in ablations.curve() if not only or a.name in ("default", *only)],
-        Comparison(data, benchmark, limit, timed, json_file, cache_folder),
+        Comparison(data, benchmark, limit, timed, [], json_file, cache_folder),
     )
 
 
@@ -167,6 +168,7 @@ class Comparison:
     benchmarks: list[str] | None
     limit: int | None
     timed: int
+    switches: list[str]  # of every row
     json_file: Path | None
     cache: Path | None
 
@@ -177,7 +179,7 @@ def _compared(title: str, wanted: list[ablations.Ablation], asked: Comparison) -
     def one(place: tuple[str, str, str], ablation: ablations.Ablation) -> dict[str, Any]:
         # Time is measured where model cards are read; elsewhere it would be the same again.
         often = asked.timed if place == ("locomo", "recorded", "recorded") else 0
-        settings = list(ablation.set)
+        settings = [*asked.switches, *ablation.set]
         summary, _ = measure(
             asked.data,
             *place,
