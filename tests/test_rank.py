@@ -24,12 +24,12 @@ def test_what_all_candidates_have_in_common_does_not_count() -> None:
     vectors = unit([1.0, 0.0, 0.0], [1.0, 0.0, 0.9], [1.0, 0.9, 0.0], [1.0, 0.9, 0.1])
     query = unit([1.0, 0.0, 0.35])
     assert int((query @ vectors.T).argmax()) == 0
-    assert int(rank.similarity(query, vectors).argmax()) == 1
+    assert int(rank.similarity(query, vectors, share=1.0).argmax()) == 1
 
 
 @pytest.mark.parametrize("vectors", [unit([1.0, 0.0]), unit([0.0, 1.0], [0.0, 1.0])])
 def test_equal_candidates_are_equally_similar(vectors: Scores) -> None:
-    found = rank.similarity(unit([0.6, 0.8]), vectors)
+    found = rank.similarity(unit([0.6, 0.8]), vectors, share=0.5)
     assert np.isfinite(found).all()
     assert len(set(found[0].tolist())) == 1
 

@@ -138,7 +138,7 @@ def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
         if plan is None:
             return None
         if isinstance(plan, Plan):
-            PlanParts.model_validate(plan.model_dump(exclude={"period", "routes"}))
+            PlanParts.model_validate(plan.model_dump(exclude={"period"}))
             return plan
         return PlanParts.model_validate(plan)
     except ValidationError as error:

@@ -56,10 +56,10 @@ PAPER = Profile(name="paper", select_by="question", replay="session")
 # ---------------------------------------------------------------- signals
 
 
-def similarity(queries: Vectors, vectors: Vectors) -> Scores:
-    """Cosines after half of the candidates' mean is subtracted. What all candidates have in common,
-    such as the tone of a chat, then counts for less."""
-    mean = vectors.mean(axis=0) / 2
+def similarity(queries: Vectors, vectors: Vectors, *, share: float) -> Scores:
+    """Cosines after a share of the candidates' mean is subtracted. What all candidates have in
+    common, such as the tone of a chat, then counts for less."""
+    mean = np.float32(share) * vectors.mean(axis=0)
     near: Scores = _unit(queries - mean) @ _unit(vectors - mean).T
     return near
 

@@ -33,7 +33,6 @@ def played(request: Request) -> dict[str, Any]:
             "mode": "short",
             "entities": [],
             "period": "",
-            "routes": [],
             "spans_sessions": "bakery" in said,
             "needs_source": "you gave me" in said,
             "rewrites": ["people at the bakery"] if "bakery" in said else [],

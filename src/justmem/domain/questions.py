@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Kind
+from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate
 from justmem.domain.conversations import Turn
 from justmem.domain.receipts import Receipt
 from justmem.domain.value import Value
@@ -35,7 +35,6 @@ class Plan(Value):
     mode: Mode = "short"
     entities: tuple[str, ...] = ()
     period: EventDate = UNKNOWN_DATE
-    routes: tuple[Kind, ...] = ()
     spans_sessions: bool = False
     needs_source: bool = False
     rewrites: tuple[str, ...] = ()

@@ -304,6 +304,10 @@ _OCCASION = _any(
 )
 # Each of two people tells of themselves; two questions in one have two places.
 _TWO = re.compile(rf"^(?!.*\bdid\b).*\b[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+|, and {_WH}\b")
+# It happened more than once.
+_REPEATED = _any(
+    r"\b(?:recurring|recurrent|persistent|repeatedly|how often|(?:multiple|several|many) times)\b"
+)
 # One of several would answer.
 _ONE_OF = _any(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
 
@@ -318,7 +322,7 @@ def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
         return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
     if mode == "date":
         return bool(re.search(r"\bboth\b|\blast time\b", text, re.IGNORECASE))
-    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _LATEST, _CHANGED))
+    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _REPEATED, _LATEST, _CHANGED))
 
 
 # ---------------------------------------------------------------- period and entities

@@ -108,7 +108,6 @@ function planned({ access, plan }) {
       fact("Answer as", plan.mode),
       plan.entities.length ? fact("About", plan.entities.join(", ")) : "",
       plan.period.text !== "unknown" ? fact("Period", plan.period.text.split("/").map(day).join(" – ")) : "",
-      plan.routes.length ? fact("Kinds expected", plan.routes.join(", ")) : "",
       fact("Spans sessions (d)", plan.spans_sessions ? "yes" : "no"),
       fact("Needs the source (f)", plan.needs_source ? "yes" : "no")),
     plan.rewrites.length ? h("div", {}, h("h3", {}, "Also looked for"), h("ul", { class: "plain" }, plan.rewrites.map((each) => h("li", {}, each)))) : "");
