@@ -40,7 +40,6 @@ _REMARK = 4  # times as many cards by meaning are candidates for a remark
 _CENTRE = 0.75
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
-_IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 
 # Relevance threshold: nothing is relevant if the best similarity is below this bound and no card
 # has enough of the question's words. The scale of similarities depends on the embedder, so one that
@@ -171,8 +170,7 @@ class Retrieval:
         return scores, dict(zip(head, read.tolist(), strict=True))
 
     def _chosen(self, scores: Scores, pool: Pool, plan: Plan) -> tuple[list[int], list[int]]:
-        """The places, best first, and all cards read: each place with the cards around it, or in
-        order of time where time carries the answer."""
+        """The places, best first, and all cards read: each place with the cards around it."""
         weights, count = self._profile.weights, self._budget.cards
         if self._paper:
             chosen = read = np.argsort(-scores, kind="stable")[:count].tolist()
@@ -181,8 +179,6 @@ class Retrieval:
             gap = weights.around_spread if plan.spans_sessions else weights.around
             near = rank.around(chosen, scores, pool.cards, count, gap)
             read = [i for place, cards in near.items() for i in (place, *cards)]
-        if plan.operation in _IN_TIME_ORDER:
-            read = sorted(read, key=lambda i: _happened(pool.cards[i]))
         return chosen, read
 
     # ------------------------------------------------------------ sources
@@ -353,10 +349,6 @@ def _quotes(found: Found, *, replies: bool) -> list[Card]:
         for session_id, number in best_bare(known, covered, _QUOTES)
         if replies or found.sessions[session_id].turn(number).role == "user"
     ]
-
-
-def _happened(card: Card) -> tuple[date, datetime]:
-    return card.event_date.start or card.said_at.date(), card.said_at
 
 
 # ---------------------------------------------------------------- sources

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from justmem import calling, deadlines, tokens
 from justmem.answering.citing import cite, quote
-from justmem.answering.reading import evidence_text, shorter
+from justmem.answering.reading import arranged, evidence_text, shorter
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
@@ -185,7 +185,7 @@ def _referred(
 ) -> tuple[list[Card], list[tuple[Source, int]]]:
     """The cards and source turns behind the numbers that the model named. It cannot cite what it
     was not shown."""
-    shown = {str(n): card for n, card in enumerate(evidence.cards, 1)}
+    shown = {str(n): card for n, card in enumerate(arranged(evidence), 1)}
     turns = {
         f"s{n}.{number}": (source, number)
         for n, source in enumerate(evidence.sources, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 
 from justmem.domain import Card, Evidence, Source
 from justmem.language.en.states import superseded
@@ -13,7 +13,20 @@ from justmem.prompts import fence, one_line
 # The start of a line that would pass for a turn of its own.
 _FORGED = re.compile(r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[^\w\n]*s\d+\.\d+\b)", re.I)
 _OPEN = frozenset({"planned", "ongoing"})
+_IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 _SOON = timedelta(days=14)
+
+
+def arranged(evidence: Evidence) -> tuple[Card, ...]:
+    """The cards in the order that the model reads them: by time where time carries the answer,
+    else best first."""
+    if evidence.plan.operation not in _IN_TIME_ORDER:
+        return evidence.cards
+    return tuple(sorted(evidence.cards, key=_happened))
+
+
+def _happened(card: Card) -> tuple[date, datetime]:
+    return card.event_date.start or card.said_at.date(), card.said_at
 
 
 def shorter(evidence: Evidence) -> Evidence:
@@ -65,7 +78,7 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 def evidence_text(evidence: Evidence, mark: str) -> str:
     """`mark` is the number in the tags (`prompts.new_mark`)."""
-    cards = evidence.cards
+    cards = arranged(evidence)
     above = [None, *cards]
     old = superseded(cards, evidence.at.date())
     lines = [
