@@ -186,12 +186,7 @@ async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
     profile = (made := await parts(settings))["profile"]
     await made["store"].close()
 
-    assert (profile.name, profile.select_by, profile.replay, profile.rewrites_under_replay) == (
-        "paper",
-        "question",
-        "session",
-        False,
-    )
+    assert (profile.name, profile.select_by, profile.replay) == ("paper", "question", "session")
 
 
 def test_an_explicit_setting_wins_over_the_profile() -> None:
