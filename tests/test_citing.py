@@ -7,9 +7,9 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from justmem.answering.citing import cite, quote
 from justmem.domain import Card, Session, Turn
-from justmem.words import best_stretch
+from justmem.language.citing import cite, quote
+from justmem.language.words import best_stretch
 
 AT = datetime(2023, 5, 8)
 LONG = (

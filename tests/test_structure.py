@@ -17,7 +17,7 @@ LAYERS: list[set[str]] = [
         "forks",
         "private",
         "deadlines",
-        "words",
+        "text",
         "traces",
     },
     {"extras", "inputs", "language", "ports", "prompts", "salvage", "serving", "sessions"},
@@ -92,7 +92,7 @@ def test_every_module_has_its_layer() -> None:
 
 def test_stores_and_models_know_only_the_domain_and_the_ports() -> None:
     allowed = {"domain", "errors", "extras", "forks", "inputs", "private", "ports", "tokens"}
-    allowed |= {"traces", "words", "stores", "models"}
+    allowed |= {"traces", "text", "stores", "models"}
     for top in ("stores", "models"):
         for path in modules()[top]:
             assert imports(path) <= allowed, path

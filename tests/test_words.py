@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from justmem.words import SEGMENT, both_ends, sentences
+from justmem.language.words import sentences
+from justmem.text import SEGMENT, both_ends
 
 TALK = 'I moved to Ghent. It rains! Does it, really?! Yes... "It does." Dr. No said so at 5 p.m. '
 

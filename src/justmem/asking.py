@@ -22,7 +22,7 @@ from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
 from justmem.retrieve import Retrieval
 from justmem.sessions import as_time
-from justmem.words import SEGMENT, both_ends, clean
+from justmem.text import SEGMENT, both_ends, clean
 
 NOT_IN_MEMORY = "That is not in memory."
 _FROM_CARDS = "The words themselves are not kept. From the cards: "

@@ -11,10 +11,10 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from justmem import words
 from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord, quoted
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.inputs import as_flag, as_id, as_text
+from justmem.language import words
 from justmem.ports import CardFilter, KeepingModel, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
 from justmem.sessions import as_time

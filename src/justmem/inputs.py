@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 from justmem.errors import InputError, InvalidSetting, NotInMemory
-from justmem.words import clean
+from justmem.text import clean
 
 _LONGEST_ID = 1000  # characters: ours are shorter, so there is nothing by a longer one
 _SHOWN = 60

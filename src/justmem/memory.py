@@ -24,7 +24,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from justmem import auditing, expiry, exporting, knowing, tokens
-from justmem.answering.citing import cite
 from justmem.asking import Asked, Asking
 from justmem.domain import (
     About,
@@ -55,6 +54,7 @@ from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemo
 from justmem.forgetting import Forgetting, Target
 from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.language.citing import cite
 from justmem.language.en.first_person import search_text
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING

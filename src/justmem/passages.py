@@ -9,7 +9,7 @@ a card, and what a reply is about is said first.
 from __future__ import annotations
 
 from justmem.domain import Passage, Session
-from justmem.words import sentences
+from justmem.language.words import sentences
 
 LONGEST = 2000  # characters of a passage
 OPENING = 400  # characters of it that are embedded

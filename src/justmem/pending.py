@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from justmem.domain import Candidate, Retention, Session, quote
+from justmem.language.words import content, overlap
 from justmem.ports import Store
-from justmem.words import both_ends, content, overlap
+from justmem.text import both_ends
 
 MOST = 100  # sessions that are looked through, the latest ones
 _TURNS = 3  # turns that join the evidence

@@ -28,7 +28,7 @@ from justmem.language.en.questions import plan_by_rules, rewrites_of
 from justmem.ports import LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import Lines, ModelReply, otherwise, parse
-from justmem.words import both_ends, clean
+from justmem.text import both_ends, clean
 
 REWRITES = 2
 _LONGEST_PART = 500  # characters of a rewrite or an entity

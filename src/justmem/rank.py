@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import Card, EventDate, Value
+from justmem.language.words import content
 from justmem.ports import Vectors
-from justmem.words import content
 
 Scores = NDArray[np.float32]
 

@@ -27,10 +27,11 @@ from justmem.domain import (
 )
 from justmem.errors import SourceNotKept
 from justmem.language.en.first_person import named
+from justmem.language.words import content, words
 from justmem.ports import Embedder, Found, Reach, Reranker, Store, Vectors, View, best_bare
 from justmem.rank import Profile, Scores
 from justmem.receipts import Tally
-from justmem.words import both_ends, content, words
+from justmem.text import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark

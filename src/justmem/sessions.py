@@ -15,7 +15,7 @@ from typing import Any
 from justmem.domain import ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
 from justmem.inputs import shown
-from justmem.words import clean
+from justmem.text import clean
 
 SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

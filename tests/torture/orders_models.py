@@ -12,11 +12,11 @@ import pytest
 from justmem import AsyncMemory, Budget, tokens
 from justmem.domain import Answer, Call, Card, Session
 from justmem.errors import InputError, NotInMemory
+from justmem.language.words import content
 from justmem.plan import REWRITES
 from justmem.ports import Completion, Prompt
 from justmem.stores.opening import open_store
 from justmem.testing import HashEmbedder, Scripted, ScriptedModel
-from justmem.words import content
 from stories import BIKE, KYOTO, RUN, by_model, by_rules, extract_history, plan
 from torture.hostile import Hostile
 from torture.orders_prompts import session_of

@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from justmem import calling, deadlines, tokens
-from justmem.answering.citing import cite, quote
 from justmem.answering.reading import arranged, evidence_text, shorter
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
+from justmem.language.citing import cite, quote
+from justmem.language.words import content, overlap
 from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import Lines, ModelReply, Text, otherwise, parse
-from justmem.words import content, overlap
 
 
 class AnswerReply(ModelReply):

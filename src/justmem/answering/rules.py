@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from justmem import deadlines
-from justmem.answering.citing import cite, quote
 from justmem.domain import Access, Card, Citation, Evidence, Session
+from justmem.language.citing import cite, quote
 from justmem.language.en import answers, excerpts
 from justmem.language.en.answers import Answered
 from justmem.ports import Reply
-from justmem.words import both_ends
+from justmem.text import both_ends
 
 NOT_IN_MEMORY = "That is not in memory."
 _LONGEST = 280  # characters: a turn up to this long is quoted whole

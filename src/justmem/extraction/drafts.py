@@ -34,8 +34,8 @@ from justmem.domain import (
     card_id,
 )
 from justmem.language.en import dates
+from justmem.language.words import content, overlap
 from justmem.salvage import Line, otherwise
-from justmem.words import content, overlap
 
 # The share of a card's words that its turns must hold: all recorded cards pass, and most do not
 # when they are put on another session's turns (bench/cards.py).

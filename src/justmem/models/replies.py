@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from justmem import tokens
-from justmem.words import clean
+from justmem.text import clean
 
 _FENCE = re.compile(r"```(?:json)?(\s*+)")
 

@@ -7,7 +7,7 @@ text has no place and counts for nothing.
 
 from __future__ import annotations
 
-from justmem.words import content
+from justmem.language.words import content
 from justmem_eval.benchmarks import History
 from justmem_eval.rows import Place
 

@@ -42,7 +42,7 @@ _DETERMINES = (
     "domain/value.py",
     "language",
     "sessions.py",
-    "words.py",
+    "text.py",
     "passages.py",
     "remembering.py",
     "models/onnx.py",

@@ -19,7 +19,7 @@ from justmem.language.en import dates
 from justmem.language.en.first_person import first_person
 from justmem.language.en.statements import is_small_talk
 from justmem.language.en.states import NOT_SO, attribute_asked, states_in, superseded
-from justmem.words import content, is_stop, names, sentences, stem, words
+from justmem.language.words import content, is_stop, names, sentences, stem, words
 
 QUOTED = 3  # quotations of an answer
 LISTED = 6  # of a list or a count

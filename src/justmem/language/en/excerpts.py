@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from justmem.domain import Citation, Evidence, Source, Turn
 from justmem.language.data import english
-from justmem.words import best_stretch, content, names, overlap, sentences, stem, words
+from justmem.language.words import best_stretch, content, names, overlap, sentences, stem, words
 
 _ENOUGH = 0.25  # share of the asked words, roughly, that a quoted turn must have
 _SHORT = 300  # characters: a turn up to this long is quoted whole

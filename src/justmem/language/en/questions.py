@@ -14,7 +14,8 @@ from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
-from justmem.words import both_ends, is_stop, names, words
+from justmem.language.words import is_stop, names, words
+from justmem.text import both_ends
 
 _LONGEST_VIEW = 30  # words of a rewrite
 _MOST_ENTITIES = 6

@@ -18,7 +18,7 @@ from justmem.language import plain
 from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
-from justmem.words import content, sentences, stem, words
+from justmem.language.words import content, sentences, stem, words
 
 _LONGEST = 40  # words: statements that belong together are joined up to this length
 _SHORT = 12  # words: two statements that are shorter together are one card

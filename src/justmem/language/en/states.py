@@ -11,7 +11,7 @@ from functools import cache
 
 from justmem.domain import Card
 from justmem.language.data import english
-from justmem.words import is_stop, words
+from justmem.language.words import is_stop, words
 
 # Not so, not yet so, or no longer so.
 NOT_SO = re.compile(

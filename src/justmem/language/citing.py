@@ -7,7 +7,7 @@ A quotation is cut out of the turn by offsets, never copied from anywhere else, 
 from __future__ import annotations
 
 from justmem.domain import Card, Citation, Session
-from justmem.words import best_stretch
+from justmem.language.words import best_stretch
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from justmem import deadlines
-
-SEGMENT = 4000  # characters that a pattern of the rules is given at a time, at most
+from justmem.text import SEGMENT
 
 _FUNCTION_WORDS = """a about above actually after again against ago all also am an and another any
 anything are around as at be because been before being below between both but by can cannot come
@@ -94,14 +93,6 @@ def _segment_end(text: str, start: int) -> int:
 
 
 _ENDS = ("\n", ". ", "! ", "? ", " ")
-
-
-def both_ends(text: str, most: int = SEGMENT) -> str:
-    """The beginning and the end of a text that is longer than `most`."""
-    if len(text) <= most:
-        return text
-    half = (most - 3) // 2
-    return f"{text[:half]} … {text[-half:]}"
 
 
 def _ends_sentence(text: str, stop: int, end: int) -> bool:
@@ -219,17 +210,6 @@ def _trim(name: str) -> str:
 
 
 _OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi", "wow", "let's"))
-
-
-def clean(text: str) -> str:
-    """Text that every store, model and terminal can encode: halves of surrogate pairs are
-    joined or replaced, NUL characters are dropped."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "")
 
 
 _SHORT = 160  # characters: a text up to this long is one stretch
