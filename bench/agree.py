@@ -27,6 +27,7 @@ from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.copying import copy
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Index, Store, View
 from justmem.stores.storage import storage
@@ -41,9 +42,10 @@ def memory_of(store: Store, embedder: Any) -> AsyncMemory:
     return AsyncMemory(
         store,
         embedder,
-        extractor=RulesExtractor(),
-        planner=RulesPlanner(),
-        answerer=RulesAnswerer(),
+        extractor=RulesExtractor(LANGUAGES),
+        planner=RulesPlanner(LANGUAGES),
+        answerer=RulesAnswerer(LANGUAGES),
+        language=LANGUAGES,
     )
 
 

@@ -37,6 +37,7 @@ from store import CARDS_A_SESSION, Writer, build
 from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.stores.drivers import Lock
 from justmem.stores.keyring import Keyring
@@ -81,7 +82,12 @@ async def compared(cards: int, embedder: Any, rounds: int) -> None:
 
 
 def memory_of(store: SqliteStore, embedder: Any) -> AsyncMemory:
-    stages = {"extractor": RulesExtractor(), "planner": RulesPlanner(), "answerer": RulesAnswerer()}
+    stages = {
+        "extractor": RulesExtractor(LANGUAGES),
+        "planner": RulesPlanner(LANGUAGES),
+        "answerer": RulesAnswerer(LANGUAGES),
+        "language": LANGUAGES,
+    }
     return AsyncMemory(store, embedder, **stages)  # type: ignore[arg-type]
 
 

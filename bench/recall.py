@@ -33,7 +33,7 @@ from store import Writer, build
 from justmem import AsyncMemory, config
 from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
-from justmem.language.en.first_person import search_text
+from justmem.language.languages import LANGUAGES
 from justmem.passages import opening, passages
 from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
@@ -55,9 +55,10 @@ async def memory_of(folder: Path, embedder: Any) -> AsyncMemory:
     return AsyncMemory(
         await open_store(folder, "bench"),
         embedder,
-        extractor=RulesExtractor(),
-        planner=RulesPlanner(),
-        answerer=RulesAnswerer(),
+        extractor=RulesExtractor(LANGUAGES),
+        planner=RulesPlanner(LANGUAGES),
+        answerer=RulesAnswerer(LANGUAGES),
+        language=LANGUAGES,
     )
 
 
@@ -105,7 +106,7 @@ async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, flo
     """CPU seconds per session: (extraction by rules, the rest of our own, embedding the cards),
     and cards per session. They take turns; medians over the rounds, the first left out."""
     history = json.loads(resources.files("justmem.demo").joinpath("history.json").read_text())
-    known, rules = Known(embedder), RulesExtractor()
+    known, rules = Known(embedder), RulesExtractor(LANGUAGES)
     count, measured = len(history["sessions"]), []
     with tempfile.TemporaryDirectory() as folder:
         memory = await memory_of(Path(folder), known)
@@ -117,7 +118,7 @@ async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, flo
                 began = process_time()
                 extraction = await rules.extract(session, limit=None)
                 extracting += process_time() - began
-                texts = [search_text(card.dated) for card in extraction.cards]
+                texts = [LANGUAGES.search_text(card.dated) for card in extraction.cards]
                 began = process_time()
                 embedded = await embedder.embed(texts)
                 embedding += process_time() - began

@@ -9,6 +9,7 @@ from typing import Any
 from justmem.answering.model import ModelAnswerer
 from justmem.domain import Card
 from justmem.extraction.model import ModelExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Prompt
 from justmem.testing import Scripted, ScriptedModel
@@ -18,9 +19,10 @@ Make = Callable[..., Any]
 
 def by_model(model: Any) -> dict[str, Any]:
     return {
-        "extractor": ModelExtractor(model),
-        "planner": ModelPlanner(model),
+        "extractor": ModelExtractor(model, LANGUAGES),
+        "planner": ModelPlanner(model, LANGUAGES),
         "answerer": ModelAnswerer(model),
+        "language": LANGUAGES,
     }
 
 
@@ -30,9 +32,10 @@ def by_rules() -> dict[str, Any]:
     from justmem.plan import RulesPlanner
 
     return {
-        "extractor": RulesExtractor(),
-        "planner": RulesPlanner(),
-        "answerer": RulesAnswerer(),
+        "extractor": RulesExtractor(LANGUAGES),
+        "planner": RulesPlanner(LANGUAGES),
+        "answerer": RulesAnswerer(LANGUAGES),
+        "language": LANGUAGES,
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from justmem import Access, Budget
+from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Embedded
 from justmem.rank import Profile, Weights
@@ -140,7 +141,7 @@ async def test_the_cards_chosen_lie_in_more_sessions(make: Make, spans: bool) ->
         asked = plan(op="aggregate", spans=spans)
         memory = await make(
             space=f"spread-{discount > 0}",
-            planner=ModelPlanner(scripted(plan=asked)),
+            planner=ModelPlanner(scripted(plan=asked), LANGUAGES),
             profile=Profile(weights=Weights(session=discount)),
         )
         turns = [{"role": "user", "content": text} for text in told]

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from justmem import SessionState, deadlines
-from justmem import plan as planning
-from justmem.answering import rules as answering
 from justmem.domain import Plan
 from justmem.errors import ModelNonsense, TimeLimitExceeded
-from justmem.extraction import rules as extraction
+from justmem.language.languages import LANGUAGES, Languages
 from stories import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
 
 
@@ -82,18 +80,17 @@ async def test_rules_work_in_threads_of_their_own(
     """Others of the event loop do not wait for them."""
     threads: dict[str, threading.Thread] = {}
 
-    def watch(module: Any, name: str) -> None:
-        work = getattr(module, name)
+    def watch(name: str) -> None:
+        work = getattr(Languages, name)
 
         def watched(*given: Any) -> Any:
             threads[name] = threading.current_thread()
             return work(*given)
 
-        monkeypatch.setattr(module, name, watched)
+        monkeypatch.setattr(Languages, name, watched)
 
-    watch(extraction, "cards_of")
-    watch(planning, "plan_by_rules")
-    watch(answering, "answer_by_rules")
+    for name in ("cards", "plan", "answer"):
+        watch(name)
     memory = await make()
     await memory.remember(BIKE)
     await memory.ask("What did the gravel bike cost?")
@@ -114,7 +111,7 @@ async def test_a_long_question_is_read_by_its_two_ends(make: Make) -> None:
 
 def test_a_long_question_is_planned_by_its_two_ends() -> None:
     asked = "When did I move? " + "and so on " * 3000
-    assert planning.plan_by_rules(asked, datetime(2024, 5, 1)) != Plan()
+    assert LANGUAGES.plan(asked, datetime(2024, 5, 1)) != Plan()
 
 
 # ---------------------------------------------------------------- replies of models

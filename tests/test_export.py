@@ -14,6 +14,7 @@ from justmem import AsyncMemory
 from justmem.copying import fingerprint
 from justmem.errors import InputError, InvalidFile
 from justmem.exporting import wholes
+from justmem.language.languages import LANGUAGES
 from justmem.ports import Store, Whole
 from justmem.stores.storage import storage
 from justmem.testing import HashEmbedder
@@ -388,4 +389,4 @@ async def test_markdown_is_for_reading(opened: Opened) -> None:
 def _by_model() -> Any:
     from justmem.extraction.model import ModelExtractor
 
-    return ModelExtractor(scripted(extract=extract_history))
+    return ModelExtractor(scripted(extract=extract_history), LANGUAGES)

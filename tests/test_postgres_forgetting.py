@@ -17,6 +17,7 @@ from justmem import AsyncMemory
 from justmem.answering.rules import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.stores.pg import remains
 from justmem.stores.postgres import open_store
@@ -54,9 +55,10 @@ async def _memory(url: str) -> AsyncMemory:
     return AsyncMemory(
         await open_store(url, "mira"),
         HashEmbedder(64),
-        extractor=RulesExtractor(),
-        planner=RulesPlanner(),
-        answerer=RulesAnswerer(),
+        extractor=RulesExtractor(LANGUAGES),
+        planner=RulesPlanner(LANGUAGES),
+        answerer=RulesAnswerer(LANGUAGES),
+        language=LANGUAGES,
     )
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from justmem.domain import Session, Turn
 from justmem.extraction.drafts import check, read_draft
+from justmem.language.languages import LANGUAGES
 
 SESSION = Session(
     id="s1",
@@ -24,7 +25,7 @@ def row(text: str):
 
 
 def checked(*rows: str):
-    return check([row(text) for text in rows], SESSION)
+    return check([row(text) for text in rows], SESSION, LANGUAGES)
 
 
 def test_a_named_turn_that_shares_words_is_kept() -> None:
@@ -100,7 +101,7 @@ def test_an_interaction_is_anchored_to_the_reply() -> None:
         ),
     )
     line = "User | asked for a week's plan for Kyoto | unknown | completed | interaction | 1"
-    [card] = check([row(line)], chat).cards
+    [card] = check([row(line)], chat, LANGUAGES).cards
     assert card.turns == (1, 2)
 
 

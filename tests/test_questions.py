@@ -7,14 +7,14 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Access, Plan
-from justmem.language.en.questions import plan_by_rules
+from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 
 AT = datetime(2023, 5, 25, 12, 0)
 
 
 def plan(question: str) -> Plan:
-    return plan_by_rules(question, AT)
+    return LANGUAGES.plan(question, AT)
 
 
 NEED_THE_SOURCE = """
@@ -173,7 +173,7 @@ def test_no_english_rule_is_applied_to_another_language(question: str) -> None:
 
 
 async def test_the_planner_makes_no_calls() -> None:
-    planned = await RulesPlanner().plan("Who am I?", AT, limit=None)
+    planned = await RulesPlanner(LANGUAGES).plan("Who am I?", AT, limit=None)
     assert planned.calls == ()
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from justmem.answering.reading import card_line, evidence_text
 from justmem.domain import Card, EventDate, Evidence, Plan, Status
+from justmem.language.languages import LANGUAGES
 
 
 def card(event_date: str = "unknown", status: Status = "stable", session: str = "s") -> Card:
@@ -64,7 +65,9 @@ def test_a_card_that_a_newer_one_replaces_is_marked() -> None:
         told("said: We moved to Vienna.", datetime(2024, 2, 10)),
         told("said: My sister lives in Linz.", datetime(2024, 1, 5)),
     )
-    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), cards=cards)
+    at = datetime(2024, 6, 1)
+    earlier = LANGUAGES.superseded(cards, at.date())
+    evidence = Evidence(question="?", at=at, plan=Plan(), cards=cards, earlier=tuple(earlier))
     assert evidence_text(evidence, "0").splitlines()[1:4] == [
         "1 Nora: I live in Graz. [said 2024-01-10, earlier]",
         "2 Nora: We moved to Vienna. [said 2024-02-10]",

@@ -9,12 +9,10 @@ from datetime import datetime
 
 import pytest
 
-from justmem.answering.rules import NOT_IN_MEMORY, answer_by_rules
 from justmem.domain import Candidate, Evidence, Session, Turn
 from justmem.language.en.excerpts import excerpt
-from justmem.language.en.questions import plan_by_rules
-from justmem.language.en.statements import cards_of
-from justmem.ports import Reply
+from justmem.language.languages import LANGUAGES
+from justmem.ports import NOT_IN_MEMORY, Reply
 from stories import Make
 
 ASKED = datetime(2025, 6, 20)
@@ -37,15 +35,15 @@ def ask(
 ) -> Reply:
     """All cards are found, the oldest first, all as close to the question."""
     sessions = {day: session_of(day, words) for day, words in said}
-    cards = [card for session in sessions.values() for card in cards_of(session)]
+    cards = [card for session in sessions.values() for card in LANGUAGES.cards(session)]
     evidence = Evidence(
         question=question,
         at=ASKED,
         speaker=speaker,
-        plan=plan_by_rules(question, ASKED),
+        plan=LANGUAGES.plan(question, ASKED),
         chosen=tuple(Candidate(card=one, score=1.0, scores={"rerank": rerank}) for one in cards),
     )
-    reply = answer_by_rules(evidence, sessions)
+    reply = LANGUAGES.answer(evidence, sessions)
     for cited in reply.citations:
         words = sessions[cited.session_id].turn(cited.turn).text
         assert cited.quote == words[cited.start : cited.end]

@@ -7,15 +7,15 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Card, Session, Turn
-from justmem.language.en.first_person import search_text
-from justmem.language.en.statements import asks_memory, cards_of, is_request, is_small_talk
+from justmem.language.en.statements import asks_memory, is_request, is_small_talk
+from justmem.language.languages import LANGUAGES
 
 AT = datetime(2025, 3, 10, 19, 30)  # a Monday
 
 
 def people(*turns: tuple[str, str]) -> list[Card]:
     said = tuple(Turn(speaker=speaker, text=text) for speaker, text in turns)
-    return cards_of(Session(id="s", at=AT, turns=said))
+    return LANGUAGES.cards(Session(id="s", at=AT, turns=said))
 
 
 def chat(*texts: str) -> list[Card]:
@@ -26,7 +26,7 @@ def chat(*texts: str) -> list[Card]:
         else Turn(speaker="User", text=text)
         for place, text in enumerate(texts)
     )
-    return cards_of(Session(id="s", at=AT, turns=turns))
+    return LANGUAGES.cards(Session(id="s", at=AT, turns=turns))
 
 
 def test_a_statement_is_kept_as_it_was_said() -> None:
@@ -37,10 +37,10 @@ def test_a_statement_is_kept_as_it_was_said() -> None:
 
 
 def test_the_search_text_has_the_name_instead_of_i() -> None:
-    assert search_text("Nora said: I moved to Ghent.") == "Nora moved to Ghent."
-    assert search_text("Nora said: My dog is ill.") == "Nora's dog is ill."
-    assert search_text("Nora said: It rained.") == "Nora: It rained."
-    assert search_text("Nora moved to Ghent.") == "Nora moved to Ghent."  # a model's card
+    assert LANGUAGES.search_text("Nora said: I moved to Ghent.") == "Nora moved to Ghent."
+    assert LANGUAGES.search_text("Nora said: My dog is ill.") == "Nora's dog is ill."
+    assert LANGUAGES.search_text("Nora said: It rained.") == "Nora: It rained."
+    assert LANGUAGES.search_text("Nora moved to Ghent.") == "Nora moved to Ghent."  # a model's card
 
 
 def test_an_answer_is_kept_with_its_question() -> None:
@@ -219,7 +219,7 @@ def test_code_and_logs_are_one_card(text: str) -> None:
 )
 def test_the_date_of_a_statement(day: str, text: str, when: str) -> None:
     turns = (Turn(speaker="Ana", text=text), Turn(speaker="Ben", text="Good."))
-    card = cards_of(Session(id="s", at=datetime.fromisoformat(day), turns=turns))[0]
+    card = LANGUAGES.cards(Session(id="s", at=datetime.fromisoformat(day), turns=turns))[0]
     assert str(card.event_date) == when
     assert text in card.fact  # the date is never written into the words
 

@@ -17,6 +17,7 @@ import pytest
 
 from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, StoreBusy, TooMany, TooSlow
+from justmem.language.languages import LANGUAGES
 from justmem.server import priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.limits import Limits
@@ -308,8 +309,9 @@ def spaces_in(folder: Path, extractor: Any) -> Spaces:
     parts = {
         "embedder": HashEmbedder(64),
         "extractor": extractor,
-        "planner": RulesPlanner(),
-        "answerer": RulesAnswerer(),
+        "planner": RulesPlanner(LANGUAGES),
+        "answerer": RulesAnswerer(LANGUAGES),
+        "language": LANGUAGES,
     }
     return Spaces(storage(folder), parts, most_open=2, idle_seconds=60)
 

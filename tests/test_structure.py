@@ -130,3 +130,32 @@ def test_nothing_in_the_core_reads_the_clock() -> None:
                 assert ".now()" not in text, path
                 assert "date.today()" not in text, path
                 assert "time.time()" not in text, path
+
+
+def named_languages(source: str) -> list[str]:
+    """The modules of a particular language that some code imports."""
+    found = [
+        alias if isinstance(node, ast.Import) else f"{node.module}.{alias}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in [each.name for each in node.names]
+    ]
+    return [name for name in found if name.startswith("justmem.language.en")]
+
+
+def test_only_the_language_package_and_opening_name_a_language() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for top, paths in modules().items()
+        for path in paths
+        if top != "language"
+        for name in named_languages(path.read_text())
+    ]
+    assert wrong == []
+
+
+def test_an_import_of_a_particular_language_is_seen() -> None:
+    assert named_languages("from justmem.language.en import dates")
+    assert named_languages("from justmem.language import en")
+    assert named_languages("def late():\n    import justmem.language.en.dates")
+    assert not named_languages("from justmem.language.languages import LANGUAGES")

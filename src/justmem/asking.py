@@ -13,18 +13,24 @@ from justmem import calling, pending
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Retention, Session, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
-from justmem.language.en.first_person import first_person
-from justmem.language.en.questions import plan_by_rules
-from justmem.language.en.statements import is_chat
 from justmem.plan import PlanParts, completed, supplied
-from justmem.ports import Answerer, Extent, Planned, Planner, Reply, Store, StreamingAnswerer
+from justmem.ports import (
+    NOT_IN_MEMORY,
+    Answerer,
+    Extent,
+    Language,
+    Planned,
+    Planner,
+    Reply,
+    Store,
+    StreamingAnswerer,
+)
 from justmem.receipts import Ledger, Tally
 from justmem.redaction import Redaction
 from justmem.retrieve import Retrieval
 from justmem.sessions import as_time
 from justmem.text import SEGMENT, both_ends, clean
 
-NOT_IN_MEMORY = "That is not in memory."
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NO_WORDS = "The words themselves are not kept, and the cards do not say."
 
@@ -68,7 +74,9 @@ class Asking:
         ledger: Ledger,
         redaction: Redaction,
         retention: Retention,
+        language: Language,
     ) -> None:
+        self._language = language
         self._retention = retention
         self._store = store
         self._planner = planner
@@ -140,29 +148,35 @@ class Asking:
         elif not extent.cards and not extent.tokens:
             tally.notes.append("this memory is empty")
             return _Understood(question, at, speaker, Plan(), extent, search=False)
-        if is_chat(question):
+        if self._language.is_small_talk(question):
             tally.notes.append("small talk: memory was not searched")
             return _Understood(question, at, speaker, Plan(mode="reply"), extent, search=False)
         with tally.stage("plan"):
             if given is not None:
                 given = await self._redacted(given)
-                planned = Planned(await asyncio.to_thread(completed, given, question, at))
+                planned = Planned(
+                    await asyncio.to_thread(completed, given, question, at, self._language)
+                )
             else:
                 planned = await self._plan(question, at, None if limit is None else limit - leave)
             # At once: whoever is cancelled from here on has paid for it.
             tally.calls += planned.calls
             plan = planned.plan
-            if speaker is None and (plan.mode == "reply" or first_person(both_ends(question))):
+            if speaker is None and (plan.mode == "reply" or self._first_person(question)):
                 speaker = await self._store.main_subject()
         tally.notes += planned.notes
         return _Understood(question, at, speaker, plan, extent, waiting)
+
+    def _first_person(self, question: str) -> bool:
+        asked = both_ends(question)
+        return self._language.named(asked, "X") != asked
 
     async def _plan(self, question: str, at: datetime, limit: int | None) -> Planned:
         try:
             return await self._planner.plan(question, at, limit=limit)
         except BudgetExceeded as error:  # the rules plan for nothing
             with calling.carrying(error.calls):
-                plan = await asyncio.to_thread(plan_by_rules, question, at)
+                plan = await asyncio.to_thread(self._language.plan, question, at)
             return Planned(plan, error.calls, [f"planned by rules: {error}"])
 
     async def _redacted(self, given: Plan | PlanParts) -> Plan | PlanParts:
@@ -194,7 +208,9 @@ class Asking:
                     "cards": (*found.cards, *(one.card for one in more)),
                 }
             )
-        return found.model_copy(update={"receipt": tally.receipt(asked.extent.tokens)})
+        earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
+        receipt = tally.receipt(asked.extent.tokens)
+        return found.model_copy(update={"earlier": tuple(sorted(earlier)), "receipt": receipt})
 
     async def _replying(
         self, evidence: Evidence, limit: int | None, streaming: bool

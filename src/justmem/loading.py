@@ -20,9 +20,8 @@ from justmem import copying
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
 from justmem.exports import Contents, Head, check, sessions
-from justmem.language.en.first_person import search_text
 from justmem.passages import opening
-from justmem.ports import Author, Embedder, Store, Whole
+from justmem.ports import Author, Embedder, Language, Store, Whole
 from justmem.redaction import Redaction
 from justmem.stores.tombstones import spared
 
@@ -34,8 +33,14 @@ OnLoaded = Callable[[int, int], None]  # sessions done, sessions in all
 
 class Loading:
     def __init__(
-        self, store: Store, embedder: Embedder, author: Author, redaction: Redaction
+        self,
+        store: Store,
+        embedder: Embedder,
+        author: Author,
+        redaction: Redaction,
+        language: Language,
     ) -> None:
+        self._language = language
         self._store = store
         self._redaction = redaction
         self._copying = store.copying()
@@ -108,7 +113,7 @@ class Loading:
             return done
         same = (head.embedder, head.dim) == (self._embedder.name, self._embedder.dim)
         ready = [whole if same and _embedded(whole) else _bare(whole) for whole in wholes]
-        texts = [text for whole in ready if not _embedded(whole) for text in _texts(whole)]
+        texts = [text for whole in ready if not _embedded(whole) for text in self._texts(whole)]
         rows = iter((await self._embedder.embed(texts)).vectors if texts else ())
         ready = [whole if _embedded(whole) else _filled(whole, rows) for whole in ready]
         await self._copying.take(ready, verb="import")
@@ -119,6 +124,11 @@ class Loading:
                 "embedded": done.embedded + len(texts),
             }
         )
+
+    def _texts(self, whole: Whole) -> list[str]:
+        made = whole.digested
+        texts = [self._language.search_text(card.dated) for card in made.cards]
+        return texts + [opening(whole.session, passage) for passage in made.passages]
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -137,12 +147,6 @@ def _said(whole: Whole) -> list[str]:
         *(card.text for card in made.cards),
         *(f"{held.subject} {held.fact}" for held in made.quarantined),
     ]
-
-
-def _texts(whole: Whole) -> list[str]:
-    made = whole.digested
-    texts = [search_text(card.dated) for card in made.cards]
-    return texts + [opening(whole.session, passage) for passage in made.passages]
 
 
 def _embedded(whole: Whole) -> bool:

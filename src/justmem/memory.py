@@ -55,7 +55,6 @@ from justmem.forgetting import Forgetting, Target
 from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
 from justmem.language.citing import cite
-from justmem.language.en.first_person import search_text
 from justmem.loading import Loading, OnLoaded
 from justmem.passages import OPENING
 from justmem.ports import (
@@ -69,6 +68,7 @@ from justmem.ports import (
     EntryFilter,
     Extractor,
     Index,
+    Language,
     Planner,
     Reranker,
     Store,
@@ -103,6 +103,7 @@ class AsyncMemory:
         extractor: Extractor,
         planner: Planner,
         answerer: Answerer,
+        language: Language,
         reranker: Reranker | None = None,
         budget: Budget | None = None,
         profile: Profile | None = None,
@@ -125,11 +126,14 @@ class AsyncMemory:
         self._author = Author(actor, clock, audit)
         self._store = store = store.by(self._author)
         self._embedder = embedder
+        self._language = language
         self.ledger = Ledger(store, self.budget.day_tokens, clock)
         self._remembering = Remembering(
-            store, embedder, extractor, self.budget, self.ledger, concurrency
+            store, embedder, extractor, self.budget, self.ledger, concurrency, language
         )
-        retrieval = Retrieval(store, embedder, reranker, self.budget, self.profile, self.retention)
+        retrieval = Retrieval(
+            store, embedder, reranker, self.budget, self.profile, self.retention, language
+        )
         self._asking = Asking(
             store,
             planner,
@@ -139,6 +143,7 @@ class AsyncMemory:
             self.ledger,
             self._redaction,
             self.retention,
+            language,
         )
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock)
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
@@ -474,7 +479,8 @@ class AsyncMemory:
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
                 passage = index == "passages"
-                texts = [text[:OPENING] if passage else search_text(text) for _, text in batch]
+                searched = self._language.search_text
+                texts = [text[:OPENING] if passage else searched(text) for _, text in batch]
                 keys += [key for key, _ in batch]
                 parts.append(await Tally().embed(self._embedder, texts))
             if keys:
@@ -519,7 +525,9 @@ class AsyncMemory:
         if on_loaded is not None and not callable(on_loaded):
             raise InputError(f"on_loaded is called as it goes on; {shown(on_loaded)} cannot be.")
         await self._bind()
-        loading = Loading(self._store, self._embedder, self._author, self._redaction)
+        loading = Loading(
+            self._store, self._embedder, self._author, self._redaction, self._language
+        )
         return await loading.load(path, on_loaded)
 
     async def audit(

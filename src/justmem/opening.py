@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from justmem import specs
 from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
 from justmem.errors import InvalidSetting
+from justmem.language.languages import LANGUAGES
 from justmem.memory import AsyncMemory
-from justmem.ports import Store
+from justmem.ports import Language, Store
 from justmem.rank import PAPER, Profile
 from justmem.sync import Memory
 
@@ -131,12 +133,13 @@ def spaces_of(settings: Settings) -> Storage:
 
 def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
     """The same without the store: what the memories of many spaces can share."""
-    stages = _stages(settings)
+    stages = _stages(settings, LANGUAGES)
     _refuse_recording(settings, stages)
     return {
         "embedder": specs.build_embedder(settings.embedder, settings, report),
         "reranker": specs.build_reranker(settings.reranker, settings, report),
         **stages,
+        "language": LANGUAGES,
         "budget": settings.budget,
         "retention": settings.retention,
         "redact": specs.build_redaction(settings.redact),
@@ -159,7 +162,7 @@ def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:
             )
 
 
-def _stages(settings: Settings) -> dict[str, Any]:
+def _stages(settings: Settings, language: Language) -> dict[str, Any]:
     from justmem.answering.model import ModelAnswerer
     from justmem.answering.rules import RulesAnswerer
     from justmem.extraction.model import ModelExtractor
@@ -169,13 +172,13 @@ def _stages(settings: Settings) -> dict[str, Any]:
     built: dict[str, Any] = {}
     made: dict[str, Any] = {}
     for name, method, of_model, of_rules in (
-        ("extractor", "extract", ModelExtractor, RulesExtractor),
-        ("planner", "plan", ModelPlanner, RulesPlanner),
+        ("extractor", "extract", partial(ModelExtractor, language=language), RulesExtractor),
+        ("planner", "plan", partial(ModelPlanner, language=language), RulesPlanner),
         ("answerer", "answer", ModelAnswerer, RulesAnswerer),
     ):
         stage = specs.build_stage(settings.stage(name), method, settings, built)
         if stage is None:
-            made[name] = of_rules()
+            made[name] = of_rules(language)
         else:
             made[name] = stage if hasattr(stage, method) else of_model(stage)
     return made

@@ -23,9 +23,7 @@ from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation,
 from justmem.domain.value import Value
 from justmem.errors import InvalidQuestion, ModelError
 from justmem.inputs import shown
-from justmem.language.en import dates
-from justmem.language.en.questions import plan_by_rules, rewrites_of
-from justmem.ports import LanguageModel, Planned, Prompt
+from justmem.ports import Language, LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import Lines, ModelReply, otherwise, parse
 from justmem.text import both_ends, clean
@@ -39,9 +37,12 @@ _LONGEST_QUESTION = 2000  # characters of a question that the model reads: its t
 class RulesPlanner:
     """Plans by rules alone: no calls."""
 
+    def __init__(self, language: Language) -> None:
+        self._language = language
+
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         # In a thread: other work of this event loop does not wait for it.
-        return Planned(await asyncio.to_thread(plan_by_rules, question, at))
+        return Planned(await asyncio.to_thread(self._language.plan, question, at))
 
 
 # ---------------------------------------------------------------- by the caller
@@ -145,17 +146,14 @@ def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
         raise InvalidQuestion(f"{error.errors()[0]['msg']}.") from None
 
 
-def completed(given: Plan | PlanParts, question: str, at: datetime) -> Plan:
+def completed(given: Plan | PlanParts, question: str, at: datetime, language: Language) -> Plan:
     """The caller's plan, with the missing parts by rules."""
     if isinstance(given, Plan):
         return given
     parts = given.model_dump(exclude_none=True)
-    rules = plan_by_rules(question, at)
-    spans = parts.setdefault("spans_sessions", bool(given.rewrites) or rules.spans_sessions)
-    if not spans:
-        parts["rewrites"] = ()
-    elif given.rewrites is None:
-        parts["rewrites"] = rules.rewrites or rewrites_of(question)
+    if given.rewrites:
+        parts["spans_sessions"] = True
+    rules = language.plan(question, at, spans=parts.get("spans_sessions"))
     if given.period is not None:
         parts["period"] = EventDate.parse(given.period)
     return rules.model_copy(update=parts)
@@ -180,19 +178,20 @@ _MODES: Mapping[str, Mode] = {"quote": "verbatim", "advice": "advice", "reply": 
 
 
 class ModelPlanner:
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, language: Language) -> None:
         self.model = model
+        self._language = language
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         prompt = tokens.fit(planning_prompt(question, at), limit, least=80)
         notes: list[str] = []
-        rules = await asyncio.to_thread(plan_by_rules, question, at)
+        rules = await asyncio.to_thread(self._language.plan, question, at)
         try:
             completion = await calling.complete(self.model, prompt, notes)
         except ModelError as error:
             return Planned(rules, error.calls, [*notes, f"planned by rules: {error}"])
         with calling.carrying([completion.call]):
-            plan = await asyncio.to_thread(_read, completion.text, rules, at)
+            plan = await asyncio.to_thread(_read, completion.text, rules, at, self._language)
         if plan is None:
             notes.append("planned by rules: the model's plan could not be read")
         return Planned(plan or rules, [completion.call], notes)
@@ -205,14 +204,14 @@ def planning_prompt(question: str, at: datetime) -> Prompt:
     return Prompt("plan", load("plan"), user, PlanReply.json_schema(), 250, mark=mark)
 
 
-def _read(text: str, rules: Plan, at: datetime) -> Plan | None:
+def _read(text: str, rules: Plan, at: datetime, language: Language) -> Plan | None:
     try:
-        return _planned(PlanReply.model_validate(parse(text)[0]), rules, at)
+        return _planned(PlanReply.model_validate(parse(text)[0]), rules, at, language)
     except ValidationError:
         return None
 
 
-def _planned(reply: PlanReply, rules: Plan, at: datetime) -> Plan:
+def _planned(reply: PlanReply, rules: Plan, at: datetime, language: Language) -> Plan:
     """The model's plan. What it is not asked for comes from the rules."""
     mode = "short" if rules.mode in _MODES.values() else rules.mode
     rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line][:REWRITES]
@@ -220,7 +219,7 @@ def _planned(reply: PlanReply, rules: Plan, at: datetime) -> Plan:
         update={
             "operation": reply.op if reply.op in OPERATIONS else "lookup",
             "mode": _MODES.get(reply.op, mode),
-            "period": read_period(reply.period, at),
+            "period": read_period(reply.period, at, language),
             "spans_sessions": reply.spans,
             "needs_source": reply.source,
             "rewrites": tuple(rewrites) if reply.spans else (),
@@ -228,9 +227,9 @@ def _planned(reply: PlanReply, rules: Plan, at: datetime) -> Plan:
     )
 
 
-def read_period(text: str, at: datetime) -> EventDate:
+def read_period(text: str, at: datetime, language: Language) -> EventDate:
     """A period as a model writes it: mostly a date, sometimes words."""
     try:
         return EventDate.parse(text)
     except ValueError:
-        return dates.resolve(text, at) if text.strip() else UNKNOWN_DATE
+        return language.resolve_date(text, at) if text.strip() else UNKNOWN_DATE

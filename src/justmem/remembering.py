@@ -18,7 +18,6 @@ from justmem.errors import (
     StoreError,
     TimeLimitExceeded,
 )
-from justmem.language.en.first_person import search_text
 from justmem.passages import opening, passages
 from justmem.ports import (
     CardFilter,
@@ -27,6 +26,7 @@ from justmem.ports import (
     Embedder,
     Extraction,
     Extractor,
+    Language,
     Store,
 )
 from justmem.receipts import Ledger, Tally
@@ -44,12 +44,14 @@ class Remembering:
         budget: Budget,
         ledger: Ledger,
         concurrency: int,
+        language: Language,
     ) -> None:
         self._use(store)
         self._embedder = embedder
         self._extractor = extractor
         self._budget = budget
         self._ledger = ledger
+        self._language = language
         self._slots = asyncio.Semaphore(concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -153,7 +155,7 @@ class Remembering:
         self, session: Session, extraction: Extraction, said: int, tally: Tally
     ) -> Digested:
         cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
-        texts = [search_text(card.dated) for card in cards]
+        texts = [self._language.search_text(card.dated) for card in cards]
         texts += [opening(session, passage) for passage in stretches]
         vectors = await tally.embed(self._embedder, texts)
         return Digested(

@@ -26,9 +26,18 @@ from justmem.domain import (
     quote,
 )
 from justmem.errors import SourceNotKept
-from justmem.language.en.first_person import named
 from justmem.language.words import content, words
-from justmem.ports import Embedder, Found, Reach, Reranker, Store, Vectors, View, best_bare
+from justmem.ports import (
+    Embedder,
+    Found,
+    Language,
+    Reach,
+    Reranker,
+    Store,
+    Vectors,
+    View,
+    best_bare,
+)
 from justmem.rank import Profile, Scores
 from justmem.receipts import Tally
 from justmem.text import both_ends
@@ -65,7 +74,9 @@ class Retrieval:
         budget: Budget,
         profile: Profile,
         retention: Retention,
+        language: Language,
     ) -> None:
+        self._language = language
         self._store = store
         self._embedder = embedder
         self._reranker = reranker
@@ -108,7 +119,7 @@ class Retrieval:
         broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self._paper)
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
         if asked.speaker and not self._paper:
-            texts = [named(text, asked.speaker) for text in texts]
+            texts = [self._language.named(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 

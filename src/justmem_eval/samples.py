@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from justmem.domain import Card, Session
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.languages import LANGUAGES
 from justmem_eval.benchmarks import Benchmark
 
 _LONGEST = 160  # characters of what was said
@@ -12,7 +13,7 @@ _LONGEST = 160  # characters of what was said
 async def samples(benchmark: Benchmark, count: int) -> list[str]:
     """Every card with the turn it rests on; of all cards of all sessions, those at even distances:
     nobody chose them."""
-    rules = RulesExtractor()
+    rules = RulesExtractor(LANGUAGES)
     sessions = {
         (session.id, session.digest): session
         for case in benchmark.cases

@@ -27,6 +27,7 @@ from justmem.answering.model import ModelAnswerer
 from justmem.domain import Call, Receipt, Session, Turn
 from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, StoreFull
 from justmem.extraction.model import ModelExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Author, Completion, Prompt
 from justmem.stores.opening import open_store
@@ -313,9 +314,10 @@ class Case:
         return AsyncMemory(
             store,  # type: ignore[arg-type]
             HashEmbedder(16),
-            extractor=ModelExtractor(model),
-            planner=ModelPlanner(model),
+            extractor=ModelExtractor(model, LANGUAGES),
+            planner=ModelPlanner(model, LANGUAGES),
             answerer=ModelAnswerer(model),
+            language=LANGUAGES,
             budget=self._budget,
             clock=lambda: datetime.combine(self._day, datetime.min.time()),
             audit="off",

@@ -26,6 +26,7 @@ from justmem.answering.rules import RulesAnswerer
 from justmem.domain import Session, Turn
 from justmem.errors import StoreError
 from justmem.extraction.model import ModelExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.models.recorded import RecordedModel
 from justmem.plan import RulesPlanner
 from justmem.ports import Prompt, Store
@@ -208,9 +209,10 @@ async def _memory(place: Place, space: str) -> AsyncMemory:
     return AsyncMemory(
         store,
         HashEmbedder(64),
-        extractor=ModelExtractor(model),
-        planner=RulesPlanner(),
-        answerer=RulesAnswerer(),
+        extractor=ModelExtractor(model, LANGUAGES),
+        planner=RulesPlanner(LANGUAGES),
+        answerer=RulesAnswerer(LANGUAGES),
+        language=LANGUAGES,
     )
 
 

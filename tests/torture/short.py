@@ -20,6 +20,7 @@ from justmem.answering.model import ModelAnswerer
 from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
 from justmem.errors import ModelUnavailable, SourceNotKept
 from justmem.extraction.model import ModelExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Embedded, Prompt
 from justmem.secrets import secrets
@@ -162,9 +163,10 @@ class Case:
         return AsyncMemory(
             await open_store(folder, "ana"),
             self._embedder,
-            extractor=ModelExtractor(self._model),
-            planner=ModelPlanner(self._model),
+            extractor=ModelExtractor(self._model, LANGUAGES),
+            planner=ModelPlanner(self._model, LANGUAGES),
             answerer=ModelAnswerer(self._model),
+            language=LANGUAGES,
             redact=secrets,
             retention=self._retention,
             sources="drop" if at_first else None,

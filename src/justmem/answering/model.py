@@ -17,7 +17,7 @@ from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, quote
 from justmem.language.words import content, overlap
-from justmem.ports import Completion, LanguageModel, Prompt, Reply, StreamingModel
+from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import Lines, ModelReply, Text, otherwise, parse
 
@@ -27,8 +27,6 @@ class AnswerReply(ModelReply):
     used: Annotated[Lines, otherwise(())] = ()
     sufficient: Annotated[bool, otherwise(True)] = True
 
-
-NOT_IN_MEMORY = "That is not in memory."
 
 _LEAST_REPLY = 60
 _NEWS = 32  # a streamed reply is read again when it is longer by one part in so many

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 
 from justmem.domain import Card, Evidence, Source
-from justmem.language.en.states import superseded
 from justmem.prompts import fence, one_line
 
 # The start of a line that would pass for a turn of its own.
@@ -80,9 +79,9 @@ def evidence_text(evidence: Evidence, mark: str) -> str:
     """`mark` is the number in the tags (`prompts.new_mark`)."""
     cards = arranged(evidence)
     above = [None, *cards]
-    old = superseded(cards, evidence.at.date())
     lines = [
-        card_line(n, card, above[n - 1], earlier=card.id in old) for n, card in enumerate(cards, 1)
+        card_line(n, card, above[n - 1], earlier=card.id in evidence.earlier)
+        for n, card in enumerate(cards, 1)
     ]
     parts = [fence("memory", "\n".join(lines) or "(nothing)", mark)]
     for number, source in enumerate(evidence.sources, 1):

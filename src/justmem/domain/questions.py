@@ -91,6 +91,7 @@ class Evidence(Value):
     plan: Plan
     chosen: tuple[Candidate, ...] = ()  # the ten places, best first
     cards: tuple[Card, ...] = ()  # exactly what an answer reads, in this order
+    earlier: tuple[str, ...] = ()  # ids of cards for which another card has a newer value
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()

@@ -33,8 +33,8 @@ from justmem.domain import (
     Status,
     card_id,
 )
-from justmem.language.en import dates
 from justmem.language.words import content, overlap
+from justmem.ports import Language
 from justmem.salvage import Line, otherwise
 
 # The share of a card's words that its turns must hold: all recorded cards pass, and most do not
@@ -102,7 +102,7 @@ class Checked:
     notes: list[str] = field(default_factory=list)
 
 
-def check(drafts: Sequence[Draft], session: Session) -> Checked:
+def check(drafts: Sequence[Draft], session: Session, language: Language) -> Checked:
     result = Checked()
     spoken = [_stems(turn.text) for turn in session.turns]
     seen: set[str] = set()
@@ -118,7 +118,7 @@ def check(drafts: Sequence[Draft], session: Session) -> Checked:
             )
             continue
         moved += how == "moved"
-        card = _card(draft, session, turns)
+        card = _card(draft, session, turns, language)
         if card.id not in seen:
             seen.add(card.id)
             result.cards.append(card)
@@ -134,12 +134,12 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(content(text))
 
 
-def _card(draft: Draft, session: Session, turns: tuple[int, ...]) -> Card:
+def _card(draft: Draft, session: Session, turns: tuple[int, ...], language: Language) -> Card:
     return Card(
         id=card_id(session.id, draft.subject, draft.fact),
         subject=draft.subject,
         fact=draft.fact,
-        event_date=_event_date(draft.event_date.lower(), session),
+        event_date=_event_date(draft.event_date.lower(), session, language),
         status=draft.status,
         kind=draft.kind,
         session_id=session.id,
@@ -148,11 +148,11 @@ def _card(draft: Draft, session: Session, turns: tuple[int, ...]) -> Card:
     )
 
 
-def _event_date(text: str, session: Session) -> EventDate:
+def _event_date(text: str, session: Session, language: Language) -> EventDate:
     try:
         return EventDate.parse(text.upper().replace(" ", "") if text[:1].isdigit() else text)
     except ValueError:
-        return dates.resolve(text, session.at) if text else UNKNOWN_DATE
+        return language.resolve_date(text, session.at) if text else UNKNOWN_DATE
 
 
 def _provenance(

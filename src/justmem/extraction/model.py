@@ -13,7 +13,7 @@ from justmem import calling, deadlines, tokens
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
 from justmem.extraction.drafts import Checked, Draft, check
-from justmem.ports import Completion, Extraction, LanguageModel, Prompt
+from justmem.ports import Completion, Extraction, Language, LanguageModel, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.salvage import ModelReply, otherwise, parse
 
@@ -40,8 +40,9 @@ Numbered = tuple[int, Turn]
 
 
 class ModelExtractor:
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, language: Language) -> None:
         self.model = model
+        self._language = language
 
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         calls: list[Call] = []
@@ -66,7 +67,7 @@ class ModelExtractor:
                 notes.append(f"the reply was cut off: {onward}")
                 pieces.extendleft([rest] if rest else [])
         with calling.carrying(calls):
-            checked = await asyncio.to_thread(_checked, drafts, session)
+            checked = await asyncio.to_thread(_checked, drafts, session, self._language)
         return Extraction(checked.cards, checked.quarantined, calls, [*notes, *checked.notes])
 
     def _room(self) -> int:
@@ -105,9 +106,9 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
     return drafts
 
 
-def _checked(drafts: Sequence[Draft], session: Session) -> Checked:
+def _checked(drafts: Sequence[Draft], session: Session, language: Language) -> Checked:
     with deadlines.within(deadlines.SESSION_SECONDS, "Checking the model's cards of this session"):
-        return check(drafts, session)
+        return check(drafts, session, language)
 
 
 def _unread(piece: Sequence[Numbered], drafts: Sequence[Draft]) -> list[Numbered]:

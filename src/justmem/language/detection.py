@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Literal
 
 from justmem.language.data import english
@@ -23,7 +22,6 @@ _CODE_LINE = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
 def detect(text: str) -> Detected:
     """English unless another language has more of its own words in the text."""
     head = text[:_LOOKED_AT]

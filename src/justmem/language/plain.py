@@ -1,14 +1,104 @@
-"""Any language: whole sentences as they were said. No grammar, no dates, no word lists."""
+"""Any language: whole sentences as they were said, found by their words and quoted unchanged.
+No grammar, no dates, no word lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
 
-from justmem.language.words import sentences
+from justmem import deadlines
+from justmem.domain import (
+    UNKNOWN_DATE,
+    Candidate,
+    Card,
+    EventDate,
+    Evidence,
+    Plan,
+    Session,
+    card_id,
+)
+from justmem.language.citing import cite
+from justmem.language.words import content, overlap, sentences
+from justmem.ports import NOT_IN_MEMORY, Reply
+
+USER = ("", "user", "human")  # roles that name nobody
 
 MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: sentences share a card up to this length
+_QUOTED = 3  # quotations of an answer
+_SHARED = 0.5  # share of the question's words that a quoted card must have
+_SPOKEN = re.compile(r"(?P<who>[^\n:]{1,80}?) said: ")
 _WIDE = 5  # characters that count as a word in scripts without spaces
+
+
+class Plain:
+    """The methods of `Language` for any language. One that is known better overrides some."""
+
+    def cards(self, session: Session) -> list[Card]:
+        found: dict[str, Card] = {}
+        for number, turn in session.user_side:
+            deadlines.check()
+            speaker = subject(turn.speaker)
+            for said in statements(turn.text):
+                fact = f"said: {said}"
+                card = Card(
+                    id=card_id(session.id, speaker, fact),
+                    subject=speaker,
+                    fact=fact,
+                    event_date=UNKNOWN_DATE,
+                    status="stable",
+                    kind="fact",
+                    session_id=session.id,
+                    said_at=turn.at or session.at,
+                    turns=(number,),
+                )
+                found[card.id] = card
+        return list(found.values())
+
+    def is_small_talk(self, text: str) -> bool:
+        return False
+
+    def search_text(self, text: str) -> str:
+        """ "Nora said: I moved to Ghent" -> "Nora moved to Ghent"."""
+        match = _SPOKEN.match(text)
+        if match is None:
+            return text
+        told = self.named(text[match.end() :], match["who"])
+        return told if match["who"] in told else f"{match['who']}: {told}"
+
+    def named(self, text: str, speaker: str) -> str:
+        return text
+
+    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
+        return Plan(spans_sessions=bool(spans))
+
+    def resolve_date(self, text: str, at: datetime) -> EventDate:
+        return UNKNOWN_DATE
+
+    def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
+        return frozenset()
+
+    def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+        wanted = set(content(evidence.question))
+        fitting = [one.card for one in evidence.chosen if _fits(one, wanted)][:_QUOTED]
+        cited = [cite(card, sessions.get(card.session_id))[-1] for card in fitting]
+        if not cited:
+            return Reply(NOT_IN_MEMORY, sufficient=False)
+        lines = [
+            f'{one.speaker or card.subject}, {one.said_at:%Y-%m-%d}: "{one.quote or card.fact}"'
+            for card, one in zip(fitting, cited, strict=True)
+        ]
+        return Reply("\n".join(lines), sufficient=True, citations=tuple(cited))
+
+
+def _fits(candidate: Candidate, wanted: set[str]) -> bool:
+    near = candidate.scores.get("rerank", 0.0) > 0
+    return near or overlap(wanted, content(candidate.card.text)) >= _SHARED
+
+
+def subject(speaker: str) -> str:
+    return "User" if speaker.strip().lower() in USER else speaker
 
 
 def statements(text: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store.
+"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store, and
+what it needs to know of human languages.
 
 Any object with these methods will do; nothing has to inherit from anything here.
 """
@@ -6,6 +7,7 @@ Any object with these methods will do; nothing has to inherit from anything here
 from __future__ import annotations
 
 from justmem.ports.audit import CHANGES, MOST_TARGETS, Audit, Author, Deed, EntryFilter
+from justmem.ports.language import Language
 from justmem.ports.models import (
     Closes,
     Completion,
@@ -34,6 +36,7 @@ from justmem.ports.searches import (
     together,
 )
 from justmem.ports.stages import (
+    NOT_IN_MEMORY,
     Answerer,
     Extraction,
     Extractor,
@@ -50,6 +53,7 @@ __all__ = [
     "CHANGES",
     "INDEXES",
     "MOST_TARGETS",
+    "NOT_IN_MEMORY",
     "Answerer",
     "Audit",
     "Author",
@@ -70,6 +74,7 @@ __all__ = [
     "Hits",
     "Index",
     "KeepingModel",
+    "Language",
     "LanguageModel",
     "Pair",
     "Place",

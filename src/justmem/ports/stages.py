@@ -41,6 +41,9 @@ class Planner(Protocol):
         ...
 
 
+NOT_IN_MEMORY = "That is not in memory."
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     text: str

@@ -11,7 +11,6 @@ import numpy as np
 
 from justmem.domain import Session
 from justmem.extraction.rules import RulesExtractor
-from justmem.language.en.statements import cards_of
 from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
 from justmem.specs import LocalEmbedder, LocalReranker
 
@@ -81,15 +80,16 @@ class YieldingReranker:
 
 
 class YieldingExtractor:
-    """The rules, in a thread: a long session would hold up every other request."""
+    """The rules, after requests that are waiting."""
 
-    def __init__(self, yielding: Yielding) -> None:
+    def __init__(self, extractor: RulesExtractor, yielding: Yielding) -> None:
+        self._extractor = extractor
         self._yielding = yielding
 
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         async with self._yielding.step():
             pass  # a step that takes long must not keep the other sessions waiting
-        return Extraction(cards=await asyncio.to_thread(cards_of, session))
+        return await self._extractor.extract(session, limit=limit)
 
 
 def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,5 +100,5 @@ def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(made["reranker"], LocalReranker):
         made["reranker"] = YieldingReranker(made["reranker"], gate)
     if isinstance(made["extractor"], RulesExtractor):
-        made["extractor"] = YieldingExtractor(gate)
+        made["extractor"] = YieldingExtractor(made["extractor"], gate)
     return made

@@ -17,7 +17,7 @@ import numpy as np
 
 from justmem.domain import Session, SessionRecord
 from justmem.errors import StoreError
-from justmem.language.en.first_person import search_text
+from justmem.language.languages import LANGUAGES
 from justmem.passages import OPENING, opening, passages
 from justmem.ports import (
     INDEXES,
@@ -72,7 +72,7 @@ class Deferred:
 
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         found = await self._extractor.extract(session, limit=limit)
-        self._cards = {search_text(card.dated) for card in found.cards}
+        self._cards = {LANGUAGES.search_text(card.dated) for card in found.cards}
         return found
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
@@ -130,7 +130,8 @@ class Deferred:
             parts: list[Vectors] = []
             while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
                 passage = index == "passages"
-                texts = [text[:OPENING] if passage else search_text(text) for _, text in batch]
+                searched = LANGUAGES.search_text
+                texts = [text[:OPENING] if passage else searched(text) for _, text in batch]
                 parts.append((await self._embedder.embed(texts)).vectors)
                 keys += [key for key, _ in batch]
             if keys:

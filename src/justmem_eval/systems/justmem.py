@@ -10,6 +10,7 @@ from justmem.answering.model import ModelAnswerer
 from justmem.answering.reading import evidence_text
 from justmem.answering.rules import RulesAnswerer
 from justmem.domain import Evidence, dump
+from justmem.language.languages import LANGUAGES
 from justmem.ports import Answerer, LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.calls import SampledModel
@@ -53,7 +54,7 @@ class JustMem:
 
     def _answerer(self, sample: int) -> Answerer:
         if self._answers is None:
-            return RulesAnswerer()
+            return RulesAnswerer(LANGUAGES)
         return ModelAnswerer(SampledModel(self._answers, sample))
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from justmem.domain import Session
 from justmem.errors import InvalidSetting
 from justmem.extraction.model import ModelExtractor
 from justmem.extraction.rules import RulesExtractor
+from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner, RulesPlanner
 from justmem.ports import Extractor, LanguageModel, Planner
 from justmem.stores.opening import open_store
@@ -99,16 +100,16 @@ class Stages:
 
     def extractor(self, history: History) -> Extractor:
         if self.cards == "rules":
-            return RulesExtractor()
+            return RulesExtractor(LANGUAGES)
         if self.cards == "model":
-            return ModelExtractor(self._model())
+            return ModelExtractor(self._model(), LANGUAGES)
         known = {history.id, history.base}
         return RecordedExtractor({s: r for (h, s), r in self.recorded.cards.items() if h in known})
 
     def planner(self, switches: Switches, asked: Sequence[Question]) -> Planner:
-        planner: Planner = RulesPlanner()
+        planner: Planner = RulesPlanner(LANGUAGES)
         if self.plans == "model":
-            planner = ModelPlanner(self._model())
+            planner = ModelPlanner(self._model(), LANGUAGES)
         elif self.plans == "recorded":
             plans = self.recorded.plans
             known = {(q.text, q.at): plans[q.id] for q in asked if q.id in plans}
@@ -206,7 +207,8 @@ class Memories:
             metered.embedder if metered else deferred,
             extractor=deferred,
             planner=self._planner,
-            answerer=RulesAnswerer(),
+            answerer=RulesAnswerer(LANGUAGES),
+            language=LANGUAGES,
             reranker=metered.reranker if metered else self.models.reranker,
             budget=self.switches.budget,
             profile=self.switches.profile,

@@ -8,6 +8,7 @@ from typing import Any
 
 from justmem.domain import Plan, Session
 from justmem.extraction.drafts import check, read_draft
+from justmem.language.languages import LANGUAGES
 from justmem.plan import read_period
 from justmem.ports import Extraction, Planned, Planner
 from justmem_eval.benchmarks.recorded import CardRows
@@ -22,7 +23,7 @@ class RecordedExtractor:
     async def extract(self, session: Session, *, limit: int | None) -> Extraction:
         rows = self._cards.get(session.id, ())
         drafts = [draft for row in rows if (draft := read_draft(row))]
-        checked = check(drafts, session)
+        checked = check(drafts, session, LANGUAGES)
         missing = [] if session.id in self._cards else ["no cards were recorded for this session"]
         return Extraction(checked.cards, checked.quarantined, notes=[*checked.notes, *missing])
 
@@ -47,7 +48,7 @@ class RecordedPlanner:
 def read_plan(row: Mapping[str, Any], at: datetime) -> Plan:
     """One line of a recording, as a model's plan is read: rewrites only if it spans sessions."""
     known = {name: row[name] for name in Plan.model_fields if name in row}
-    known["period"] = read_period(row.get("period", ""), at)
+    known["period"] = read_period(row.get("period", ""), at, LANGUAGES)
     known["rewrites"] = known["rewrites"] if row["spans_sessions"] else ()
     return Plan.model_validate(known)
 

@@ -1,1 +1,35 @@
-"""English: dates, statements, questions and answers."""
+"""English."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+
+from justmem.domain import Card, EventDate, Evidence, Plan, Session
+from justmem.language.en import dates, first_person, questions, replies, statements, states
+from justmem.language.plain import Plain
+from justmem.ports import Reply
+
+
+class English(Plain):
+    def cards(self, session: Session) -> list[Card]:
+        """Turns in other languages are kept as they are."""
+        return statements.cards_of(session)
+
+    def is_small_talk(self, text: str) -> bool:
+        return statements.is_chat(text)
+
+    def named(self, text: str, speaker: str) -> str:
+        return first_person.named(text, speaker)
+
+    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
+        return questions.plan_of(question, at, spans)
+
+    def resolve_date(self, text: str, at: datetime) -> EventDate:
+        return dates.resolve(text, at)
+
+    def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
+        return states.superseded(cards, on)
+
+    def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+        return replies.reply(evidence, sessions)

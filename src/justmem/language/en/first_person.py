@@ -57,15 +57,3 @@ def named(text: str, speaker: str) -> str:
 
 def first_person(text: str) -> bool:
     return named(text, "X") != text
-
-
-_SPOKEN = re.compile(r"(?P<who>[^\n:]{1,80}?) said: ")
-
-
-def search_text(text: str) -> str:
-    """What is searched of a card: "Nora said: I moved to Ghent" -> "Nora moved to Ghent"."""
-    match = _SPOKEN.match(text)
-    if match is None:
-        return text
-    told = named(text[match.end() :], match["who"])
-    return told if match["who"] in told else f"{match['who']}: {told}"

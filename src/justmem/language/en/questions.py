@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.language.data import english
-from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.language.words import is_stop, names, words
 from justmem.text import both_ends
@@ -21,25 +19,23 @@ _LONGEST_VIEW = 30  # words of a rewrite
 _MOST_ENTITIES = 6
 
 
-def plan_by_rules(question: str, at: datetime) -> Plan:
-    """Pure: the same question at the same time always has the same plan. Text in another
-    language gets the plain plan: look up its words. TimeLimitExceeded if it takes too long."""
-    with deadlines.within(deadlines.QUESTION_SECONDS, "Planning this question by rules"):
-        return _plan(_normal(question), at)
-
-
-def _plan(text: str, at: datetime) -> Plan:
-    if detect(text) == "other":
-        return Plan()
+def plan_of(question: str, at: datetime, spans: bool | None = None) -> Plan:
+    text = _normal(question)
     if not is_question(text):
         views = remark_views(text)
+        if spans is None:
+            spans = bool(views)
         return Plan(
-            mode="reply", entities=entities_of(text), spans_sessions=bool(views), rewrites=views
+            mode="reply",
+            entities=entities_of(text),
+            spans_sessions=spans,
+            rewrites=(views or rewrites_of(text)) if spans else (),
         )
     source = needs_source(text)
     mode = mode_of(text)
     operation = operation_of(text, mode, source=source)
-    spans = not source and spans_sessions(text, operation, mode)
+    if spans is None:
+        spans = not source and spans_sessions(text, operation, mode)
     return Plan(
         operation=operation,
         mode=mode,

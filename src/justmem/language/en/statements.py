@@ -91,12 +91,6 @@ class _Piece:
 
 
 def cards_of(session: Session) -> list[Card]:
-    """TimeLimitExceeded if it takes too long."""
-    with deadlines.within(deadlines.SESSION_SECONDS, "Making the cards of this session by rules"):
-        return _cards(session)
-
-
-def _cards(session: Session) -> list[Card]:
     assisted = any(turn.role == "assistant" for turn in session.turns)
     pieces = _with_assistant(session) if assisted else _among_people(session)
     cards: dict[str, Card] = {}
@@ -190,7 +184,7 @@ def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     for number, turn in session.user_side:
         deadlines.check()
         at = turn.at or session.at
-        speaker = "User" if turn.speaker.strip().lower() in ("", "user", "human") else turn.speaker
+        speaker = plain.subject(turn.speaker)
         text, photo = _spoken(turn.text)
         turns = (number, number + 1) if _answered(session, number) else (number,)
         if _is_paste(text):

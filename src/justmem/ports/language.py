@@ -1,0 +1,49 @@
+"""What the core needs to know of a human language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+from typing import Protocol
+
+from justmem.domain import Card, EventDate, Evidence, Plan, Session
+from justmem.ports.stages import Reply
+
+
+class Language(Protocol):
+    """`justmem.language.languages.LANGUAGES` picks the language of each text. Pure: the same
+    input always gives the same result."""
+
+    def cards(self, session: Session) -> list[Card]:
+        """Cards in the speakers' own words. TimeLimitExceeded if it takes too long."""
+        ...
+
+    def is_small_talk(self, text: str) -> bool:
+        """Whether a message asks and tells nothing: "hi", "thanks". Memory is not searched."""
+        ...
+
+    def search_text(self, text: str) -> str:
+        """The text of a card as it is searched: with names for "I" and "my"."""
+        ...
+
+    def named(self, text: str, speaker: str) -> str:
+        """`text` with the speaker's name for "I" and "my"; unchanged if it has neither."""
+        ...
+
+    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
+        """A plan by the question's wording. `spans`: whether the evidence spans sessions, if that
+        is known. TimeLimitExceeded if it takes too long."""
+        ...
+
+    def resolve_date(self, text: str, at: datetime) -> EventDate:
+        """The date that words such as "last Friday" name; unknown if they name none."""
+        ...
+
+    def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
+        """Ids of the cards for which another card has a newer value, on that day."""
+        ...
+
+    def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+        """Quotations, and a direct answer if it is certain. TimeLimitExceeded if it takes too
+        long."""
+        ...
