@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from justmem.language.words import sentences
+from justmem.language.words import sentences, stem
 from justmem.text import SEGMENT, both_ends
 
 TALK = 'I moved to Ghent. It rains! Does it, really?! Yes... "It does." Dr. No said so at 5 p.m. '
@@ -45,3 +45,23 @@ def test_a_text_without_an_end_is_cut_and_nothing_of_it_is_lost(text: str) -> No
 def test_both_ends_of_a_long_text() -> None:
     assert both_ends("short", 10) == "short"
     assert both_ends("0123456789abcdef", 11) == "0123 … cdef"
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "paint paints painted painting",
+        "live lives lived living",
+        "go went gone goes",
+        "mum mom mother",
+        "photo pictures",
+    ],
+)
+def test_forms_of_a_word_share_their_stem(forms: str) -> None:
+    assert len({stem(form) for form in forms.split()}) == 1
+
+
+@pytest.mark.parametrize("words", ["car care", "new news"])
+def test_different_words_have_different_stems(words: str) -> None:
+    first, second = words.split()
+    assert stem(first) != stem(second)

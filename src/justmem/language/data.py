@@ -20,6 +20,8 @@ class StateWords:
 
 @dataclass(frozen=True, slots=True)
 class EnglishWords:
+    stop: frozenset[str]
+    forms: Mapping[str, str]  # went -> go
     smalltalk: frozenset[str]
     requests: frozenset[str]
     leaning: frozenset[str]
@@ -53,9 +55,15 @@ def english() -> EnglishWords:
         )
         for name, each in table.pop("states").items()
     }
+    forms = {
+        form: base.strip()
+        for base, _, others in (entry.partition(":") for entry in table.pop("forms").split(";"))
+        for form in others.split()
+    }
     lists = {name: frozenset(words.split()) for name, words in table.items()}
     return EnglishWords(
         **lists,
+        forms=forms,
         remark_views=views,
         other_languages=others,
         states=states,

@@ -1,7 +1,7 @@
-"""English text, cut by hand: sentences with their offsets, words, stems, overlap.
+"""Text of any language: sentences with their offsets, words, stems, overlap.
 
-Small rules instead of a language library: the key-free mode needs no more, and every rule
-can be read here. Other languages pass through unharmed, only less well cut.
+The rules are those of English where languages differ. Other languages pass through unharmed, only
+less well cut.
 """
 
 from __future__ import annotations
@@ -14,21 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from justmem import deadlines
+from justmem.language.data import english
 from justmem.text import SEGMENT
 
-_FUNCTION_WORDS = """a about above actually after again against ago all also am an and another any
-anything are around as at be because been before being below between both but by can cannot come
-could did do does doing done down during each either else ever every few for from further get gets
-getting give go goes going gone gonna got had has have having he her here hers herself him himself
-his how however i if in into is it its itself just kind know let like lot lots made make makes many
-may me might mine more most much must my myself no nor not now of off oh ok okay on once one only
-or other our ours ourselves out over own please really same say said says see she should since so
-some something sort still such take than thank thanks that the their theirs them themselves then
-there these they thing things think this those though through to too told under until up upon us
-use used very was way we well were what when where which while who whom whose why will with within
-without would yeah yes yet you your yours yourself yourselves im ive id ill youre youve hes shes
-theyre weve dont didnt isnt wasnt cant couldnt wouldnt doesnt havent hasnt s t re ve ll d m"""
-STOP = frozenset(_FUNCTION_WORDS.split())
+_LONGEST = 64  # characters of a word that is worth stemming
 
 _WORD = re.compile(r"[^\W_]+(?:['’.&+/-][^\W_]+)*", re.UNICODE)
 _ABBREVIATION = re.compile(
@@ -127,7 +116,7 @@ def words(text: str) -> list[str]:
 
 
 def is_stop(word: str) -> bool:
-    return word.replace("'", "") in STOP
+    return word.replace("'", "") in english().stop
 
 
 def content(text: str) -> list[str]:
@@ -139,46 +128,19 @@ def _weighs(word: str) -> bool:
     return len(word) > 1 or word.isdigit() or not word.isascii()
 
 
-_FORMS = """go: went gone goes; buy: bought; see: saw seen; take: took taken; give: gave given;
-make: made; run: ran; write: wrote written; teach: taught; think: thought; meet: met; win: won;
-lose: lost; find: found; feel: felt; leave: left; sell: sold; spend: spent; begin: began begun;
-eat: ate eaten; drive: drove driven; fly: flew flown; grow: grew grown; swim: swam swum;
-sing: sang sung; child: children kid kids; person: people; mom: mother mum mothers mums moms;
-dad: father fathers dads; life: lives; wife: wives; draw: drew drawn; choose: chose chosen;
-speak: spoke spoken; break: broke broken; build: built; send: sent; keep: kept; hear: heard;
-catch: caught; pay: paid; photo: photos picture pictures pic pics photograph photographs"""
-_IRREGULAR = {
-    form: base.strip()
-    for base, _, forms in (entry.partition(":") for entry in _FORMS.split(";"))
-    for form in forms.split()
-}
-
-
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """A light stem: enough for "paints", "painted" and "painting" to meet."""
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if len(word) <= 3 or not word.isascii():
+    """What "paints", "painted" and "painting" have in common. The English stemmer serves all
+    languages: a question and the text it looks for need the same stems, and a few words do not
+    show their language."""
+    if len(word) > _LONGEST:
         return word
-    for ending, rest in (("ies", "y"), ("sses", "ss"), ("ied", "y")):
-        if word.endswith(ending) and len(word) > 4:
-            return word[: -len(ending)] + rest
-    if word.endswith("ing") and len(word) > 5:
-        word = _undouble(word[:-3])
-    elif word.endswith("ed") and len(word) > 4 and not word.endswith("eed"):
-        word = _undouble(word[:-2])
-    elif word.endswith("es") and len(word) > 4 and word[-3] in "sxzho":
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+    import snowballstemmer  # takes a while to import
 
-
-def _undouble(root: str) -> str:
-    if len(root) > 2 and root[-1] == root[-2] and root[-1] not in "lsz":
-        return root[:-1]
-    return root
+    base = english().forms.get(word, word)
+    # A stemmer of its own for each word: one is not safe to share between threads.
+    stemmed: str = snowballstemmer.stemmer("english").stemWord(base)
+    return stemmed
 
 
 def overlap(wanted: Iterable[str], given: Iterable[str]) -> float:
