@@ -7,6 +7,7 @@ from datetime import date, datetime
 import pytest
 
 from justmem.domain import UNKNOWN_DATE, Plan, Session, Turn
+from justmem.language.detection import detect
 from justmem.language.en import English
 from justmem.language.languages import LANGUAGES
 from justmem.language.plain import Plain
@@ -40,6 +41,11 @@ def test_a_session_in_two_languages_has_cards_of_both() -> None:
     assert german.fact == f"said: {GERMAN}"
     assert german.event_date == UNKNOWN_DATE
     assert english.event_date.start == date(2024, 5, 19)
+
+
+@pytest.mark.parametrize("text", ["Call me Oz.", "No, come home!", "My son plays the tuba."])
+def test_short_english_is_english(text: str) -> None:
+    assert detect(text) == "en"
 
 
 @pytest.mark.parametrize("language", [Plain(), English()])

@@ -22,7 +22,7 @@ LAYERS: list[set[str]] = [
     },
     {"extras", "inputs", "language", "ports", "prompts", "salvage", "serving", "sessions"},
     {"tokens", "rank", "passages", "transcripts"},
-    {"calling", "expiry", "redaction", "secrets"},
+    {"calling", "expiry", "naming", "redaction", "secrets"},
     {"extraction", "plan", "answering", "receipts", "stores", "models", "testing"},
     {"auditing", "copying", "exporting", "exports", "knowing", "pending"},
     {"loading", "retrieve", "remembering", "proving"},

@@ -13,6 +13,7 @@ from justmem import calling, pending
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Retention, Session, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
 from justmem.inputs import as_text
+from justmem.naming import NO_NAMES, USER, Names, names
 from justmem.plan import PlanParts, completed, supplied
 from justmem.ports import (
     NOT_IN_MEMORY,
@@ -61,6 +62,7 @@ class _Understood:
     extent: Extent
     waiting: Sequence[Session] = ()  # sessions whose cards are still to be made
     search: bool = True  # False: small talk, or an empty memory
+    names: Names = NO_NAMES  # of the user
 
 
 class Asking:
@@ -101,11 +103,12 @@ class Asking:
             understood = await self._understand(asked, tally, limit, leave=_LEAST_ANSWER)
             yield understood.plan
             evidence = await self._evidence(understood, tally)
+            called = understood.names
             yield evidence
             said = False
             with tally.stage("answer"):
                 async with aclosing(
-                    self._replying(evidence, tally.left(limit), streaming)
+                    self._replying(evidence, called, tally.left(limit), streaming)
                 ) as replies:
                     async for reply in replies:
                         if isinstance(reply, str):
@@ -165,7 +168,8 @@ class Asking:
             if speaker is None and (plan.mode == "reply" or self._first_person(question)):
                 speaker = await self._store.main_subject()
         tally.notes += planned.notes
-        return _Understood(question, at, speaker, plan, extent, waiting)
+        called = await names(self._store, self._language, at.date())
+        return _Understood(question, at, speaker, plan, extent, waiting, names=called)
 
     def _first_person(self, question: str) -> bool:
         asked = both_ends(question)
@@ -196,7 +200,8 @@ class Asking:
         )
         found = empty
         if asked.search:
-            found = await self._retrieval.evidence(empty, tally)
+            found = await self._retrieval.evidence(_of_user(empty, asked.names), tally)
+            found = found.model_copy(update={"plan": asked.plan})
         if asked.search and asked.waiting:
             score = max((one.score for one in found.chosen), default=0.0)
             more = await pending.turns(
@@ -208,12 +213,13 @@ class Asking:
                     "cards": (*found.cards, *(one.card for one in more)),
                 }
             )
+        found = asked.names.evidence(found)
         earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
         receipt = tally.receipt(asked.extent.tokens)
         return found.model_copy(update={"earlier": tuple(sorted(earlier)), "receipt": receipt})
 
     async def _replying(
-        self, evidence: Evidence, limit: int | None, streaming: bool
+        self, evidence: Evidence, names: Names, limit: int | None, streaming: bool
     ) -> AsyncGenerator[str | Reply]:
         """Pieces of the text, if the answerer can stream and is to; last, the reply itself."""
         if not evidence.chosen and not evidence.sources:
@@ -221,7 +227,7 @@ class Asking:
             yield Reply(NOT_IN_MEMORY, False, notes=notes)
             return
         first = True
-        async with aclosing(self._replies(evidence, limit, streaming)) as replies:
+        async with aclosing(self._replies(evidence, names, limit, streaming)) as replies:
             async for reply in replies:
                 if evidence.sources_kept:
                     yield reply
@@ -233,16 +239,27 @@ class Asking:
                     first = False
 
     async def _replies(
-        self, evidence: Evidence, limit: int | None, streaming: bool
+        self, evidence: Evidence, names: Names, limit: int | None, streaming: bool
     ) -> AsyncGenerator[str | Reply]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        sessions = await self._store.sessions_at(list({one.session_id for one in held}))
+        found = await self._store.sessions_at(list({one.session_id for one in held}))
+        sessions = {id: names.session(session) for id, session in found.items()}
         if streaming and isinstance(self._answerer, StreamingAnswerer):
             async with aclosing(self._answerer.stream(evidence, sessions, limit=limit)) as pieces:
                 async for piece in pieces:
                     yield piece
         else:
             yield await self._answerer.answer(evidence, sessions, limit=limit)
+
+
+def _of_user(asked: Evidence, names: Names) -> Evidence:
+    """As it is searched: cards have "User" where the question has the user's name."""
+    if asked.speaker and names.mean(asked.speaker):
+        return asked.model_copy(update={"speaker": USER})
+    if not names.used_in(asked.question):
+        return asked
+    plan = asked.plan.model_copy(update={"entities": (*asked.plan.entities, USER)})
+    return asked.model_copy(update={"plan": plan})
 
 
 def _speaker(value: str | None) -> str | None:

@@ -15,7 +15,8 @@ from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord, qu
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.inputs import as_flag, as_id, as_text
 from justmem.language import words
-from justmem.ports import CardFilter, KeepingModel, Place, Store
+from justmem.naming import USER, names
+from justmem.ports import CardFilter, KeepingModel, Language, Place, Store
 from justmem.proving import Going, Parts, Prover, digest
 from justmem.sessions import as_time
 from justmem.traces import Traces
@@ -70,9 +71,14 @@ class Target:
 
 class Forgetting:
     def __init__(
-        self, store: Store, stages: Sequence[object], clock: Callable[[], datetime]
+        self,
+        store: Store,
+        stages: Sequence[object],
+        clock: Callable[[], datetime],
+        language: Language,
     ) -> None:
         self._store = store
+        self._language = language
         models = [getattr(stage, "model", stage) for stage in stages]
         kept = {id(model): model for model in models if isinstance(model, KeepingModel)}
         self._models = list(kept.values())
@@ -117,6 +123,10 @@ class Forgetting:
                 sessions=list(going.sessions),
                 subject=target.subject,
             )
+            for subject in going.subjects[1:]:  # also called by this name
+                more = await self._store.forget(subject=subject)
+                held = done.quarantined + more.quarantined
+                done = done.model_copy(update={"quarantined": held})
         words.stem.cache_clear()
         done = done.model_copy(update={"replies": replies})
         if not verify:
@@ -154,8 +164,9 @@ class Forgetting:
         if (place := _place(target)) is not None:
             await self._check(place)
             return Going(turns={place[0]: [place[1]]})
-        cards = await self._cards(target)
-        going = Going(cards={card.id: card for card in cards}, subject=target.subject)
+        subjects = [] if target.subject is None else await self._subjects(target.subject)
+        cards = await self._cards(target, subjects)
+        going = Going(cards={card.id: card for card in cards}, subjects=subjects)
         if target.turns or (target.turns is None and target.subject is not None):
             going.turns = await self._spoken(cards)
         return going
@@ -187,10 +198,19 @@ class Forgetting:
         if text.turn(number).forgotten:
             raise NotInMemory(f"Turn {session_id}#{number} was forgotten before.")
 
-    async def _cards(self, target: Target) -> Sequence[Card]:
+    async def _subjects(self, subject: str) -> list[str]:
+        """The user's name stands for the subject "User" too."""
+        called = await names(self._store, self._language)
+        return [subject, USER] if called.mean(subject) else [subject]
+
+    async def _cards(self, target: Target, subjects: Sequence[str]) -> Sequence[Card]:
         if target.card is not None:
             return [await self._store.card(target.card)]
-        return await self._store.cards(CardFilter(subject=target.subject, limit=_ALL))
+        return [
+            card
+            for subject in subjects
+            for card in await self._store.cards(CardFilter(subject=subject, limit=_ALL))
+        ]
 
     async def _spoken(self, cards: Sequence[Card]) -> dict[str, list[int]]:
         """The turns that cards rest on, but for those that are gone already."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from justmem.domain import About, Card, Citation, Kind, Passage, Session
 from justmem.errors import InputError
+from justmem.naming import Names, cards_of
 from justmem.ports import CardFilter, Store
 
 _ALL = 10**9
@@ -17,12 +18,12 @@ _ORDER: tuple[Kind, ...] = (
 )  # fmt: skip
 
 
-async def about(store: Store, subject: str, limit: int, offset: int) -> About:
+async def about(store: Store, subject: str, names: Names, limit: int, offset: int) -> About:
     """`limit` and `offset` page through cards and turns alike; the sums are always of all."""
     subject = subject.strip()
     if not subject:
         raise InputError("Say whom or what you want to know about.")
-    cards = await _cards(store, subject)
+    cards = await _cards(store, subject, names)
     places = await _places(store, subject)
     sessions = {record.id: record for record in await store.sessions()}
     times = [card.said_at for card in cards]
@@ -39,16 +40,16 @@ async def about(store: Store, subject: str, limit: int, offset: int) -> About:
         first=min(times, key=_instant, default=None),
         last=max(times, key=_instant, default=None),
         known=tuple(cards[offset : offset + limit]),
-        said=tuple(await _citations(store, page)),
+        said=tuple(map(names.citation, await _citations(store, page))),
         next=offset + limit if more else None,
     )
 
 
-async def _cards(store: Store, subject: str) -> list[Card]:
+async def _cards(store: Store, subject: str, names: Names) -> list[Card]:
     """Of which it is the subject, and which name it."""
-    of = await store.cards(CardFilter(subject=subject, limit=_ALL))
-    naming = await store.cards(CardFilter(text=subject, limit=_ALL))
-    found = {(card.session_id, card.id): card for card in [*of, *naming]}
+    of = await cards_of(store, CardFilter(subject=subject, limit=_ALL), names)
+    with_it = await cards_of(store, CardFilter(text=subject, limit=_ALL), names)
+    found = {(card.session_id, card.id): card for card in [*of, *with_it]}
     latest = sorted(found.values(), key=lambda card: _instant(card.said_at), reverse=True)
     return sorted(latest, key=lambda card: _ORDER.index(card.kind))
 

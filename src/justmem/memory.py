@@ -56,6 +56,7 @@ from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
 from justmem.language.citing import cite
 from justmem.loading import Loading, OnLoaded
+from justmem.naming import Names, cards_of, names
 from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
@@ -145,7 +146,7 @@ class AsyncMemory:
             self.retention,
             language,
         )
-        self._forgetting = Forgetting(store, (extractor, planner, answerer), clock)
+        self._forgetting = Forgetting(store, (extractor, planner, answerer), clock, language)
         self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
 
     @property
@@ -345,7 +346,7 @@ class AsyncMemory:
             limit=as_count(limit, "limit"),
             offset=as_count(offset, "offset"),
         )
-        found = list(await self._store.cards(where))
+        found = await cards_of(self._store, where, await self._names())
         self._read("cards", [card.id for card in found], cards=len(found))
         return found
 
@@ -353,7 +354,10 @@ class AsyncMemory:
         """A card by its id, or a quote by its own, which is as in `s12#3`."""
         found = await self._card(card_id)
         self._read("card", [found.id])
-        return found
+        return (await self._names()).card(found)
+
+    async def _names(self) -> Names:
+        return await names(self._store, self._language)
 
     async def _card(self, card_id: str) -> Card:
         card_id = as_id(card_id, "card")
@@ -371,7 +375,8 @@ class AsyncMemory:
         card = await self._card(card_id)
         session = await self._store.session(card.session_id)
         self._read("source", [card_id, session.id])
-        return await asyncio.to_thread(_source, card, session)
+        source = await asyncio.to_thread(_source, card, session)
+        return (await self._names()).source(source)
 
     async def session(self, session_id: str) -> Session:
         found = await self._store.session(as_id(session_id, "session"))
@@ -399,7 +404,7 @@ class AsyncMemory:
         about it or naming it, what holds now first, and the turns that name it."""
         subject = as_text(subject, "subject")
         limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
-        found = await knowing.about(self._store, subject, limit, offset)
+        found = await knowing.about(self._store, subject, await self._names(), limit, offset)
         read = [*(card.id for card in found.known), *(said.session_id for said in found.said)]
         self._read("about", read, cards=len(found.known), turns=len(found.said))
         return found
@@ -452,7 +457,8 @@ class AsyncMemory:
         what = Target(card, turn, session, subject, since, until, everything, turns)
         preview = await self._forgetting.preview(what)
         self._read("preview_forget", (), cards=len(preview.cards))
-        return preview
+        shown = (await self._names()).cards(preview.cards)
+        return preview.model_copy(update={"cards": tuple(shown)})
 
     async def expiring(self, *, at: datetime | str) -> Expiring:
         """What `expire` would forget at that moment. Nothing goes yet."""

@@ -29,7 +29,7 @@ class Going:
     cards: Mapping[str, Card] = field(default_factory=dict)  # by id
     turns: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by session
     sessions: Mapping[str, SessionRecord] = field(default_factory=dict)
-    subject: str | None = None  # its quarantined cards go too
+    subjects: Sequence[str] = ()  # their quarantined cards go too
 
     def numbers(self, text: Session, current: Session) -> set[int]:
         """Of the turns of a text that go: in one that waits, they may have moved."""
@@ -55,7 +55,7 @@ class Going:
         any."""
         if session_id in self.sessions or self.turns.get(session_id):
             return True
-        if self.subject is not None and held.subject.casefold() == self.subject.casefold():
+        if held.subject.casefold() in [subject.casefold() for subject in self.subjects]:
             return True
         return any(
             (card.session_id, card.subject, card.fact) == (session_id, held.subject, held.fact)
@@ -115,7 +115,7 @@ class Prover:
     async def parts(self, going: Going) -> Parts:
         """Of all that goes. Sessions that it does not touch are not read."""
         touched = {*going.sessions, *going.turns, *(c.session_id for c in going.cards.values())}
-        if going.subject is not None:
+        if going.subjects:
             touched |= {record.id for record in await self._store.sessions() if record.quarantined}
         gone = Parts()
         async for whole in self._wholes(touched):

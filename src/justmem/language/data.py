@@ -31,6 +31,7 @@ class EnglishWords:
     calendar: frozenset[str]
     corrections: tuple[str, ...]
     possession: frozenset[str]
+    peoples: frozenset[str]
     english: frozenset[str]
     nameless: frozenset[str]
     remark_views: tuple[str, ...]

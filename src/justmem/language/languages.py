@@ -49,6 +49,9 @@ class Languages:
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return self._of(text).resolve_date(text, at)
 
+    def own_name(self, card: Card) -> str | None:
+        return self._of(card.text).own_name(card)
+
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return self._english.superseded([card for card in cards if self._is_english(card)], on)
 

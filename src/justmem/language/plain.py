@@ -76,6 +76,9 @@ class Plain:
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return UNKNOWN_DATE
 
+    def own_name(self, card: Card) -> str | None:
+        return None
+
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return frozenset()
 

@@ -39,6 +39,10 @@ class Language(Protocol):
         """The date that words such as "last Friday" name; unknown if they name none."""
         ...
 
+    def own_name(self, card: Card) -> str | None:
+        """The name that the subject of a card gives themselves: "My name is Oskar"."""
+        ...
+
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         """Ids of the cards for which another card has a newer value, on that day."""
         ...

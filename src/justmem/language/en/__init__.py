@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
-from justmem.language.en import dates, first_person, questions, replies, statements, states
+from justmem.language.en import (
+    dates,
+    first_person,
+    own_name,
+    questions,
+    replies,
+    statements,
+    states,
+)
 from justmem.language.plain import Plain
 from justmem.ports import Reply
 
@@ -27,6 +35,9 @@ class English(Plain):
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return dates.resolve(text, at)
+
+    def own_name(self, card: Card) -> str | None:
+        return own_name.own_name(card)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return states.superseded(cards, on)

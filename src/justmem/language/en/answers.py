@@ -17,6 +17,7 @@ from justmem.domain import Candidate, Card, EventDate, Evidence, Session
 from justmem.language.data import english
 from justmem.language.en import dates
 from justmem.language.en.first_person import first_person
+from justmem.language.en.own_name import own_name
 from justmem.language.en.statements import is_small_talk
 from justmem.language.en.states import NOT_SO, attribute_asked, states_in, superseded
 from justmem.language.words import content, is_stop, names, sentences, stem, words
@@ -29,7 +30,7 @@ _WEAK = -6.0  # closeness below which a statement must share most words of the q
 _STRONG = 4.0  # closeness from which a missing word does not matter
 _ELSE = 0.3  # more of the asked words in another's statement: the question has the wrong person
 _HALF_YEAR = timedelta(days=183)
-_CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; photo: .*)?\)$| \(photo: .*\)$", re.DOTALL)
+_CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _CLAUSE = re.compile(r"[.;!?,:]+\s|\s(?:and|but|because|so|then|while)\s", re.IGNORECASE)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
@@ -63,10 +64,6 @@ _OF_ONESELF = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
-_INTRODUCED = re.compile(
-    r"\b(?:my name['’]?s|my name is|call me|i['’]m|i am|this is) (?P<name>(?-i:[A-Z])[\w-]+)\b",
-    re.IGNORECASE,
-)
 _ME = frozenset(("me", "myself", "i", "my life", "my year"))
 _ASKED_NOUN = re.compile(r"\b(?:which|(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 _MONEY = (
@@ -383,11 +380,11 @@ def _own_name(evidence: Evidence) -> Answered | None:
     if not _NAME_ASKED.search(evidence.question):
         return None
     found = [_statement(one, {}) for one in evidence.candidates or evidence.chosen]
-    told = [(one, match) for one in found if (match := _INTRODUCED.search(one.text))]
+    told = [(one, name) for one in found if (name := own_name(one.card))]
     if not told:
         return None
-    one, match = max(told, key=lambda row: row[0].card.said_at)
-    return Answered(f"{match['name']}.", [one])
+    one, name = max(told, key=lambda row: row[0].card.said_at)
+    return Answered(f"{name}.", [one])
 
 
 # ---------------------------------------------------------------- direct answers

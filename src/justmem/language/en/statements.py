@@ -18,6 +18,7 @@ from justmem.language import plain
 from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
+from justmem.language.en.own_name import name_in
 from justmem.language.words import content, sentences, stem, words
 
 _LONGEST = 40  # words: statements that belong together are joined up to this length
@@ -112,7 +113,10 @@ def _card(session: Session, speaker: str, at: datetime, piece: _Piece) -> Card:
         "completed" if piece.request else "stable" if foreign else status_of(piece.text, when, at)
     )
     kind: Kind = "interaction" if piece.request else kind_of(piece.text, status, when)
-    notes = "; ".join(filter(None, (piece.context, piece.photo and f"photo: {piece.photo}")))
+    photo = piece.photo and f"photo: {piece.photo}"
+    # By this word the card is found when the user's name is looked up.
+    name = "" if foreign or piece.request or "name" in piece.text else name_in(piece.text)
+    notes = "; ".join(filter(None, (piece.context, photo, name and f"name: {name}")))
     how = "asked the assistant" if piece.request else "said"
     fact = f"{how}: {piece.text}" + (f" ({notes})" if notes else "")
     return Card(

@@ -22,8 +22,9 @@ NOT_SO = re.compile(
     r"|should|ai)n['’]?t)\b",
     re.IGNORECASE,
 )
-_NAME = r"(?:the )?(?P<value>(?-i:[A-Z])[\w'’&.-]*(?: (?-i:[A-Z])[\w'’&.-]*){0,3})"
-_PLACE = r"(?P<value>(?-i:[A-Z])[\w'’&.-]*(?: (?-i:[A-Z])[\w'’&.-]*){0,3}|[^\W\d_]{3,})"
+_ONE = r"(?-i:[A-Z])(?:[\w'’&-]|\.(?=\w))*"
+_NAME = rf"(?:the )?(?P<value>{_ONE}(?: {_ONE}){{0,3}})"
+_PLACE = rf"(?P<value>{_ONE}(?: {_ONE}){{0,3}}|[^\W\d_]{{3,}})"
 _WEIGHT = r"\b(?P<value>\d+(?:[.,]\d+)?) ?(?:kg|kgs|kilos?|kilograms?|lbs?)\b"
 _BREAK = re.compile(r"[.;!?,:]|\b(?:and|but|because|so|then|n|bc)\b", re.IGNORECASE)
 _HOLDER = re.compile(
