@@ -170,3 +170,19 @@ def _paragraph(text: str, start: int, end: int) -> tuple[int, int]:
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
     piece = text[start:end]
     return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def sentence_range(text: str, start: int, end: int, longest: int) -> tuple[int, int]:
+    """A stretch with the sentences after and before it, as far as they fit."""
+    pieces = sentences(text)
+    inside = [n for n, one in enumerate(pieces) if one.start < end and one.end > start]
+    if not inside:
+        return start, end
+    first, last = inside[0], inside[-1]
+    while True:
+        if last + 1 < len(pieces) and pieces[last + 1].end - pieces[first].start <= longest:
+            last += 1
+        elif first and pieces[last].end - pieces[first - 1].start <= longest:
+            first -= 1
+        else:
+            return pieces[first].start, pieces[last].end

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from justmem.domain import Access, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote
 from justmem.language.en import answers, excerpts
-from justmem.language.en.answers import Answered
+from justmem.language.en.relevance import Answered
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
@@ -64,7 +64,7 @@ def _quoted(card: Card, text: str, session: Session | None, *, whole: bool) -> C
     start = said.find(text)
     start, end = (start, start + len(text)) if start >= 0 else (own.start, own.end)
     if whole:
-        start, end = answers.sentence_range(said, start, end, _LONGEST)
+        start, end = excerpts.sentence_range(said, start, end, _LONGEST)
     return _cut(own, said, start, end)
 
 
