@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from functools import wraps
+from inspect import Parameter, iscoroutinefunction, signature
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -128,9 +130,42 @@ def _why(error: ValidationError, value: Any) -> str:
     return f"The plan's {part} cannot be {shown(given)}. {form}"
 
 
-def given_parts(**parts: Any) -> dict[str, Any] | None:
-    """The parts that are not None. None if all are: then the caller has planned nothing."""
-    return {name: part for name, part in parts.items() if part is not None} or None
+def plan_arguments(
+    **arguments: tuple[str, Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for commands and tools that take a `plan`: each part of it becomes an argument
+    of its own. `arguments` are, by their names, the part and the annotated type."""
+
+    def planned(given: dict[str, Any]) -> dict[str, Any]:
+        parts = {part: given.pop(name, None) for name, (part, _) in arguments.items()}
+        # An option that may be repeated is an empty list if it is left out.
+        plan = {part: value for part, value in parts.items() if value not in (None, [])}
+        return {**given, "plan": plan or None}
+
+    def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(work)
+        def call(*args: Any, **given: Any) -> Any:
+            return work(*args, **planned(given))
+
+        @wraps(work)
+        async def call_async(*args: Any, **given: Any) -> Any:
+            return await work(*args, **planned(given))
+
+        made: Any = call_async if iscoroutinefunction(work) else call
+        own = signature(work, eval_str=True)
+        parts = [
+            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+            for name, (_, kind) in arguments.items()
+        ]
+        known = list(own.parameters.values())
+        place = list(own.parameters).index("plan")
+        shown = [*known[:place], *parts, *known[place + 1 :]]
+        made.__signature__ = own.replace(parameters=shown)
+        made.__annotations__ = {each.name: each.annotation for each in shown}
+        made.__annotations__["return"] = own.return_annotation
+        return cast(Callable[..., Any], made)
+
+    return decorate
 
 
 def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:

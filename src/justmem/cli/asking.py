@@ -11,7 +11,7 @@ from justmem.cli.run import Exit, moment, now, run_of
 from justmem.cli.terminal import out, print_json
 from justmem.domain import Answer, Evidence, dump
 from justmem.memory import AsyncMemory
-from justmem.plan import given_parts
+from justmem.plan import plan_arguments
 
 Question = Annotated[str, typer.Argument(help="A question, or a remark about to be answered.")]
 At = Annotated[
@@ -43,18 +43,22 @@ Entity = Annotated[
     typer.Option(help="Somebody or something it is about. Can be given more than once."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PLAN = plan_arguments(
+    rewrite=("rewrites", Rewrite),
+    exact=("needs_source", Exact),
+    spans=("spans_sessions", Spans),
+    period=("period", Period),
+    entity=("entities", Entity),
+)
 
 
+@PLAN
 def ask(
     context: typer.Context,
     question: Question,
     at: At = None,
     speaker: Speaker = None,
-    rewrite: Rewrite = None,
-    exact: Exact = None,
-    spans: Spans = None,
-    period: Period = None,
-    entity: Entity = None,
+    plan: dict[str, Any] | None = None,
     json: Json = False,
 ) -> None:
     """Answer from memory, with citations and a receipt.
@@ -63,13 +67,6 @@ def ask(
     machine's present time.
     """
     when = moment(at) or now()
-    plan = given_parts(
-        rewrites=rewrite or None,
-        needs_source=exact,
-        spans_sessions=spans,
-        period=period,
-        entities=entity or None,
-    )
 
     async def work(memory: AsyncMemory) -> Answer:
         return await memory.ask(question, at=when, speaker=speaker, plan=plan)
@@ -83,16 +80,13 @@ def ask(
         raise typer.Exit(Exit.NOTHING)
 
 
+@PLAN
 def recall(
     context: typer.Context,
     question: Question,
     at: At = None,
     speaker: Speaker = None,
-    rewrite: Rewrite = None,
-    exact: Exact = None,
-    spans: Spans = None,
-    period: Period = None,
-    entity: Entity = None,
+    plan: dict[str, Any] | None = None,
     json: Json = False,
 ) -> None:
     """Show what bears on a question, without answering it.
@@ -101,13 +95,6 @@ def recall(
     present time.
     """
     when = moment(at) or now()
-    plan = given_parts(
-        rewrites=rewrite or None,
-        needs_source=exact,
-        spans_sessions=spans,
-        period=period,
-        entities=entity or None,
-    )
 
     async def work(memory: AsyncMemory) -> Evidence:
         return await memory.recall(question, at=when, speaker=speaker, plan=plan)

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from justmem.domain import SessionState
 from justmem.errors import InputError, JustMemError
 from justmem.memory import AsyncMemory
-from justmem.plan import given_parts
+from justmem.plan import plan_arguments
 from justmem.server.edge import KEY
 from justmem.server.keys import OWNER, Key, Right
 from justmem.server.problems import public
@@ -78,6 +78,13 @@ Entities = Annotated[
     list[str] | None,
     Field(description="People and things meant, also those that the question does not name."),
 ]
+PLAN = plan_arguments(
+    rewrites=("rewrites", Rewrites),
+    exact_words=("needs_source", ExactWords),
+    spans_sessions=("spans_sessions", SpansSessions),
+    period=("period", Period),
+    entities=("entities", Entities),
+)
 
 
 # ---------------------------------------------------------------- tools
@@ -162,6 +169,7 @@ class Tools:
                 cost=Cost.of(done.receipt),
             )
 
+    @PLAN
     async def recall(
         self,
         context: Context[Any, Any],
@@ -169,20 +177,9 @@ class Tools:
             str, Field(description="A question, or the remark you are about to reply to.")
         ],
         at: When = None,
-        rewrites: Rewrites = None,
-        exact_words: ExactWords = None,
-        spans_sessions: SpansSessions = None,
-        period: Period = None,
-        entities: Entities = None,
+        plan: dict[str, Any] | None = None,
     ) -> RecallResult:
         """Find what memory holds that bears on a question, without answering it."""
-        plan = given_parts(
-            rewrites=rewrites,
-            needs_source=exact_words,
-            spans_sessions=spans_sessions,
-            period=period,
-            entities=entities,
-        )
         async with self._may(context, "read") as (key, space):
             evidence = await self._server.recall(Inquiry(key, space, question, at, plan=plan))
         return RecallResult(
@@ -192,25 +189,15 @@ class Tools:
             cost=Cost.of(evidence.receipt),
         )
 
+    @PLAN
     async def ask(
         self,
         context: Context[Any, Any],
         question: Annotated[str, Field(description="A question about what was said before.")],
         at: When = None,
-        rewrites: Rewrites = None,
-        exact_words: ExactWords = None,
-        spans_sessions: SpansSessions = None,
-        period: Period = None,
-        entities: Entities = None,
+        plan: dict[str, Any] | None = None,
     ) -> AskResult:
         """Answer a question from memory alone, with the exact words the answer rests on."""
-        plan = given_parts(
-            rewrites=rewrites,
-            needs_source=exact_words,
-            spans_sessions=spans_sessions,
-            period=period,
-            entities=entities,
-        )
         async with self._may(context, "read") as (key, space):
             answer = await self._server.ask(Inquiry(key, space, question, at, plan=plan))
         return AskResult(
