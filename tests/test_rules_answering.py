@@ -11,6 +11,7 @@ import pytest
 
 from justmem.domain import Candidate, Evidence, Session, Turn
 from justmem.language.en.excerpts import excerpt
+from justmem.language.en.replies import CLOSEST
 from justmem.language.languages import LANGUAGES
 from justmem.ports import NOT_IN_MEMORY, Reply
 from stories import Make
@@ -165,6 +166,14 @@ def test_at_most_three_quotations_of_different_turns() -> None:
     said = [(f"2025-01-{day:02}", f"I planted {kind} beans in the garden.")
             for day, kind in enumerate(("red", "white", "black", "green", "broad"), 1)]  # fmt: skip
     assert len(ask("Why are there beans in the garden?", said).citations) == 3
+
+
+def test_statements_that_may_not_answer_say_so() -> None:
+    said = [("2025-01-10", "The bank approved us for 480."), ("2025-02-10", "The mortgage is 4 %.")]
+    question = "Which bank do we have the mortgage with?"
+    assert ask(question, said, rerank=-3.0).text.startswith(CLOSEST)
+    assert CLOSEST not in ask(question, said, rerank=3.0).text
+    assert CLOSEST not in ask("Where do I live?", GRAZ, rerank=-3.0).text  # verified
 
 
 def test_small_talk_asks_for_nothing() -> None:

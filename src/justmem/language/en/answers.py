@@ -46,4 +46,6 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Answered | No
     best = distinct(fit)[: LISTED if state else QUOTED]
     quoted = arranged(asked, best, earlier)[:QUOTED]
     direct = "" if remark else direct_answer(evidence, asked, fit, earlier)
-    return Answered(direct, quoted, earlier)
+    # A closeness of 0 means that a reranker takes it for as likely as not.
+    certain = bool(direct) or remark or any(one.closeness > 0 for one in quoted)
+    return Answered(direct, quoted, earlier, certain=certain)

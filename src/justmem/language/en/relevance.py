@@ -61,12 +61,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A direct answer, if there is one, and the statements to quote. `earlier` no longer hold."""
+    """A direct answer, if there is one, and the statements to quote. `earlier` no longer hold.
+    `certain`: False if the statements may not answer the question."""
 
     direct: str
     quoted: Sequence[Statement]
     earlier: frozenset[str] = frozenset()
     whole_turns: bool = True
+    certain: bool = True
 
 
 def understood(evidence: Evidence) -> Asked:

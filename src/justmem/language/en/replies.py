@@ -10,6 +10,7 @@ from justmem.language.en import answers, excerpts
 from justmem.language.en.relevance import Answered
 from justmem.ports import NOT_IN_MEMORY, Reply
 
+CLOSEST = "No statement answers this for certain. The closest:"
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
 
 
@@ -23,6 +24,8 @@ def reply(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     lines = [line for line, _ in quoted]
     if answered.direct:
         lines.insert(0, answered.direct)
+    elif not answered.certain:
+        lines.insert(0, CLOSEST)
     citations = tuple(citation for _, citation in quoted)
     return Reply("\n".join(lines), sufficient=True, citations=citations)
 
