@@ -97,7 +97,7 @@ async def test_lost_words_are_not_said_to_be_not_kept(store: SqliteStore) -> Non
 
 async def test_what_is_no_row_of_ours_is_damage(store: SqliteStore) -> None:
     execute(store, "UPDATE sessions SET at = x'ff', state = 'odd'")
-    with pytest.raises(StoreDamaged, match="justmem rescue"):
+    with pytest.raises(StoreDamaged, match="from a backup"):
         await store.sessions()
 
 
@@ -120,7 +120,7 @@ def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
     assert code == 2
     (wrong,) = [check for check in checks if check["state"] == "wrong"]
     assert "the sums of the space" in wrong["what"]
-    assert "rescue" in wrong["fix"]
+    assert "backup" in wrong["fix"]
 
 
 class TestPostgres:

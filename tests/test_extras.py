@@ -37,7 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     "unlock": [],
     "rekey": ["--new-command", "echo passphrase"],
     "copy": ["spaces", ADDRESS],
-    "rescue": ["spaces/default.db", "rescued"],
+    "backup": ["default", "default.backup"],
     "promote": ["default"],
     "sweep": [],
     "work": ["--once"],
@@ -48,7 +48,7 @@ COMMANDS: dict[str, list[str]] = {
     "keys": ["list"],
 }
 # These do not open a space of the store that is set.
-APART = {"demo", "models", "keys", "rescue"}
+APART = {"demo", "models", "keys"}
 NEEDING = {
     "postgres": set(COMMANDS) - APART - {"lock", "unlock", "rekey", "expire"},
     "encryption": set(COMMANDS) - APART - {"expire", "copy", "promote", "sweep", "work"},

@@ -174,18 +174,19 @@ def test_copies_go_between_locked_and_plain_folders(
     assert "is locked" in run("copy", "locked", "nowhere", code=7)
 
 
-def test_a_locked_space_is_checked_and_what_is_rescued_is_locked(
+def test_a_locked_space_is_checked_and_its_backup_is_locked(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("remember", "talk.json")
-    run("copy", "home", "old")
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    run("rescue", "old/default.db", "--to", "rescued")
-    assert [path.name for path in (tmp_path / "rescued").iterdir()] == ["default.db"]
-    assert holding(tmp_path / "rescued") == []
-    run("lock")
+    run("remember", "talk.json")
     assert "every word is as it was stored" in run("doctor", "--deep", "--offline")
-    assert "of a locked file no page" in run("rescue", "home/default.db", "--to", "no", code=7)
+    (tmp_path / "saved").mkdir()
+    run("backup", "default", "saved/default.db")
+    assert [path.name for path in (tmp_path / "saved").iterdir()] == ["default.db"]
+    assert holding(tmp_path / "saved") == []
+    assert MARKER in run("cards", "--home", "saved")
+    monkeypatch.setenv("JUSTMEM_KEY", "another passphrase")
+    assert "another key" in run("cards", "--home", "saved", code=7)
 
 
 def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

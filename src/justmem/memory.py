@@ -417,6 +417,11 @@ class AsyncMemory:
         about as long as the file takes to read."""
         return await self._store.check()
 
+    async def backup(self, path: str | Path) -> None:
+        """Writes the whole space to a new file, also while others write to it. The file of an
+        encrypted space has the same key. A file that exists is left alone: InvalidFile."""
+        await self._store.backup(as_path(path))
+
     async def forget(
         self,
         *,

@@ -43,12 +43,20 @@ def append(path: Path) -> int:
 
 def write(path: Path, data: bytes) -> None:
     """A new file, there with all its bytes or not at all; else FileExistsError."""
+    with new(path) as beside, beside.open("r+b") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+@contextmanager
+def new(path: Path) -> Iterator[Path]:
+    """An empty file to write to. It is called `path` once the block is done; FileExistsError if
+    there is such a file then."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(create(beside), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+        os.close(create(beside))
+        yield beside
         _name(beside, path)
     finally:
         beside.unlink(missing_ok=True)

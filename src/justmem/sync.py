@@ -116,6 +116,7 @@ class Memory:
     expire = _face(AsyncMemory.expire)
     drop_sources = _face(AsyncMemory.drop_sources)
     check = _face(AsyncMemory.check)
+    backup = _face(AsyncMemory.backup)
     reembed = _face(AsyncMemory.reembed)
     about = _face(AsyncMemory.about)
     export = _each(AsyncMemory.export)

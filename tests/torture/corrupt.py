@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory
-from justmem.domain import Session, SessionState, dump
-from justmem.errors import InvalidFile, JustMemError, NotInMemory, StoreDamaged, StoreError
-from justmem.stores import rescuing
+from justmem.domain import Session, dump
+from justmem.errors import JustMemError, NotInMemory, StoreDamaged, StoreError
 from justmem.stores.files import side_files
 from justmem.stores.opening import open_store
-from justmem.stores.storage import Folder
 from torture._children import Child, Say
 from torture._places import folder
 from torture._talk import memory, session
 
 PROMISE = (
     "A damaged file never crashes, hangs or passes off other words for yours: it is named as "
-    "damaged, and rescue brings out what can be read and says what is gone."
+    "damaged."
 )
 COUNT = 1000
 SAMPLE = 8
@@ -106,8 +104,7 @@ def run(count: int, *, seed: int = 7) -> str:
             shutil.rmtree(home)
     return (
         f"{count:,} damaged files: {told['refused']:,} not opened, {told['found']:,} found "
-        f"damaged, {told['whole']:,} unharmed; {told['rescued']:,} sessions rescued, "
-        f"{told['lost']:,} named as lost"
+        f"damaged, {told['whole']:,} unharmed"
     )
 
 
@@ -160,9 +157,6 @@ def _use(say: Say, home: str) -> None:
 
 
 async def _used(say: Say, home: Path) -> None:
-    wreck = home.with_name("rescued")
-    shutil.rmtree(wreck, ignore_errors=True)
-    await _rescued(say, home / f"{SPACE}.db", wreck)
     try:
         store = await open_store(home, SPACE)
     except StoreError:
@@ -237,27 +231,3 @@ async def _go_on(mine: AsyncMemory) -> None:
             await work
         except JustMemError:
             continue
-
-
-async def _rescued(say: Say, path: Path, to: Path) -> None:
-    try:
-        wreck = rescuing.read(path)
-    except InvalidFile:
-        return
-    target = await Folder(to).open_copy("rescued")
-    done = await rescuing.rescue(wreck, target)
-    expected = _versions()
-    async with memory(target.store) as mine:
-        newest = {each.id: each for each in await mine.waiting()}
-        for record in await mine.sessions():
-            words = newest.get(record.id) or await mine.session(record.id)
-            if record.id not in done.doubtful:
-                told = words in expected.get(record.id, [])
-                assert told, f"rescue brought other words for {record.id}"
-                say("rescued")
-        for _ in done.lost:
-            say("lost")
-        checked = await mine.check()
-        assert checked.sound, f"rescue made an unsound space: {checked.damage}"
-        for again in await mine.retry():
-            assert again.state in (SessionState.STORED, SessionState.EMPTY), again.reason

@@ -108,6 +108,8 @@ class Library:
             return r.choice((None, repr, "repr", 3))
         if r.random() < 0.12:
             return odd.wrong(r)
+        if name == "path":
+            return f"{self._folder}/{odd.name(r)}"
         if name == "session" and method in ("remember", "keep"):
             return _session(r)
         if name in VALUES:

@@ -99,6 +99,7 @@ VALUES: Mapping[str, Value] = {
     ),
     "format": _fixed("jsonl", "markdown"),
     "file": _file,
+    "path": lambda me, other, r: str(me.folder / f"backup-{r.getrandbits(64):x}"),
     "plan": lambda me, other, r: {"rewrites": [_word(me, other, r)], "period": "2024-05"},
     **dict.fromkeys(("rewrites", "entities"), lambda me, other, r: [_word(me, other, r)]),
     "period": _fixed("2024-05", "2024"),

@@ -26,9 +26,8 @@ from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
 from justmem.cli.locking import lock, rekey, unlock
 from justmem.cli.looking import cards, sessions, show, stats
-from justmem.cli.rescuing import rescue
 from justmem.cli.run import Exit, Run, exit_code
-from justmem.cli.storing import copy, promote, sweep, work
+from justmem.cli.storing import backup, copy, promote, sweep, work
 from justmem.cli.taking import about, audit, export, load
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
@@ -132,7 +131,7 @@ for command in (
     unlock,
     rekey,
     copy,
-    rescue,
+    backup,
     promote,
     sweep,
     work,

@@ -1,4 +1,4 @@
-"""copy, promote, sweep, work: what is done to stores as a whole."""
+"""backup, copy, promote, sweep, work: what is done to stores as a whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,23 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 4
 _MOST_OF_ONE = 3  # of one space, so that no space keeps the others waiting
+
+
+def backup(
+    context: typer.Context,
+    space: Annotated[str, typer.Argument(help="The space.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet.")],
+) -> None:
+    """Write a space to a file, also while it is in use.
+
+    The file of an encrypted space has the same key. For PostgreSQL, use pg_dump.
+    """
+    target = target.expanduser()
+    run_of(context).memory(lambda memory: memory.backup(target), space=space)
+    out().print(
+        f"{plain(space, one_line=True)} is backed up in {plain(target, one_line=True)}.",
+        soft_wrap=True,
+    )
 
 
 def copy(

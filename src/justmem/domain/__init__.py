@@ -30,7 +30,7 @@ from justmem.domain.conversations import (
     quote,
     quoted,
 )
-from justmem.domain.health import Damage, Health, Rescued
+from justmem.domain.health import Damage, Health
 from justmem.domain.limits import Budget, Retention
 from justmem.domain.questions import (
     MODES,
@@ -93,7 +93,6 @@ __all__ = [
     "Quarantined",
     "Receipt",
     "Remembered",
-    "Rescued",
     "Retention",
     "Role",
     "Session",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import date
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -234,6 +235,10 @@ class Store(Protocol):
         """Reads everything there is, and names what cannot be right: words that are not those
         that were stored, cards without their turns, vectors without their cards, indexes and
         sums that disagree. Changes nothing."""
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """Writes the space to a new file while it is in use. InvalidFile if the file exists."""
         ...
 
     async def close(self) -> None: ...

@@ -12,7 +12,7 @@ import numpy as np
 from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
 from justmem.stores import rows, schema
-from justmem.stores.damage import AGAIN, REEMBED, RESCUE, damaged, of_whole, shortened
+from justmem.stores.damage import AGAIN, REEMBED, RESTORE, damaged, of_whole, shortened
 from justmem.stores.reads import card_texts, passage_texts
 from justmem.stores.sourceless import policy
 from justmem.stores.whole import wholes_in
@@ -26,9 +26,7 @@ _OF_SESSIONS = {
     "passages": "passage_chunks",
     "quarantined cards": "quarantine",
 }
-_FOREIGN = (
-    "see what it is, and remove it with DROP in SQLite; or `justmem rescue` makes a clean space"
-)
+_FOREIGN = "see what it is, and remove it with DROP in SQLite"
 
 
 def check(db: sqlite3.Connection) -> Health:
@@ -53,7 +51,7 @@ def check(db: sqlite3.Connection) -> Health:
 
 def _damage(db: sqlite3.Connection) -> Iterator[Damage]:
     broken = [line for (line,) in db.execute("PRAGMA integrity_check(20)") if line != "ok"]
-    yield from (damaged(f"the file is damaged: {line}", RESCUE) for line in broken)
+    yield from (damaged(f"the file is damaged: {line}", RESTORE) for line in broken)
     if broken:  # what follows would tell the same, less clearly
         return
     yield from (
@@ -75,12 +73,12 @@ def _damage(db: sqlite3.Connection) -> Iterator[Damage]:
 def _orphans(db: sqlite3.Connection) -> Iterator[Damage]:
     for what, table in _OF_SESSIONS.items():
         if count := _count(db, f"{table} WHERE session NOT IN (SELECT key FROM sessions)"):
-            yield damaged(f"there are {what} that belong to no session ({count:,})", RESCUE)
+            yield damaged(f"there are {what} that belong to no session ({count:,})", RESTORE)
     wordless = "sessions WHERE key NOT IN (SELECT session FROM texts)"
     if policy(db) == "drop":  # only what still waits for its cards has words
         wordless += " AND state NOT IN ('stored', 'empty')"
     if count := _count(db, wordless):
-        yield damaged(f"{count:,} sessions have lost their turns", RESCUE)
+        yield damaged(f"{count:,} sessions have lost their turns", RESTORE)
     if count := _count(db, "cards WHERE id IN (SELECT id FROM forgotten)"):
         yield damaged(f"{count:,} cards are there that were forgotten", "forget them again")
 
@@ -97,11 +95,11 @@ def _sums(db: sqlite3.Connection) -> Iterator[Damage]:
             yield damaged(f"session {id!r} does not have as many {column} as it says", AGAIN)
     summed = db.execute("SELECT total(cards), total(tokens) FROM sessions").fetchone()
     if db.execute("SELECT cards, tokens FROM space").fetchone() != tuple(map(int, summed)):
-        yield damaged("the sums of the space are not those of its sessions", RESCUE)
+        yield damaged("the sums of the space are not those of its sessions", RESTORE)
     if _count(db, "space WHERE next_card <= (SELECT max(key) FROM cards)"):
-        yield damaged("the next card would overwrite an earlier one", RESCUE)
+        yield damaged("the next card would overwrite an earlier one", RESTORE)
     if odd := _count(db, "spending WHERE min(tokens, reserved) < 0"):
-        yield damaged(f"{odd:,} days have spent less than nothing", RESCUE)
+        yield damaged(f"{odd:,} days have spent less than nothing", RESTORE)
 
 
 def _sessions(db: sqlite3.Connection) -> Iterator[Damage]:
@@ -163,7 +161,7 @@ def _words(db: sqlite3.Connection, table: str, texts: Texts) -> Iterator[Damage]
             same = all(one == other for one, other in zip_longest(there, right))
         if not same:
             what = "cards" if table == "card_words" else "passages"
-            yield damaged(f"the index of words does not agree with the {what}", RESCUE)
+            yield damaged(f"the index of words does not agree with the {what}", RESTORE)
     finally:
         anew.close()
 

@@ -112,8 +112,8 @@ def _named(error: Exception, path: Path) -> JustMemError:
 
 def _damaged(path: Path, error: Exception) -> StoreDamaged:
     return StoreDamaged(
-        f"{path} is not a readable store ({error}): restore it from a copy, or bring what can "
-        f"still be read into a new one with `justmem rescue {path} -o FOLDER`."
+        f"{path} is not a readable store ({error}): restore it from a backup. `justmem doctor "
+        "--deep` names what is damaged."
     )
 
 

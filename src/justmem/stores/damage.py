@@ -9,8 +9,8 @@ import numpy as np
 from justmem.domain import Damage, Passage, Session, SessionState
 from justmem.ports import Vectors, Whole
 
-RESCUE = "restore it from a copy; or `justmem rescue` brings what can be read into a new space"
-AGAIN = "forget that session and remember it again; or `justmem rescue` makes a clean space"
+RESTORE = "restore it from a backup"
+AGAIN = "forget that session and remember it again, or restore the space from a backup"
 REEMBED = "run `justmem reembed`"
 _MOST = 50  # more of them tell no more
 _NOT_ONE = 0.01  # how far from 1 a vector's length may be, for rounding
@@ -68,5 +68,5 @@ def shortened(found: Iterator[Damage]) -> tuple[Damage, ...]:
     kept = list(found)
     left = len(kept) - _MOST
     if left > 0:
-        kept[_MOST:] = [damaged(f"and {left:,} more", RESCUE)]
+        kept[_MOST:] = [damaged(f"and {left:,} more", RESTORE)]
     return tuple(kept)

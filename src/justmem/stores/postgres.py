@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
 from datetime import date
+from pathlib import Path
 
 from justmem.domain import (
     Card,
@@ -23,7 +24,7 @@ from justmem.domain import (
     Sources,
     Stats,
 )
-from justmem.errors import NotInMemory, StoreError
+from justmem.errors import InvalidSetting, NotInMemory, StoreError
 from justmem.ports import (
     Author,
     CardFilter,
@@ -316,6 +317,12 @@ class PostgresStore:
         from justmem.stores.pg.checking import check
 
         return await check(self)
+
+    async def backup(self, target: Path) -> None:
+        raise InvalidSetting(
+            "A space in PostgreSQL is backed up with its database: use pg_dump. `justmem export` "
+            "or `justmem copy` writes one space."
+        )
 
     # ------------------------------------------------------------ large spaces
 

@@ -64,6 +64,7 @@ from justmem.stores import (
     sourceless,
     writes,
 )
+from justmem.stores.backup import backup, check_target
 from justmem.stores.connections import Connections, writing
 from justmem.stores.finding import Finder
 from justmem.stores.keyring import Keyring
@@ -324,7 +325,7 @@ class SqliteStore:
             raise NotForgotten(
                 f"It is forgotten, but there is no certificate: {self.path} holds what JustMem did "
                 f"not make and what may keep words ({', '.join(foreign)}). See what it is, and "
-                "remove it with DROP in SQLite; or `justmem rescue` makes a clean space."
+                "remove it with DROP in SQLite."
             )
         await self._db.write(partial(forgetting.sweep, thorough=True))
         searched, machinery = await self._db.write(partial(remains.in_tables, traces=traces))
@@ -377,6 +378,11 @@ class SqliteStore:
         from justmem.stores.checking import check
 
         return await self._db.aside(check)
+
+    async def backup(self, target: Path) -> None:
+        check_target(target)
+        lock = self._db.lock
+        await self._db.aside(partial(backup, target=target, lock=lock))
 
     async def close(self) -> None:
         await self._notes.written()

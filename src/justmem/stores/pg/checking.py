@@ -11,7 +11,7 @@ import numpy as np
 from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
 from justmem.ports import Whole
-from justmem.stores.damage import AGAIN, RESCUE, damaged, of_whole, shortened
+from justmem.stores.damage import AGAIN, RESTORE, damaged, of_whole, shortened
 from justmem.stores.pg import rows, terms
 from justmem.stores.pg.encode import plain
 from justmem.stores.pg.whole import PostgresCopy
@@ -64,7 +64,7 @@ class Checking:
         )
         counted = one_space(sums.rows)
         if counted[: len(_SUMMED)] != counted[len(_SUMMED) :]:
-            self._tell("the sums of the space are not those of its sessions", RESCUE)
+            self._tell("the sums of the space are not those of its sessions", RESTORE)
         await self._orphans()
         ((dim,),) = dims.rows
         for start in range(0, len(sessions.rows), _BATCH):
@@ -103,9 +103,9 @@ class Checking:
         )
         *orphans, wordless, forgotten = [each.rows[0][0] for each in counts]
         if any(orphans):
-            self._tell(f"{sum(orphans):,} rows belong to no session", RESCUE)
+            self._tell(f"{sum(orphans):,} rows belong to no session", RESTORE)
         if wordless:
-            self._tell(f"{wordless:,} sessions have lost their turns", RESCUE)
+            self._tell(f"{wordless:,} sessions have lost their turns", RESTORE)
         if forgotten:
             self._tell(f"{forgotten:,} cards are there that were forgotten", "forget them again")
 
@@ -151,7 +151,7 @@ class Checking:
             there = {(key, plain(word)): sorted(entries) for key, word, entries in indexed.rows}
             if there != anew:
                 what = "cards" if words == "card_words" else "passages"
-                self._tell(f"the index of words does not agree with the {what}", RESCUE)
+                self._tell(f"the index of words does not agree with the {what}", RESTORE)
 
     async def _anew(
         self, found: dict[int, Whole], given: Sequence[tuple[Any, ...]], *, of_cards: bool
