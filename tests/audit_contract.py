@@ -150,13 +150,12 @@ class AuditContract:
             store.replace_vectors("other", 4, {}),
             store.forget(sessions=["s1"]),
             store.keep(said()),
-            store.drop_sources(),
         ):
             store.note(author().did("ask", ["s1"]))
             await change
         verbs = [verb for _, verb, _ in await logged(store)]
-        assert verbs[1::2] == ["ask"] * 6
-        changes = ["keep", "fail", "settle", "reembed", "forget", "keep", "drop_sources"]
+        assert verbs[1::2] == ["ask"] * 5
+        changes = ["keep", "fail", "settle", "reembed", "forget", "keep"]
         assert verbs[0::2] == changes
 
     async def test_many_names_write_one_chain(self, open_space: OpenSpace) -> None:

@@ -30,9 +30,7 @@ from justmem.domain import (
 from justmem.errors import (
     EmbedderMismatch,
     InvalidSession,
-    InvalidSetting,
     NotInMemory,
-    SourceNotKept,
 )
 from justmem.ports import CardFilter, Digested, Extent, Reach, Store, Vectors, View
 from justmem.traces import Traces
@@ -51,8 +49,11 @@ def vector(seed: str) -> Vectors:
     return drawn / np.linalg.norm(drawn)
 
 
+KITTEN = ("I adopted a kitten called Pesto.", "How lovely!")
+
+
 def session(id: str = "s1", *texts: str, at: datetime = MAY) -> Session:
-    said = texts or ("I adopted a kitten called Pesto.", "How lovely!")
+    said = texts or KITTEN
     turns = (Turn(speaker="Ana" if n % 2 == 0 else "Ben", text=t) for n, t in enumerate(said))
     return Session(id=id, at=at, turns=tuple(turns))
 
@@ -966,85 +967,36 @@ class LedgerContract:
         assert stats.bytes > 0
 
 
-class SourcelessContract:
-    async def test_a_space_keeps_its_sources_unless_told_otherwise(
-        self, open_space: OpenSpace
-    ) -> None:
-        store = await open_space()
-        assert await store.sources() == (await store.stats()).sources == "keep"
+class WordsContract:
+    """Words that go while their cards stay."""
 
-    async def test_words_go_once_their_cards_are_made(self, open_space: OpenSpace) -> None:
+    async def test_the_words_go_and_the_cards_stay(self, open_space: OpenSpace) -> None:
         store, of = await open_space(), session()
-        await store.drop_sources(fresh=True)
         await store.keep(of)
-        assert await store.session("s1") == of
-        assert list(await store.waiting()) == [of]
         await store.settle(of, digested(of, card(of, "adopted a kitten"), tokens=9))
-        with pytest.raises(SourceNotKept, match="cards without"):
-            await store.session("s1")
+        gone = await store.forget(words=["s1"])
+        assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
+        assert await store.session("s1") == of.without({1, 2})
         assert await found(store, "kitten", "passages") == ([], [])
         asked = await store.find([view("kitten")], Reach(dense=5, lexical=5, spoken=5, quotes=5))
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
-        assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
-        assert await store.sessions_at(["s1"]) == {}
         assert list(await store.texts("passages")) == []
         assert (await store.check()).sound
         (record,) = await store.sessions()
-        assert (record.turns, record.tokens, record.cards) == (2, 9, 1)
-        dense, lexical = await found(store, "kitten")
-        assert await facts(store, dense) == await facts(store, lexical) == ["adopted a kitten"]
-
-    async def test_the_policy_is_the_spaces_own(self, open_space: OpenSpace) -> None:
-        await (await open_space()).drop_sources(fresh=True)
-        other = await open_space()
-        assert await other.sources() == (await other.stats()).sources == "drop"
-        await remember(other, session(), "adopted a kitten")
-        with pytest.raises(SourceNotKept):
-            await (await open_space()).session("s1")
-
-    async def test_a_space_with_sessions_drops_only_when_told_to(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, waiting = await open_space(), session("s2", "I moved to Porto.")
-        await remember(store, session(), "adopted a kitten")
-        await store.keep(waiting)
-        with pytest.raises(InvalidSetting, match="drop-sources"):
-            await store.drop_sources(fresh=True)
-        assert await store.session("s1") == session()
-        gone = await store.drop_sources()
-        assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
-        with pytest.raises(SourceNotKept):
-            await store.session("s1")
-        assert await store.session("s2") == waiting  # its cards are still to be made
-        assert await found(store, "kitten", "passages") == ([], [])
-        assert await all_facts(store) == ["adopted a kitten"]
-        assert (await store.drop_sources()).turns == 0
+        assert (record.turns, record.tokens, record.cards) == (2, 0, 1)
+        assert (await store.forget(words=["s1"])).turns == 0
 
     async def test_a_session_whose_words_are_gone_can_come_again(
         self, open_space: OpenSpace
     ) -> None:
-        store, changed = await open_space(), session("s1", "I adopted two kittens.")
-        await store.drop_sources(fresh=True)
+        store, grown = await open_space(), session("s1", *KITTEN, "I adopted a dog.")
         await remember(store, session(), "adopted a kitten")
-        assert (await store.keep(session())).state == "stored"  # known by its hash
-        assert (await store.keep(changed)).state == "pending"
-        assert list(await store.waiting()) == [changed]
-        await store.fail("s1", "away")
-        assert list(await store.waiting()) == [changed]
-        await store.settle(changed, digested(changed, card(changed, "adopted two kittens")))
-        assert await all_facts(store) == ["adopted two kittens"]
-        with pytest.raises(SourceNotKept):
-            await store.session("s1")
+        await store.forget(words=["s1"])
+        assert (await store.keep(session())).state == "stored"  # known by the marks of its turns
+        assert (await store.keep(grown)).state == "pending"
+        assert list(await store.waiting()) == [grown.without({1, 2})]
         assert (await store.forget(sessions=["s1"])).cards == 1
         assert await all_facts(store) == []
-
-    async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
-        store = await open_space()
-        await store.drop_sources(fresh=True)
-        await remember(store, session(), "adopted a kitten")
-        ((key, text),) = await store.texts("cards")
-        await store.replace_vectors("other", DIM, {"cards": ([key], matrix([text]))})
-        assert (await found(store, text))[0] == [key]
 
 
 class SpentOnContract:
@@ -1100,15 +1052,14 @@ class CheckContract:
         assert (checked.space, checked.sessions, checked.cards) == ("ana", 3, 2)
         assert checked.passages == 3
 
-    async def test_a_space_without_sources_is_sound(self, open_space: OpenSpace) -> None:
+    async def test_a_space_without_words_is_sound(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1"), "likes tea")
-        await store.drop_sources()
         await remember(store, session("s2", "I ran."), "ran")
-        await store.keep(session("s3"))
+        await store.forget(words=["s1", "s2"])
         checked = await store.check()
         assert checked.sound, checked.damage
-        assert (checked.sessions, checked.cards, checked.passages) == (3, 2, 0)
+        assert (checked.sessions, checked.cards, checked.passages) == (2, 2, 0)
 
     async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -1141,7 +1092,7 @@ class StoreContract(
     EmbedderContract,
     LedgerContract,
     AuditContract,
-    SourcelessContract,
+    WordsContract,
     SpentOnContract,
 ):
     """All of it."""

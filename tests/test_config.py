@@ -497,7 +497,6 @@ REFUSED = {
     "models_mirror": '"https://evil.example/models"',
     "retention": "{ days = 1 }",
     "redact": '"subprocess:getoutput"',
-    "sources": '"drop"',
     "audit": '"off"',
     "actor": '"root"',
     "api_key_env": '"AWS_SECRET_ACCESS_KEY"',

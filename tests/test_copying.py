@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from justmem.cli.app import app
 from justmem.copying import Copied, copy, fingerprint
 from justmem.domain import EventDate, Quarantined
-from justmem.errors import SourceNotKept, StoreError
+from justmem.errors import StoreError
 from justmem.ports import CardFilter, CopyableStore, Store, Whole
 from justmem.stores.keyring import Keyring
 from justmem.stores.storage import Storage, storage
@@ -73,33 +73,22 @@ async def filled(store: Store, sessions: int = 6) -> None:
     await store.spend(DAY + timedelta(1), 3)
 
 
-async def test_a_space_without_sources_arrives_as_one(sides: Any) -> None:
+async def test_sessions_without_words_arrive_as_they_are(sides: Any) -> None:
     one, other = sides
     source = await one.open("ana")
     await source.bind("onnx:small", 8)
-    await source.drop_sources(fresh=True)
     for number in range(3):
         await remember(source, session(f"s{number}", f"turn {number}"), f"fact {number}")
+    await source.forget(words=["s0", "s1"])
     await source.keep(session("s1", "changed, and waiting"))
-    await source.keep(session("pending"))
     report = await copied(one, other)
-    assert (report.sessions, report.cards, report.passages) == (4, 3, 0)
+    assert (report.sessions, report.cards) == (3, 3)
     target = await other.open("ana")
-    assert await target.sources() == "drop"
     assert await target.sessions() == await source.sessions()
     assert await all_facts(target) == await all_facts(source)
-    with pytest.raises(SourceNotKept):
-        await target.session("s0")
-    assert [each.id for each in await target.waiting()] == ["s1", "pending"]
+    assert await target.session("s0") == await source.session("s0")
+    assert [each.id for each in await target.waiting()] == ["s1"]
     assert (await copied(one, other)).brought == 0
-
-
-async def test_words_are_not_copied_to_where_they_are_dropped(sides: Any) -> None:
-    one, other = sides
-    await remember(await one.open("ana"), session(), "fact")
-    await (await other.open("ana")).drop_sources(fresh=True)
-    with pytest.raises(StoreError, match="keeps no sources"):
-        await copied(one, other)
 
 
 async def copied(one: Storage, other: Storage, space: str = "ana") -> Copied:

@@ -29,7 +29,6 @@ COMMANDS: dict[str, list[str]] = {
     "export": [],
     "forget": ["--everything", "--yes"],
     "expire": ["--yes"],
-    "drop-sources": ["--yes"],
     "retry": [],
     "reembed": [],
     "doctor": ["--offline"],

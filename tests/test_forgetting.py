@@ -20,7 +20,7 @@ import pytest
 
 from justmem import AsyncMemory
 from justmem.domain import Forgotten, Retention, SessionState
-from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory, SourceNotKept
+from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
 from justmem.proving import digest
@@ -251,9 +251,11 @@ async def test_a_session_with_a_forgotten_turn_can_be_taken_along_as_json(
     assert await other.session("bike") == await memory.session("bike")
 
 
-async def test_a_space_without_sources_has_no_turns_to_forget(memory: AsyncMemory) -> None:
-    await memory.drop_sources()
-    with pytest.raises(SourceNotKept):
+async def test_words_that_were_dropped_leave_cards_that_can_be_forgotten(
+    memory: AsyncMemory,
+) -> None:
+    await memory._store.forget(words=["bike", "kyoto", "run"])
+    with pytest.raises(NotInMemory, match="forgotten before"):
         await memory.forget(turn="bike#1")
     gone = await memory.forget(subject="User", verify=True)
     assert (gone.cards, gone.turns) == (6, 0)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from justmem import specs
-from justmem.domain import Budget, Retention, Sources
+from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.inputs import as_path, shown
 from justmem.ports import Audit
@@ -86,7 +86,6 @@ class Settings(BaseModel):
     budget: Budget = Budget()
     retention: Retention = Retention()
     redact: Any = None  # none, secrets, or a function of your own from text to text
-    sources: Sources | None = None  # keep or drop, for new spaces; None: keep, or as the space has
     concurrency: int = Field(4, ge=1, le=256)
     audit: Audit = "all"  # what the audit enters: everything, changes alone, or forgetting alone
     actor: str | None = Field(None, min_length=1, max_length=200)  # in whose name things are done

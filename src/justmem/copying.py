@@ -62,7 +62,6 @@ async def copy(
     embedder, dim = await source.embedder()
     if embedder or dim:
         await target.store.bind(embedder, dim)
-    await _same_sources(source, target)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     done = len(records) - len(missing)
 
@@ -77,18 +76,6 @@ async def copy(
     await in_flight(bring, _batches(missing, BATCH))
     await spend(target, await source.spending())
     return await _compared(source, target, list(records), len(missing))
-
-
-async def _same_sources(source: CopyableStore, target: CopyableStore) -> None:
-    """Words that one side drops cannot be the same on both."""
-    drops = [await side.store.sources() == "drop" for side in (source, target)]
-    if drops == [True, False]:
-        await target.store.drop_sources(fresh=True)
-    elif drops == [False, True]:
-        raise StoreError(
-            f"The space {target.store.space!r} keeps no sources and the one to copy does: copy to "
-            "an empty space, or drop the sources of the one you copy first."
-        )
 
 
 async def in_flight(work: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
@@ -172,7 +159,6 @@ def fingerprint(whole: Whole) -> bytes:
     said = [
         whole.session.id,
         whole.session.digest,
-        whole.dropped,
         whole.waiting.digest if whole.waiting else None,
         whole.failure,
         str(made.state),

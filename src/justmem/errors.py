@@ -7,7 +7,6 @@
     │   ├── InvalidFile         a file that is not what it claims to be
     │   ├── InvalidSetting      a setting, model name or profile that cannot be used
     │   ├── NotInMemory         no such card, session or turn
-    │   │   └── SourceNotKept     it was there, and this space keeps cards without their words
     │   ├── BudgetExceeded      the next call would pass a limit the caller set
     │   └── TimeLimitExceeded   the rules took too long over a text or a question
     ├── ModelError            a provider's: wait, or look at the provider
@@ -75,10 +74,6 @@ class InvalidSetting(InputError):
 
 
 class NotInMemory(InputError):
-    pass
-
-
-class SourceNotKept(NotInMemory):
     pass
 
 

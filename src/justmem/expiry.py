@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from justmem.domain import Expiring, Forgotten, Retention
+from justmem.domain import Expiring, Forgotten, Retention, SessionState
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Store
 
 _ATTEMPTS = 3
 _ALL = 10**9
+_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
 async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring:
-    """Sessions that are too old, whole; and of the others the cards of kinds that go earlier."""
+    """Sessions that are too old, whole; and of the others the cards of kinds that go earlier, and
+    words that their cards have been made of."""
     records = await store.sessions()
     old = [record for record in records if retention.session_expired(record.at, at)]
     gone = {record.id for record in old}
@@ -28,7 +30,15 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring
         for card in await store.cards(CardFilter(kind=kind, limit=_ALL))
         if card.session_id not in gone and retention.card_expired(card, at)
     ]
-    return Expiring(sessions=tuple(old), cards=tuple(cards))
+    words = [
+        record
+        for record in records
+        if record.id not in gone
+        and record.state in _SETTLED
+        and record.tokens  # its words are still there
+        and retention.words_expired(record.at, at)
+    ]
+    return Expiring(sessions=tuple(old), cards=tuple(cards), words=tuple(words))
 
 
 async def expire(
@@ -41,7 +51,7 @@ async def expire(
     session."""
     for left in range(_ATTEMPTS - 1, -1, -1):
         found = await expiring(store, retention, at)
-        if not found.sessions and not found.cards:
+        if found == Expiring():
             break
         try:
             return await forget(found)

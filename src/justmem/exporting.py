@@ -58,7 +58,6 @@ async def _values(
         "vectors": vectors,
         "sessions": sum(stats.sessions.values()),
         "cards": stats.cards,
-        "sources": stats.sources,
     }
     async for whole in wholes(store):
         yield session_line(whole, vectors=vectors)
@@ -114,8 +113,6 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
         "passages": [[p.turn, p.start, p.end] for p in made.passages],
         "quarantined": [dump(held) for held in made.quarantined],
     }
-    if whole.dropped is not None:
-        line["dropped"] = {"digest": whole.dropped[0], "turns": whole.dropped[1]}
     if whole.waiting is not None:
         line["waiting"] = {**_said(whole.waiting), "failure": whole.failure}
     if vectors and made.card_vectors.size + made.passage_vectors.size:
@@ -167,8 +164,6 @@ def _section(whole: Whole) -> str:
     parts = [f"\n## {session.at:%Y-%m-%d %H:%M}, {_plain(session.id)}\n"]
     if made.state not in ("stored", "empty"):
         parts.append(f"\nIts cards are not made yet ({made.state}): {_plain(made.reason)}\n")
-    if whole.dropped is not None:
-        parts.append(f"\n{whole.dropped[1]} turns, whose words are not kept.\n")
     parts.append(_quoted(session))
     if made.cards:
         parts += ["\n**Cards**\n\n", *(_item(card) for card in made.cards)]

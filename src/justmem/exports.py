@@ -22,7 +22,6 @@ from justmem.domain import (
     Quarantined,
     Session,
     SessionState,
-    Sources,
     Turn,
 )
 from justmem.errors import InvalidFile
@@ -52,7 +51,6 @@ class Head(_Line):
     vectors: bool
     sessions: Count
     cards: Count
-    sources: Sources = "keep"
 
 
 class _Said(_Line):
@@ -74,14 +72,7 @@ class _Packed(_Line):
     passages: str
 
 
-class _Dropped(_Line):
-    digest: str
-    turns: Count
-
-
 class _Session(_Said):
-    turns: tuple[Turn, ...]
-    dropped: _Dropped | None = None
     state: SessionState
     reason: str
     tokens: Count
@@ -235,15 +226,12 @@ def whole_of(line: _Session, dim: int) -> Whole:
     settled = line.state in _SETTLED
     if any("\0" in id for id in (line.id, *(card.id for card in line.cards))):
         raise ValueError("an id holds a NUL character")
-    if bool(line.turns) == (line.dropped is not None) or (line.dropped and not settled):
-        raise ValueError("turns does not fit: its words are there, or they were let go")
-    length = line.dropped.turns if line.dropped else len(session.turns)
     if not settled and (line.cards or line.passages or line.quarantined):
         raise ValueError(f"a session that is {line.state} has no cards yet")
     for card in line.cards:
         if card.session_id != line.id or not card.turns:
             raise ValueError(f"the card {card.id[:40]} rests on no turn of its session")
-        if not 1 <= min(card.turns) <= max(card.turns) <= length:
+        if not 1 <= min(card.turns) <= max(card.turns) <= len(session.turns):
             raise ValueError(f"the card {card.id[:40]} rests on a turn that is not there")
     if len({card.id for card in line.cards}) < len(line.cards):
         raise ValueError("two cards share an id")
@@ -265,7 +253,6 @@ def whole_of(line: _Session, dim: int) -> Whole:
         ),
         waiting=line.waiting.session if line.waiting else None,
         failure=line.waiting.failure if line.waiting else "",
-        dropped=(line.dropped.digest, line.dropped.turns) if line.dropped else None,
     )
 
 
@@ -297,10 +284,7 @@ def mark(whole: Whole) -> tuple[Any, ...]:
     state = made.state
     if whole.waiting is not None:
         state = SessionState.FAILED if whole.failure else SessionState.PENDING
-    digest = newest.digest
-    if whole.dropped is not None and whole.waiting is None:
-        digest = whole.dropped[0]
-    return digest, state, len(made.quarantined), made.tokens, [c.id for c in made.cards]
+    return newest.digest, state, len(made.quarantined), made.tokens, [c.id for c in made.cards]
 
 
 def sessions(file: BinaryIO, dim: int) -> Iterator[Whole]:

@@ -145,7 +145,8 @@ class Forgetting:
         gone = await self._prover.parts(going) if self._models else Parts()
         recorded = await self._recorded(going, gone)
         replies = sum([await model.forget(recorded) for model in self._models])
-        done = await self._store.forget(cards=list(cards), sessions=list(sessions))
+        words = [record.id for record in found.words]
+        done = await self._store.forget(cards=list(cards), sessions=list(sessions), words=words)
         return done.model_copy(update={"replies": replies})
 
     async def _recorded(self, going: Going, gone: Parts) -> Traces:

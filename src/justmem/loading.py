@@ -56,14 +56,12 @@ class Loading:
             if self._redaction.active:
                 await self._check_redacted(file, contents, missing)
                 file.seek(0)
-            drops = await self._dropping(contents.head)
             done = Loaded(
                 sessions=len(contents.sessions), forgotten=len(set(contents.forgotten) - gone)
             )
             left = sessions(file, contents.head.dim)
             while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
                 fresh = [spared(whole, gone) for whole in some if whole.session.id in missing]
-                fresh = [whole.wordless() if drops else whole for whole in fresh]
                 done = await self._stored(fresh, contents.head, done)
                 if on_loaded:
                     on_loaded(done.brought, len(missing))
@@ -84,12 +82,6 @@ class Loading:
                     "remember it anew from its conversation, or load the file without the setting "
                     "redact. Nothing was stored."
                 )
-
-    async def _dropping(self, head: Head) -> bool:
-        """Whether the words stay away. A space without sources is loaded as one."""
-        if head.sources == "drop" and await self._store.sources() == "keep":
-            await self._store.drop_sources(fresh=True)
-        return await self._store.sources() == "drop"
 
     async def _missing(self, contents: Contents, gone: set[str]) -> set[str]:
         """Ids of the sessions to store. One that is here with other words or other cards is not

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -44,13 +44,13 @@ from justmem.domain import (
     Retention,
     Session,
     SessionRecord,
+    SessionState,
     Source,
-    Sources,
     Stats,
     quote,
     quoted,
 )
-from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
+from justmem.errors import InputError, InvalidSession, NotInMemory, StoreBusy
 from justmem.forgetting import Forgetting, Target
 from justmem.forks import Origin
 from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
@@ -82,6 +82,7 @@ from justmem.remembering import Remembering
 from justmem.retrieve import Retrieval
 from justmem.sessions import SessionLike, as_session, as_time
 
+_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 OnDone = Callable[[Remembered], None]
 
 
@@ -90,8 +91,7 @@ class AsyncMemory:
 
     `clock` tells which day a token was spent on and when something was done, for the audit, and
     nothing else. `redact` takes out what must not be kept, before anything is stored or sent to a
-    model. `sources` is whether the space keeps the words its cards come from; None leaves it as
-    it is. `actor` is in whose name it is done, and `audit` how much of it is entered: "all",
+    model. `actor` is in whose name it is done, and `audit` how much of it is entered: "all",
     "writes" or "off" (forgetting is always). `closing` are the parts to close with the memory,
     besides its store.
     """
@@ -110,7 +110,6 @@ class AsyncMemory:
         profile: Profile | None = None,
         retention: Retention | None = None,
         redact: Redact | None = None,
-        sources: Sources | None = None,
         concurrency: int = 4,
         clock: Callable[[], datetime] = datetime.now,
         actor: str = "program",
@@ -123,7 +122,6 @@ class AsyncMemory:
         self.profile = profile or Profile()
         self.retention = retention or Retention()
         self._redaction = Redaction(redact)
-        self._sources = sources
         self._author = Author(actor, clock, audit)
         self._store = store = store.by(self._author)
         self._embedder = embedder
@@ -230,30 +228,23 @@ class AsyncMemory:
 
     async def _remember(self, redacted: Redacted) -> Remembered:
         await self._bind()
-        return await self._remembering.remember(redacted.session, redacted.notes)
+        done = await self._remembering.remember(redacted.session, redacted.notes)
+        if self.retention.source_days == 0 and done.state in _SETTLED and not done.unchanged:
+            with suppress(StoreBusy):  # `expire` does it later
+                await self._store.forget(words=[done.session_id])
+        return done
 
     async def _bind(self) -> None:
-        """Vectors of two embedders cannot be compared, and words that are gone cannot be kept:
-        said before anything is written or searched."""
+        """Vectors of two embedders cannot be compared: said before anything is written or
+        searched."""
         self._origin.check()
         if self._embedder.name not in self._bound:
             await self._store.bind(self._embedder.name, self._embedder.dim)
-            await self._agree_on_sources()
             self._bound.add(self._embedder.name)
 
     def _read(self, verb: str, targets: Iterable[str] = (), **counts: int) -> None:
         """For the audit."""
         self._store.note(self._author.did(verb, list(targets), **counts))
-
-    async def _agree_on_sources(self) -> None:
-        if self._sources is None or self._sources == await self._store.sources():
-            return
-        if self._sources == "keep":
-            raise InvalidSetting(
-                f"The space {self.space!r} keeps cards without their sources, for good: take the "
-                "setting sources away, or use another space."
-            )
-        await self._store.drop_sources(fresh=True)
 
     # ------------------------------------------------------------ ask
 
@@ -474,12 +465,6 @@ class AsyncMemory:
         leave it out before: this takes it away."""
         forget = self._forgetting.expire
         return await expiry.expire(self._store, self.retention, as_time(at), forget)
-
-    async def drop_sources(self) -> Forgotten:
-        """Lets the words of all sessions go, on disk too, and of later ones as soon as their
-        cards are made: the space keeps cards only, for good. Sessions whose cards are still to be
-        made keep their words until then."""
-        return await self._store.drop_sources()
 
     async def reembed(self) -> int:
         """Makes all vectors anew with the present embedder, and returns how many. The old ones

@@ -143,7 +143,6 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "budget": settings.budget,
         "retention": settings.retention,
         "redact": specs.build_redaction(settings.redact),
-        "sources": settings.sources,
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
         "audit": settings.audit,

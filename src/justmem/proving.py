@@ -81,8 +81,6 @@ class Parts:
         if whole.waiting is not None:
             self._say(whole.waiting, going.numbers(whole.waiting, current))
         self.turns += len(numbers.union(going.turns.get(current.id, ())))
-        if whole.dropped is not None and current.id in going.sessions:
-            self.turns += whole.dropped[1]  # words that are gone already
         cards = [place for place, card in enumerate(made.cards) if going.takes(card)]
         self.cards += [made.cards[place] for place in cards]
         held = [each for each in made.quarantined if going.takes_held(current.id, each)]

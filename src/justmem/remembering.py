@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Self
 from weakref import WeakValueDictionary
 
@@ -32,6 +33,7 @@ from justmem.ports import (
 from justmem.receipts import Ledger, Tally
 
 _ELSEWHERE = "another process is making its cards"
+_ALL = 10**9
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
@@ -111,6 +113,7 @@ class Remembering:
             async with self._ledger.allow(own, tally, session=session.id) as limit:
                 with tally.stage("extract"):
                     extraction = await self._extractor.extract(session, limit=limit)
+                extraction = await self._with_kept(session, extraction)
                 tally.calls += extraction.calls
                 tally.notes += extraction.notes
             with tally.stage("embed"):
@@ -140,6 +143,16 @@ class Remembering:
             quarantined=tuple(extraction.quarantined),
             receipt=tally.receipt(said),
         )
+
+    async def _with_kept(self, session: Session, extraction: Extraction) -> Extraction:
+        """A changed session replaces its cards, but not those whose words are gone: nothing could
+        make them again."""
+        gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
+        if not gone:
+            return extraction
+        known = await self._store.cards(CardFilter(session_id=session.id, limit=_ALL))
+        kept = [card for card in known if gone.issuperset(card.turns)]
+        return replace(extraction, cards=[*kept, *extraction.cards])
 
     async def _left(self, session: Session, tally: Tally) -> int | None:
         """A session's limit holds over all attempts at its cards: one that fails again and again

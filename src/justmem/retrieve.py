@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -25,7 +24,6 @@ from justmem.domain import (
     Turn,
     quote,
 )
-from justmem.errors import SourceNotKept
 from justmem.language.words import content, words
 from justmem.ports import (
     Embedder,
@@ -211,15 +209,13 @@ class Retrieval:
             if shown < all:
                 tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
         if not kept:
-            tally.notes.append("the words are not kept in this space: cards stand alone")
+            tally.notes.append("the words are not kept: cards stand alone")
         return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
 
     async def _sessions(self, ids: Sequence[str]) -> tuple[list[Session], bool]:
-        """The sessions, and whether the words of all of them are kept."""
-        read: list[Session] = []
-        for session_id in ids:
-            with suppress(SourceNotKept):
-                read.append(await self._store.session(session_id))
+        """The sessions that have words, and whether that is all of them."""
+        found = [await self._store.session(session_id) for session_id in ids]
+        read = [each for each in found if not all(turn.forgotten for turn in each.turns)]
         return read, len(read) == len(ids)
 
     async def _turns(self, views: Sequence[View], found: Evidence) -> dict[str, dict[int, _Hit]]:

@@ -114,7 +114,6 @@ class Memory:
     stats = _face(AsyncMemory.stats)
     expiring = _face(AsyncMemory.expiring)
     expire = _face(AsyncMemory.expire)
-    drop_sources = _face(AsyncMemory.drop_sources)
     check = _face(AsyncMemory.check)
     backup = _face(AsyncMemory.backup)
     reembed = _face(AsyncMemory.reembed)

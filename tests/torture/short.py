@@ -18,7 +18,7 @@ from typing import Any
 from justmem import AsyncMemory, Retention
 from justmem.answering.model import ModelAnswerer
 from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
-from justmem.errors import ModelUnavailable, SourceNotKept
+from justmem.errors import ModelUnavailable
 from justmem.extraction.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
@@ -82,7 +82,8 @@ class Case:
         kinds: dict[Kind, int] = {
             kind: rng.randint(1, _DAYS) for kind in rng.sample(KINDS, rng.randint(0, 3))
         }
-        return Retention(days=rng.choice([None, rng.randint(1, _DAYS)]), kinds=kinds)
+        days = rng.choice([None, rng.randint(1, _DAYS)])
+        return Retention(days=days, kinds=kinds, source_days=0 if self._drops else None)
 
     def _secret(self) -> tuple[str, str]:
         """A sentence, and what in it must not be seen again."""
@@ -159,7 +160,6 @@ class Case:
             self._search(Path(folder), shown)
 
     async def _opened(self, folder: Path) -> AsyncMemory:
-        at_first = self._drops and self.rng.random() < 0.5
         return AsyncMemory(
             await open_store(folder, "ana"),
             self._embedder,
@@ -169,7 +169,6 @@ class Case:
             language=LANGUAGES,
             redact=secrets,
             retention=self._retention,
-            sources="drop" if at_first else None,
         )
 
     async def _asked(self, memory: AsyncMemory) -> str:
@@ -201,13 +200,9 @@ class Case:
             assert citation.quote == text[citation.start : citation.end] != ""
 
     async def _check_dropped(self, memory: AsyncMemory) -> None:
-        await memory.drop_sources()
         for record in await memory.sessions():
-            try:
-                await memory.session(record.id)
-            except SourceNotKept:
-                continue
-            raise AssertionError(f"the words of {record.id} are still there")
+            turns = (await memory.session(record.id)).turns
+            assert all(turn.forgotten for turn in turns), f"the words of {record.id} are there"
         assert sum(r.state is SessionState.STORED for r in await memory.sessions())
         assert await memory.cards()
 

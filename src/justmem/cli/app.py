@@ -21,7 +21,7 @@ from justmem.cli import serving, weights
 from justmem.cli.asking import ask, recall
 from justmem.cli.demo import demo
 from justmem.cli.doctor import doctor
-from justmem.cli.expiring import drop_sources, expire
+from justmem.cli.expiring import expire
 from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
 from justmem.cli.locking import lock, rekey, unlock
@@ -123,7 +123,6 @@ for command in (
     export,
     forget,
     expire,
-    drop_sources,
     retry,
     reembed,
     doctor,

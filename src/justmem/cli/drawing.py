@@ -286,7 +286,6 @@ def stats(value: Stats) -> Table:
         "cards": f"{value.cards:,} ({value.card_tokens:,} tokens)"
         + (f": {kinds}" if kinds else ""),
         "quarantined": f"{value.quarantined:,}",
-        "sources": "kept" if value.sources == "keep" else "not kept: cards only",
         "on disk": f"{value.bytes / 1e6:,.1f} MB",
         "embedder": value.embedder or "none yet",
         "spent": f"{value.spent_tokens:,} tokens of language models",

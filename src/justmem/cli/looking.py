@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
-from rich.text import Text
 
 from justmem.cli import drawing
 from justmem.cli.asking import Json
 from justmem.cli.run import run_of
 from justmem.cli.terminal import amount, out, print_json, say
 from justmem.domain import KINDS, STATUSES, Card, Session, SessionRecord, Source, Stats, dump
-from justmem.errors import NotInMemory, SourceNotKept
+from justmem.errors import NotInMemory
 from justmem.memory import AsyncMemory
 
 
@@ -64,16 +62,12 @@ def show(
 ) -> None:
     """Show a card in its source, the exact words highlighted."""
 
-    async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session | Card:
+    async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session:
         try:
             source = await memory.source(card)
-        except SourceNotKept:
-            return await memory.card(card)
         except NotInMemory:
             try:
                 return await memory.session(card)
-            except SourceNotKept:
-                raise
             except NotInMemory:
                 raise NotInMemory(
                     f"There is no card and no session {card!r}: `justmem cards` lists them."
@@ -82,12 +76,9 @@ def show(
 
     found = run_of(context).memory(work)
     console = out()
-    if isinstance(found, Card):
-        value: Any = {"card": dump(found), "source": None}
-        shown: Any = Group(drawing.cards([found]), Text("The words it comes from are not kept."))
-    elif isinstance(found, Session):
-        value = dump(found)
-        shown = drawing.session(found)
+    if isinstance(found, Session):
+        value: Any = dump(found)
+        shown: Any = drawing.session(found)
     else:
         value = {"card": dump(found[0]), "source": dump(found[1])}
         shown = drawing.card(*found, marked=console.color_system is None)

@@ -14,7 +14,6 @@ from justmem.domain.cards import UNKNOWN_DATE, Card
 from justmem.domain.value import Value
 
 Role = Literal["user", "assistant", "system", "tool"]
-Sources = Literal["keep", "drop"]  # whether a space keeps the words its cards were made from
 ROLES: tuple[Role, ...] = get_args(Role)
 
 

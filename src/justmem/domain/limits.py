@@ -27,10 +27,12 @@ class Budget(Value):
 
 class Retention(Value):
     """How many days things are kept, counted from the time of their session; None means always.
-    A card goes with its session, or earlier if its kind has fewer days."""
+    A card goes with its session, or earlier if its kind has fewer days. `source_days` is for the
+    words: the cards stay. With 0 they go as soon as their cards are made."""
 
     days: int | None = Field(None, ge=1)  # sessions, words and cards
     kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)  # cards
+    source_days: int | None = Field(None, ge=0)  # words
 
     def session_expired(self, at: datetime, now: datetime) -> bool:
         return _older(at, now, self.days)
@@ -39,9 +41,12 @@ class Retention(Value):
         """With its session, or by its kind."""
         return any(_older(card.said_at, now, d) for d in (self.days, self.kinds.get(card.kind)))
 
+    def words_expired(self, at: datetime, now: datetime) -> bool:
+        return self.source_days == 0 or _older(at, now, self.source_days)
+
     @property
     def limited(self) -> bool:
-        return self.days is not None or bool(self.kinds)
+        return self.days is not None or self.source_days is not None or bool(self.kinds)
 
 
 def _older(at: datetime, now: datetime, days: int | None) -> bool:

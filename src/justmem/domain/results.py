@@ -10,7 +10,7 @@ from pydantic import Field
 
 from justmem.domain.audit import Entry
 from justmem.domain.cards import Card, Quarantined
-from justmem.domain.conversations import SessionRecord, SessionState, Sources
+from justmem.domain.conversations import SessionRecord, SessionState
 from justmem.domain.questions import Citation
 from justmem.domain.receipts import Receipt
 from justmem.domain.value import Value
@@ -54,10 +54,12 @@ class Loaded(Value):
 
 
 class Expiring(Value):
-    """What is older than its space allows: sessions whole, and cards of other sessions."""
+    """What is older than its space allows: sessions whole, and of other sessions cards or the
+    words."""
 
     sessions: tuple[SessionRecord, ...] = ()
     cards: tuple[Card, ...] = ()
+    words: tuple[SessionRecord, ...] = ()  # the turns of these go, their cards stay
 
     @property
     def counted(self) -> Forgotten:
@@ -65,7 +67,7 @@ class Expiring(Value):
         return Forgotten(
             cards=len(self.cards) + of_sessions,
             sessions=len(self.sessions),
-            turns=sum(record.turns for record in self.sessions),
+            turns=sum(record.turns for record in (*self.sessions, *self.words)),
         )
 
 
@@ -127,4 +129,3 @@ class Stats(Value):
     bytes: int
     embedder: str
     spent_tokens: int  # by the language model, building and asking, since the space was made
-    sources: Sources = "keep"

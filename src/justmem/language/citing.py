@@ -11,13 +11,15 @@ from justmem.language.words import best_stretch
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
-    """One quotation per turn of the card. Turns the session does not have are left out. Without a
-    session, whose words are then not kept, the places alone."""
+    """One quotation per turn of the card. Turns the session does not have are left out. Of turns
+    whose words are not kept, the places alone."""
     if session is None:
         return tuple(_place(card, number) for number in card.turns)
     hint = f"{card.subject} {card.fact}"
     return tuple(
-        quote(hint, session, number, card_id=card.id)
+        _place(card, number)
+        if session.turn(number).forgotten
+        else quote(hint, session, number, card_id=card.id)
         for number in card.turns
         if 1 <= number <= len(session.turns)
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 Audit = Literal["all", "writes", "off"]
-_GOING = ("forget", "erase", "drop_sources")  # always entered
+_GOING = ("forget", "erase")  # always entered
 CHANGES = ("keep", "settle", "fail", *_GOING, "reembed", "import", "copy")
 MOST_TARGETS = 100  # of one entry: what touches more says how many
 

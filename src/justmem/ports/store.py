@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -21,7 +21,6 @@ from justmem.domain import (
     Session,
     SessionRecord,
     SessionState,
-    Sources,
     Stats,
 )
 from justmem.ports.audit import Author, Deed, EntryFilter
@@ -40,7 +39,6 @@ from justmem.ports.sweeps import Searched
 from justmem.traces import Traces
 
 BEGUN = "its cards are being made"
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,6 @@ class Digested:
     quarantined: Sequence[Quarantined] = ()
     tokens: int = 0  # of the session's turns
     card_tokens: int = 0
-
-    def wordless(self) -> Digested:
-        """What is left of it where the words are not kept."""
-        return replace(self, passages=(), passage_vectors=np.zeros((0, 0), np.float32))
 
 
 class Store(Protocol):
@@ -102,8 +96,7 @@ class Store(Protocol):
 
     async def settle(self, session: Session, digested: Digested) -> None:
         """Replaces all that was derived from the session, in one transaction, and makes
-        `session` its current text. In a space that drops its sources the words, the passages
-        and their vectors go instead."""
+        `session` its current text."""
         ...
 
     async def begin(self, session_id: str) -> None:
@@ -114,12 +107,12 @@ class Store(Protocol):
     async def fail(self, session_id: str, reason: str) -> None: ...
 
     async def session(self, session_id: str) -> Session:
-        """The current text: the one its cards come from. NotInMemory if there is no such session,
-        SourceNotKept if there is and its words are not kept."""
+        """The current text: the one its cards come from. NotInMemory if there is no such
+        session."""
         ...
 
     async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        """The current texts of those that there are and whose words are kept."""
+        """The current texts of those that there are."""
         ...
 
     async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
@@ -169,27 +162,18 @@ class Store(Protocol):
         cards: Sequence[str] = (),
         turns: Sequence[Place] = (),
         sessions: Sequence[str] = (),
+        words: Sequence[str] = (),
         subject: str | None = None,
     ) -> Forgotten:
         """Removes them and everything derived from them, on disk too. A card or a turn forgotten
-        on its own stays forgotten when its session is remembered again. `subject`: quarantined
-        cards about it go too."""
+        on its own stays forgotten when its session is remembered again. `words`: ids of sessions
+        whose turns are all forgotten while their cards stay. `subject`: quarantined cards about
+        it go too."""
         ...
 
     async def remains(self, traces: Traces) -> Searched:
         """Rids the disk of everything that was deleted, then looks for the traces in every file
         and table there is, also after `erase`."""
-        ...
-
-    async def sources(self) -> Sources:
-        """Whether the words stay once their cards are made. Fixed in the space itself, so that
-        no process can do otherwise."""
-        ...
-
-    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
-        """Lets the words of all settled sessions go, now and from now on, on disk too; there is
-        no way back. Sessions whose cards are still to be made keep theirs until then. `fresh`:
-        only if no session is there yet, InvalidSetting otherwise."""
         ...
 
     async def erase(self) -> Forgotten:
@@ -258,19 +242,10 @@ class ClaimingStore(Protocol):
 class Whole:
     """All that a store holds of one session."""
 
-    session: Session  # the current text; without turns if its words are not kept
+    session: Session  # the current text
     digested: Digested  # what was made of it
     waiting: Session | None = None  # a changed text whose cards are still to be made
     failure: str = ""  # why that could not be done
-    dropped: tuple[str, int] | None = None  # digest and number of turns of words not kept
-
-    def wordless(self) -> Whole:
-        """As a space that drops its sources has it."""
-        if self.dropped is not None or self.digested.state not in _SETTLED:
-            return self
-        bare = self.session.model_copy(update={"turns": ()})
-        told = (self.session.digest, len(self.session.turns))
-        return replace(self, session=bare, digested=self.digested.wordless(), dropped=told)
 
 
 class CopyableStore(Protocol):

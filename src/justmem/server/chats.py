@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.errors import InputError, SourceNotKept
+from justmem.errors import InputError
 from justmem.server.ingestion import Ingestion
 from justmem.sessions import as_session
 
@@ -94,10 +94,9 @@ class Chats:
         by: str | None,
     ) -> bool:
         """Whether this session could take it: one that is long, or whose earlier words are not
-        kept and would be lost from its cards, does not grow."""
-        try:
-            known = await self._ingestion.newest(space, id, by)
-        except SourceNotKept:
+        kept, does not grow."""
+        known = await self._ingestion.newest(space, id, by)
+        if known is not None and all(turn.forgotten for turn in known.turns):
             return False
         room = known is None or len(known.turns) < self._most_turns
         if room or (known is not None and _is_repeated(known.turns, exchange)):

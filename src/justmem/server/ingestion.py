@@ -26,7 +26,7 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
 )
-from justmem.errors import JustMemError, NoRoom, NotInMemory, SourceNotKept
+from justmem.errors import JustMemError, NoRoom, NotInMemory
 from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
 from justmem.redaction import Redaction
@@ -126,7 +126,7 @@ class Ingestion:
 
     async def newest(self, space: str, session_id: str, by: str | None = None) -> Session | None:
         """The text that would be remembered: one that waits, or else the current one. None if
-        there is none; SourceNotKept if it cannot be read any more."""
+        there is none."""
         if (job := self._jobs.get((space, session_id))) is not None:
             return job.session
         try:
@@ -134,8 +134,6 @@ class Ingestion:
                 # A text that failed waits in the store, beside the one its cards come from.
                 waiting = {session.id: session for session in await memory.waiting()}
                 return waiting.get(session_id) or await memory.session(session_id)
-        except SourceNotKept:
-            raise
         except NotInMemory:
             return None
 

@@ -14,7 +14,6 @@ from justmem.errors import StoreDamaged
 from justmem.stores import rows, schema
 from justmem.stores.damage import AGAIN, REEMBED, RESTORE, damaged, of_whole, shortened
 from justmem.stores.reads import card_texts, passage_texts
-from justmem.stores.sourceless import policy
 from justmem.stores.whole import wholes_in
 
 # What belongs to a session, and where it is.
@@ -75,8 +74,6 @@ def _orphans(db: sqlite3.Connection) -> Iterator[Damage]:
         if count := _count(db, f"{table} WHERE session NOT IN (SELECT key FROM sessions)"):
             yield damaged(f"there are {what} that belong to no session ({count:,})", RESTORE)
     wordless = "sessions WHERE key NOT IN (SELECT session FROM texts)"
-    if policy(db) == "drop":  # only what still waits for its cards has words
-        wordless += " AND state NOT IN ('stored', 'empty')"
     if count := _count(db, wordless):
         yield damaged(f"{count:,} sessions have lost their turns", RESTORE)
     if count := _count(db, "cards WHERE id IN (SELECT id FROM forgotten)"):
@@ -113,7 +110,7 @@ def _sessions(db: sqlite3.Connection) -> Iterator[Damage]:
             for whole in wholes_in(db, [id]):
                 yield from of_whole(whole, digest, waiting, dim)
                 at = whole.session.at
-                turns = whole.dropped[1] if whole.dropped else len(whole.session.turns)
+                turns = len(whole.session.turns)
                 if counted != [turns, rows.instant(at), rows.day(at)]:
                     what = f"session {id!r} does not have the turns or the time that it says"
                     yield damaged(what, AGAIN)

@@ -24,7 +24,7 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
     """`digest`, `waiting_digest`: as the store recorded them when the words came in."""
     session, made = whole.session, whole.digested
     name = f"session {session.id!r}"
-    if whole.dropped is None and session.digest != digest:
+    if session.digest != digest:
         yield damaged(f"the words of {name} are not those that were stored", AGAIN)
     if whole.waiting is not None and whole.waiting.digest != waiting_digest:
         yield damaged(f"the changed words of {name} are not those that were stored", AGAIN)
@@ -32,7 +32,7 @@ def of_whole(whole: Whole, digest: str, waiting_digest: str | None, dim: int) ->
         made.cards or made.passages or made.quarantined
     ):
         yield damaged(f"{name} is {made.state}, but has cards or passages", AGAIN)
-    turns = whole.dropped[1] if whole.dropped else len(session.turns)
+    turns = len(session.turns)
     for card in made.cards:
         if not card.turns or not all(1 <= turn <= turns for turn in card.turns):
             yield damaged(f"card {card.id} of {name} rests on turns that are not there", AGAIN)

@@ -10,10 +10,10 @@ import numpy as np
 
 from justmem.domain import Card, Session
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreBusy, StoreError
-from justmem.ports import Digested, Index, Vectors, Whole
-from justmem.stores import rows, sourceless
+from justmem.ports import Digested, Index, Vectors
+from justmem.stores import rows
 from justmem.stores.connections import writing
-from justmem.stores.writes import add_session, leave_traces, make_current
+from justmem.stores.writes import leave_traces, make_current
 
 
 class _Space(NamedTuple):
@@ -22,12 +22,10 @@ class _Space(NamedTuple):
     next_passage: int
 
 
-def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
-    """How many sessions have let their words go that may still be in the file."""
+def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> None:
     digest = session.digest
     with writing(db):
         kept = _check_kept(db, session.id, digest)
-        dropping = sourceless.policy(db) == "drop"
         removed = kept.followed and remove_derived(db, kept.key)
         if removed:
             leave_traces(db)
@@ -41,30 +39,7 @@ def settle(db: sqlite3.Connection, session: Session, digested: Digested) -> int:
             make_current(db, kept.key, session, digest, turns, digested.state, digested.reason)
             db.execute("DELETE FROM incoming WHERE session = ?", (kept.key,))
             leave_traces(db)
-        if dropping:
-            digested = digested.wordless()
-            db.execute("DELETE FROM texts WHERE session = ?", (kept.key,))
-            db.execute("UPDATE space SET unswept = unswept + 1")
         _add_derived(db, kept, session, digested, removed)
-        (unswept,) = db.execute("SELECT unswept FROM space").fetchone()
-    return int(unswept)
-
-
-def take_dropped(db: sqlite3.Connection, whole: Whole) -> None:
-    """A session whose words are not kept, as another store had it."""
-    assert whole.dropped is not None
-    session, (digest, turns), made = whole.session, whole.dropped, whole.digested
-    with writing(db):
-        found = db.execute(
-            "SELECT key, cards, tokens FROM sessions WHERE id = ?", (session.id,)
-        ).fetchone()
-        kept = _Kept(*found) if found else _Kept(add_session(db, session, digest), 0, 0)
-        removed = remove_derived(db, kept.key)
-        make_current(db, kept.key, session, digest, "", made.state, made.reason)
-        db.execute("UPDATE sessions SET turns = ? WHERE key = ?", (turns, kept.key))
-        for table in ("texts", "incoming"):
-            db.execute(f"DELETE FROM {table} WHERE session = ?", (kept.key,))
-        _add_derived(db, kept, session, made, removed)
 
 
 class _Kept(NamedTuple):
@@ -211,10 +186,27 @@ def remove_derived(db: sqlite3.Connection, key: int) -> bool:
         "SELECT 'delete', key, subject || ' ' || fact FROM cards WHERE session = ?",
         (key,),
     )
-    passages = sourceless.remove_passages(db, key)
+    passages = _remove_passages(db, key)
     tables = ("cards", "card_chunks", "quarantine")
     deleted = [db.execute(f"DELETE FROM {t} WHERE session = ?", (key,)).rowcount for t in tables]
     return passages or any(deleted[:2])
+
+
+def _remove_passages(db: sqlite3.Connection, key: int) -> bool:
+    """Whether there were any. Contentless word indexes need the words they are to drop."""
+    for passage_keys, spans in db.execute(
+        "SELECT keys, spans FROM passage_chunks WHERE session = ?", (key,)
+    ).fetchall():
+        (turns,) = db.execute("SELECT turns FROM texts WHERE session = ?", (key,)).fetchone()
+        db.executemany(
+            "INSERT INTO passage_words (passage_words, rowid, text) VALUES ('delete', ?, ?)",
+            zip(
+                np.frombuffer(passage_keys, np.int64).tolist(),
+                rows.passage_texts(rows.turns_of(turns), rows.spans_of(spans)),
+                strict=True,
+            ),
+        )
+    return db.execute("DELETE FROM passage_chunks WHERE session = ?", (key,)).rowcount > 0
 
 
 # ---------------------------------------------------------------- re-embedding

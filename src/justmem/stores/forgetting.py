@@ -11,7 +11,7 @@ from justmem import tokens
 from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory, StoreBusy
 from justmem.ports import Place
-from justmem.stores import rows, sourceless, tombstones
+from justmem.stores import rows, tombstones
 from justmem.stores.connections import writing
 from justmem.stores.derived import remove_derived
 from justmem.stores.reads import card_texts, passage_texts
@@ -24,6 +24,7 @@ def forget(
     cards: Sequence[str],
     turns: Sequence[Place],
     sessions: Sequence[str],
+    words: Sequence[str],
     subject: str | None,
 ) -> Forgotten:
     with writing(db):
@@ -33,6 +34,8 @@ def forget(
             gone = _sum(gone, _forget_card(db, card_id))
         for session_id, numbers in tombstones.by_session(turns).items():
             gone = _sum(gone, _forget_turns(db, session_id, numbers))
+        for session_id in dict.fromkeys(words):
+            gone = _sum(gone, _forget_words(db, session_id))
         for session_id in dict.fromkeys(sessions):
             gone = _sum(gone, _forget_session(db, session_id))
         if subject is not None:
@@ -110,7 +113,15 @@ def _forget_session(db: sqlite3.Connection, session_id: str) -> Forgotten:
     return Forgotten(cards=cards, sessions=1, turns=turns, quarantined=held)
 
 
-def _forget_turns(db: sqlite3.Connection, session_id: str, numbers: Collection[int]) -> Forgotten:
+def _forget_words(db: sqlite3.Connection, session_id: str) -> Forgotten:
+    current, _ = _texts_of(db, session_key(db, session_id), session_id)
+    left = [number for number, turn in enumerate(current.turns, 1) if not turn.forgotten]
+    return _forget_turns(db, session_id, left, keep_cards=True) if left else Forgotten()
+
+
+def _forget_turns(
+    db: sqlite3.Connection, session_id: str, numbers: Collection[int], *, keep_cards: bool = False
+) -> Forgotten:
     """Their words, passages and vectors, and the cards that rest on them. Of the quarantined
     cards no one can tell what they rest on: those of the session go."""
     key = session_key(db, session_id)
@@ -121,7 +132,7 @@ def _forget_turns(db: sqlite3.Connection, session_id: str, numbers: Collection[i
     count = Forgotten(turns=len(gone.union(numbers)))
     resting = db.execute("SELECT id, turns FROM cards WHERE session = ?", (key,)).fetchall()
     for card_id, turns in resting:
-        if not gone.isdisjoint(map(int, turns.split())):
+        if not keep_cards and not gone.isdisjoint(map(int, turns.split())):
             count = _sum(count, _forget_card(db, card_id))
     _drop_passages(db, key, current, gone)
     count = _sum(count, _forget_held(db, "session = ?", key))
@@ -137,8 +148,6 @@ def _texts_of(db: sqlite3.Connection, key: int, session_id: str) -> tuple[Sessio
         "LEFT JOIN incoming i ON i.session = s.key WHERE s.key = ?",
         (key,),
     ).fetchone()
-    if turns is None:
-        raise sourceless.not_kept(session_id)
     current = rows.session_of(session_id, at, turns)
     return current, rows.session_of(session_id, new_at, new) if new is not None else None
 

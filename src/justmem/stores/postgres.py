@@ -21,7 +21,6 @@ from justmem.domain import (
     Quarantined,
     Session,
     SessionRecord,
-    Sources,
     Stats,
 )
 from justmem.errors import InvalidSetting, NotInMemory, StoreError
@@ -253,20 +252,14 @@ class PostgresStore:
         cards: Sequence[str] = (),
         turns: Sequence[Place] = (),
         sessions: Sequence[str] = (),
+        words: Sequence[str] = (),
         subject: str | None = None,
     ) -> Forgotten:
         """The rows are gone when this returns. Their bytes go with the server's next vacuum, or
         with `sweep`, which `remains` does too."""
         self._reads.forget()
         await self.noted()
-        return await self._forgetting.forget(cards, turns, sessions, subject)
-
-    async def sources(self) -> Sources:
-        return await self._reads.sources()
-
-    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
-        await self.noted()
-        return await self._forgetting.drop_sources(fresh=fresh)
+        return await self._forgetting.forget(cards, turns, sessions, words, subject)
 
     async def erase(self) -> Forgotten:
         await self.noted()

@@ -22,7 +22,7 @@ from justmem.domain import (
 )
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Extent, Index
-from justmem.stores import files, rows, sourceless, tombstones, words
+from justmem.stores import files, rows, tombstones, words
 
 _RECORDS = f"SELECT {rows.RECORD} FROM sessions s LEFT JOIN incoming i ON i.session = s.key"
 _CARDS = f"SELECT {rows.CARD} FROM cards c JOIN sessions s ON s.key = c.session"
@@ -45,8 +45,6 @@ def session(db: sqlite3.Connection, session_id: str) -> Session:
     ).fetchone()
     if row is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    if row[2] is None and sourceless.policy(db) == "drop":
-        raise sourceless.not_kept(session_id)
     return rows.session_of(*row)
 
 
@@ -258,5 +256,4 @@ def stats(db: sqlite3.Connection, path: Path) -> Stats:
         bytes=files.size(path),
         embedder=embedder,
         spent_tokens=int(spent_tokens),
-        sources=sourceless.policy(db),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from datetime import date
 from functools import partial
@@ -26,14 +25,11 @@ from justmem.domain import (
     Quarantined,
     Session,
     SessionRecord,
-    Sources,
     Stats,
 )
 from justmem.errors import (
     NotForgotten,
-    StoreBusy,
     StoreError,
-    StoreFull,
 )
 from justmem.ports import (
     Author,
@@ -55,13 +51,11 @@ from justmem.ports import (
 from justmem.stores import (
     audit,
     derived,
-    files,
     forgetting,
     locks,
     reads,
     remains,
     schema,
-    sourceless,
     writes,
 )
 from justmem.stores.backup import backup, check_target
@@ -73,8 +67,6 @@ from justmem.stores.vectors import Moment, moment
 from justmem.traces import Traces
 
 T = TypeVar("T")
-_MOST_UNSWEPT = 64  # sessions
-_SWEPT_AT_ONCE = 8 * 1024 * 1024  # bytes: rewriting a file this small takes no time
 
 
 def _ordinal(day: date | None) -> int | None:
@@ -85,7 +77,6 @@ class _Caches:
     """What is kept in memory for all who use the store, under whatever name."""
 
     def __init__(self) -> None:
-        self.unswept = 0  # sessions whose words this process has let go since it last swept
         self.empty()
 
     def empty(self) -> None:
@@ -167,7 +158,7 @@ class SqliteStore:
         return await self._db.read(partial(reads.blanked, session=session))
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        self._caches.unswept, _ = await self.change(
+        await self.change(
             partial(derived.settle, session=session, digested=digested),
             lambda author, _: author.did(
                 "settle",
@@ -176,19 +167,6 @@ class SqliteStore:
                 quarantined=len(digested.quarantined),
             ),
         )
-        await self.sweep_if_due()
-
-    async def sweep_if_due(self) -> None:
-        """Rewriting a large file after every session would take longer than making its cards."""
-        unswept = self._caches.unswept
-        if unswept >= _MOST_UNSWEPT or (unswept and files.size(self.path) <= _SWEPT_AT_ONCE):
-            await self._sweep()
-
-    async def _sweep(self) -> None:
-        """Not worth failing for: it is tried again, and by the next opening at the latest."""
-        with suppress(StoreBusy, StoreFull):
-            await self._db.write(forgetting.sweep)
-            self._caches.unswept = 0
 
     async def begin(self, session_id: str) -> None:
         await self._db.write(partial(writes.begin, session_id=session_id))
@@ -265,23 +243,20 @@ class SqliteStore:
         cards: Sequence[str] = (),
         turns: Sequence[Place] = (),
         sessions: Sequence[str] = (),
+        words: Sequence[str] = (),
         subject: str | None = None,
     ) -> Forgotten:
-        named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions]
+        named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions, *words]
         return await self._gone(
             partial(
-                forgetting.forget, cards=cards, turns=turns, sessions=sessions, subject=subject
+                forgetting.forget,
+                cards=cards,
+                turns=turns,
+                sessions=sessions,
+                words=words,
+                subject=subject,
             ),
             lambda author, gone: author.did("forget", named, **counted(gone)),
-        )
-
-    async def sources(self) -> Sources:
-        return await self._db.read(sourceless.policy)
-
-    async def drop_sources(self, *, fresh: bool = False) -> Forgotten:
-        return await self._gone(
-            partial(sourceless.drop, fresh=fresh),
-            lambda author, gone: author.did("drop_sources", turns=gone.turns),
         )
 
     async def _gone(
@@ -293,7 +268,6 @@ class SqliteStore:
         self._caches.empty()  # the vectors in this process go too
         try:
             await self._db.write(forgetting.sweep)
-            self._caches.unswept = 0
         except StoreError as error:
             raise type(error)(
                 "What was to be forgotten is gone from memory, but not from the file yet: it goes "
@@ -304,7 +278,6 @@ class SqliteStore:
     async def erase(self) -> Forgotten:
         await self._notes.written()  # so that erasing is the last entry
         gone = await self._db.write(self._last_count)
-        self._caches.unswept = 0
         await self.close()
         await asyncio.to_thread(locks.erase, self.path, self._keys)
         return gone
@@ -386,7 +359,5 @@ class SqliteStore:
 
     async def close(self) -> None:
         await self._notes.written()
-        if self._caches.unswept:
-            await self._sweep()
         await self._db.close()
         self._caches.empty()

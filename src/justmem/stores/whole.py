@@ -21,7 +21,7 @@ _NONE = np.zeros((0, 0), np.float32)
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _SESSIONS = """
     SELECT s.key, s.id, s.at, t.turns, s.state, s.reason, s.tokens, s.card_tokens,
-        s.digest, s.turns, i.at, i.turns, i.state, i.reason
+        i.at, i.turns, i.state, i.reason
     FROM sessions s LEFT JOIN texts t ON t.session = s.key LEFT JOIN incoming i ON i.session = s.key
     WHERE s.id = ?
 """
@@ -69,11 +69,8 @@ def _take(db: sqlite3.Connection, wholes: Sequence[Whole]) -> None:
     with writing(db):
         for whole in wholes:
             id, made = whole.session.id, whole.digested
-            if whole.dropped is not None:
-                derived.take_dropped(db, whole)
-            else:
-                writes.keep(db, whole.session)
-            if whole.dropped is None and made.state in _SETTLED:
+            writes.keep(db, whole.session)
+            if made.state in _SETTLED:
                 derived.settle(db, whole.session, made)
             elif made.state == SessionState.FAILED:
                 writes.fail(db, id, made.reason)
@@ -94,7 +91,7 @@ def wholes_in(db: sqlite3.Connection, ids: Sequence[str]) -> list[Whole]:
 
 
 def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
-    key, id, at, turns, state, reason, tokens, card_tokens, digest, length, *changed = row
+    key, id, at, turns, state, reason, tokens, card_tokens, *changed = row
     cards = db.execute(
         f"SELECT {rows.CARD} FROM cards c JOIN sessions s ON s.key = c.session "
         "WHERE c.session = ? ORDER BY c.key",
@@ -105,7 +102,7 @@ def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
     ).fetchall()
     passages, passage_vectors = _passages(db, key, id)
     return Whole(
-        session=rows.session_of(id, at, turns or "[]"),
+        session=rows.session_of(id, at, turns),
         digested=Digested(
             state=SessionState(state),
             reason=reason,
@@ -119,7 +116,6 @@ def _whole(db: sqlite3.Connection, row: Sequence[Any]) -> Whole:
         ),
         waiting=rows.session_of(id, changed[0], changed[1]) if changed[0] else None,
         failure=changed[3] or "" if changed[2] == SessionState.FAILED else "",
-        dropped=(digest, length) if turns is None else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
-from justmem.errors import JustMemError, SourceNotKept, TooSlow
+from justmem.errors import JustMemError, TooSlow
 from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
@@ -70,9 +70,7 @@ async def card(id: Id, grant: Reader) -> CardWithSource:
     """A card, with the turns it rests on and its exact words in them."""
     async with grant.memory() as memory:
         found = await memory.card(id)
-        with suppress(SourceNotKept):
-            return CardWithSource(card=found, source=await memory.source(id))
-        return CardWithSource(card=found, source=None)
+        return CardWithSource(card=found, source=await memory.source(id))
 
 
 @router.get("/{space}/about", summary="What is known about something")

@@ -39,12 +39,6 @@ class Space:
     next_card: int
     next_passage: int
     promoted: int  # see the migration
-    sources: str = "keep"
-
-    @property
-    def drops(self) -> bool:
-        """Whether words go once their cards are made."""
-        return self.sources == "drop"
 
 
 @dataclass

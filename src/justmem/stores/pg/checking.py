@@ -91,10 +91,8 @@ class Checking:
             names.space,
             *map(self._do, of_none),
             self._do(
-                f"SELECT count(*) FROM {names.sessions} s JOIN {names.spaces} p "
-                "ON p.space = s.space WHERE s.space = $1 AND NOT EXISTS "
-                f"(SELECT 1 FROM {names.texts} t WHERE t.space = s.space AND t.session = s.key) "
-                "AND (p.sources = 'keep' OR s.state NOT IN ('stored', 'empty'))"
+                f"SELECT count(*) FROM {names.sessions} s WHERE s.space = $1 AND NOT EXISTS "
+                f"(SELECT 1 FROM {names.texts} t WHERE t.space = s.space AND t.session = s.key)"
             ),
             self._do(
                 f"SELECT count(*) FROM {names.cards} c JOIN {names.forgotten} f "
@@ -121,7 +119,7 @@ class Checking:
                 self._damage += of_whole(whole, record[2], record[7], dim)
                 made = whole.digested
                 held = len(made.cards), len(made.passages), len(made.quarantined)
-                turns = whole.dropped[1] if whole.dropped else len(whole.session.turns)
+                turns = len(whole.session.turns)
                 if (turns, *held) != record[3:7]:
                     self._tell(f"session {id!r} does not have as much as it says", AGAIN)
         by_key = {

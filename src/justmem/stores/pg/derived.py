@@ -42,7 +42,7 @@ class Derived:
 
     def held(self) -> Statement:
         return self._do(
-            f"SELECT dim, next_card, next_passage, promoted, sources FROM {self._names.spaces} "
+            f"SELECT dim, next_card, next_passage, promoted FROM {self._names.spaces} "
             "WHERE space = $1 FOR UPDATE"
         )
 
@@ -68,8 +68,7 @@ class Derived:
                 )
             ((key, counted),) = kept.rows
             batch = Batch(self._names, space, self.lexicon)
-            made = digested.wordless() if space.drops else digested
-            batch.add(key, session, made, {id for (id,) in gone.rows})
+            batch.add(key, session, digested, {id for (id,) in gone.rows})
             inserts = await asyncio.to_thread(batch.statements)
             await transaction.last(
                 *(self.remove([key], promoted=space.promoted) if counted else ()),
@@ -83,7 +82,6 @@ class Derived:
                     digest,
                 ),
                 *inserts,
-                *(self.drop_words([key]) if space.drops else ()),
                 self._writes.dequeue(key),
                 *self._log.told(
                     "settle",
@@ -105,14 +103,6 @@ class Derived:
             session_id,
             digest,
         )
-
-    def drop_words(self, sessions: Sequence[int]) -> list[Statement]:
-        keys = rows.numbers(sessions)
-        return [
-            self._do(
-                f"DELETE FROM {self._names.texts} WHERE space = $1 AND session = ANY($2)", keys
-            )
-        ]
 
     def remove(self, sessions: Sequence[int], *, promoted: int) -> list[Statement]:
         """All that follows from sessions, and its share of the sums."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from justmem.domain import Forgotten, SessionState
+from justmem.domain import Forgotten
 from justmem.errors import NotInMemory
 from justmem.ports import Deed, Place
 from justmem.stores import tombstones
@@ -21,7 +21,6 @@ from justmem.stores.pg.schema import PROMOTED, TABLES, Names
 from justmem.stores.pg.turns import Turns
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import one_space
-from justmem.stores.sourceless import not_fresh
 
 
 class Forgetting:
@@ -41,6 +40,7 @@ class Forgetting:
         cards: Sequence[str],
         turns: Sequence[Place],
         sessions: Sequence[str],
+        words: Sequence[str],
         subject: str | None,
     ) -> Forgotten:
         async def work(transaction: Transaction) -> Forgotten:
@@ -50,6 +50,8 @@ class Forgetting:
             gone = [await self._cards(transaction, list(dict.fromkeys(cards)), space)]
             for session_id, numbers in tombstones.by_session(turns).items():
                 gone.append(await self._turns(transaction, session_id, numbers, space, self._cards))
+            for session_id in dict.fromkeys(words):
+                gone.append(await self._turns.words(transaction, session_id, space))
             gone.append(await self._sessions(transaction, list(dict.fromkeys(sessions)), space))
             if subject is not None:
                 gone.append(await self._held(transaction, subject))
@@ -61,7 +63,7 @@ class Forgetting:
             )
             deeds: list[Deed] = []
             if forgotten != Forgotten():
-                named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions]
+                named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions, *words]
                 deeds = self._log.did("forget", named, **counted(forgotten))
             _, *made = await transaction.run(self._sum_anew(), *self._log.statements(deeds))
             entry = self._log.entry(deeds[0], made[0]) if made else None
@@ -166,64 +168,6 @@ class Forgetting:
             turns=sum(row[3] for row in known.rows),
             quarantined=sum(row[4] for row in known.rows),
         )
-
-    async def drop_sources(self, *, fresh: bool) -> Forgotten:
-        names = self._names
-
-        async def work(transaction: Transaction) -> Forgotten:
-            held, there, settled = await transaction.run(
-                self._derived.held(),
-                self._do(f"SELECT EXISTS (SELECT 1 FROM {names.sessions} WHERE space = $1)"),
-                self._do(
-                    f"SELECT s.key, s.turns FROM {names.sessions} s JOIN {names.texts} t "
-                    "ON t.space = s.space AND t.session = s.key "
-                    "WHERE s.space = $1 AND s.state = ANY($2)",
-                    [str(SessionState.STORED), str(SessionState.EMPTY)],
-                ),
-            )
-            space = Space(*one_space(held.rows))
-            if fresh and space.drops:
-                return Forgotten()
-            if fresh and there.rows[0][0]:
-                raise not_fresh()
-            keys = [key for key, _ in settled.rows]
-            gone = Forgotten(turns=sum(turns for _, turns in settled.rows))
-            deeds = self._log.did("drop_sources", turns=gone.turns)
-            if space.drops and not keys:
-                return gone
-            *_, last = await transaction.run(
-                *self._derived.drop_words(keys),
-                *self._drop_passages(keys, space),
-                self._do(f"UPDATE {names.spaces} SET sources = 'drop' WHERE space = $1"),
-                self._sum_anew(),
-                *self._log.statements(deeds),
-            )
-            entry = self._log.entry(deeds[0], last) if deeds else None
-            return gone.model_copy(update={"entry": entry})
-
-        return await self._database.write_once(self._space, self._names.marks, work)
-
-    def _drop_passages(self, sessions: list[int], space: Space) -> list[Statement]:
-        names, keys = self._names, rows.numbers(sessions)
-        promoted = [
-            self._do(
-                f"DELETE FROM {names.promoted('passages')} p USING {names.passages} t "
-                "WHERE p.space = $1 AND t.space = $1 AND t.session = ANY($2) AND p.key = t.key",
-                keys,
-            )
-        ]
-        return [
-            *(promoted if space.promoted else ()),
-            *(
-                self._do(f"DELETE FROM {table} WHERE space = $1 AND session = ANY($2)", keys)
-                for table in (names.passages, names.passage_words)
-            ),
-            self._do(
-                f"UPDATE {names.sessions} SET passages = 0, passage_length = 0 "
-                "WHERE space = $1 AND key = ANY($2)",
-                keys,
-            ),
-        ]
 
     def _sum_anew(self) -> Statement:
         counted = ("cards", "passages", "tokens", "card_length", "passage_length")

@@ -13,7 +13,6 @@ from justmem.domain import (
     Session,
     SessionRecord,
     SessionState,
-    Sources,
     Stats,
 )
 from justmem.errors import NotInMemory
@@ -25,7 +24,6 @@ from justmem.stores.pg.database import Database
 from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.schema import TABLES, Names
 from justmem.stores.pg.wire import Statement
-from justmem.stores.sourceless import not_kept
 
 _WAITING = [str(SessionState.PENDING), str(SessionState.FAILED)]
 
@@ -71,8 +69,6 @@ class Reads:
         )
         if not found:
             raise NotInMemory(f"There is no session {session_id!r} in this space.")
-        if found[0][2] is None:
-            raise not_kept(session_id)
         return rows.session_of(*found[0])
 
     async def sessions_at(self, ids: Sequence[str]) -> dict[str, Session]:
@@ -273,14 +269,10 @@ class Reads:
         )
         return int(found[0][0]) if found else 0
 
-    async def sources(self) -> Sources:
-        found = await self._ask(f"SELECT sources FROM {self._names.spaces} WHERE space = $1")
-        return "drop" if found and found[0][0] == "drop" else "keep"
-
     async def stats(self, name: str) -> Stats:
         names, space = self._names, self._space
         asked = [
-            f"SELECT embedder, sources FROM {names.spaces} WHERE space = $1",
+            f"SELECT embedder FROM {names.spaces} WHERE space = $1",
             f"SELECT coalesce(i.state, s.state), count(*) FROM {names.sessions} s "
             f"LEFT JOIN {names.incoming} i ON i.space = s.space AND i.session = s.key "
             "WHERE s.space = $1 GROUP BY 1",
@@ -307,7 +299,6 @@ class Reads:
             bytes=int(size.rows[0][0]),
             embedder=encode.plain(embedder.rows[0][0]) if embedder.rows else "",
             spent_tokens=spent.rows[0][0],
-            sources="drop" if embedder.rows and embedder.rows[0][1] == "drop" else "keep",
         )
 
 

@@ -16,7 +16,6 @@ from justmem.stores.pg.encode import plain
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import FAILED, PENDING, one_session
-from justmem.stores.sourceless import not_kept
 from justmem.stores.tombstones import FORGOTTEN_SINCE
 
 ForgetCards = Callable[[Transaction, list[str], Space], Awaitable[Forgotten]]
@@ -30,15 +29,22 @@ class Turns:
     def _do(self, sql: str, *params: Any) -> Statement:
         return Statement(sql, [self._space, *params])
 
+    async def words(self, transaction: Transaction, session_id: str, space: Space) -> Forgotten:
+        """All that is left of a session's words; its cards stay."""
+        _, current, _ = await self._texts(transaction, session_id)
+        left = [number for number, turn in enumerate(current.turns, 1) if not turn.forgotten]
+        return await self(transaction, session_id, left, space) if left else Forgotten()
+
     async def __call__(
         self,
         transaction: Transaction,
         session_id: str,
         numbers: list[int],
         space: Space,
-        forget_cards: ForgetCards,
+        forget_cards: ForgetCards | None = None,
     ) -> Forgotten:
-        """Their words, passages and vectors, and the cards that rest on them. Of the quarantined
+        """Their words, passages and vectors, and the cards that rest on them, unless
+        `forget_cards` is None. Of the quarantined
         cards no one can tell what they rest on: those of the session go."""
         names = self._names
         key, current, waiting = await self._texts(transaction, session_id)
@@ -56,7 +62,9 @@ class Turns:
             ),
         )
         resting = [plain(id) for id, on in cards.rows if not gone.isdisjoint(map(int, on.split()))]
-        with_cards = await forget_cards(transaction, resting, space)
+        with_cards = Forgotten()
+        if forget_cards is not None:
+            with_cards = await forget_cards(transaction, resting, space)
         held, *_ = await transaction.run(
             self._do(f"DELETE FROM {names.quarantine} WHERE space = $1 AND session = $2", key),
             *self._without_passages(key, current, passages.rows, space),
@@ -91,8 +99,6 @@ class Turns:
             )
         )
         key, at, turns, new_at, new = one_session(known.rows, session_id)
-        if turns is None:
-            raise not_kept(session_id)
         waiting = rows.session_of(session_id, new_at, new) if new is not None else None
         return key, rows.session_of(session_id, at, turns), waiting
 

@@ -54,7 +54,7 @@ class PostgresCopy:
         names = self._names
         sessions = await self._ask(
             "SELECT s.key, s.id, s.at, t.turns, s.state, s.reason, s.tokens, s.card_tokens, "
-            f"s.digest, s.turns, i.at, i.turns, i.state, i.reason FROM {names.sessions} s "
+            f"i.at, i.turns, i.state, i.reason FROM {names.sessions} s "
             f"LEFT JOIN {names.texts} t ON t.space = s.space AND t.session = s.key "
             f"LEFT JOIN {names.incoming} i ON i.space = s.space AND i.session = s.key "
             "WHERE s.space = $1 AND s.id = ANY($2)",
@@ -194,11 +194,6 @@ class PostgresCopy:
         sessions = [whole.session for whole in wholes]
         days = rows.numbers([shared.day(session.at) for session in sessions])
         numbers = rows.numbers(list(keys))
-        worded = [
-            (key, whole.session)
-            for key, whole in zip(keys, wholes, strict=True)
-            if whole.dropped is None
-        ]
         return [
             self._do(
                 f"INSERT INTO {self._names.sessions} (space, key, id, at, instant, day, digest, "
@@ -211,21 +206,16 @@ class PostgresCopy:
                 [session.at.isoformat() for session in sessions],
                 np.array([shared.instant(session.at) for session in sessions], np.float64),
                 days,
-                [whole.dropped[0] if whole.dropped else whole.session.digest for whole in wholes],
+                [session.digest for session in sessions],
                 [str(whole.digested.state) for whole in wholes],
                 [whole.digested.reason for whole in wholes],
-                rows.numbers(
-                    [
-                        whole.dropped[1] if whole.dropped else len(whole.session.turns)
-                        for whole in wholes
-                    ]
-                ),
+                rows.numbers([len(session.turns) for session in sessions]),
             ),
             self._do(
                 f"INSERT INTO {self._names.texts} (space, session, turns) "
                 "SELECT $1, unnest($2::bigint[]), unnest($3::text[])",
-                rows.numbers([key for key, _ in worded]),
-                [shared.turns_text(session) for _, session in worded],
+                numbers,
+                [shared.turns_text(session) for session in sessions],
             ),
         ]
 
@@ -292,10 +282,10 @@ def _grouped(found: Sequence[tuple[Any, ...]], place: int) -> Groups:
 
 
 def _whole(row: Sequence[Any], cards: Groups, passages: Groups, held: Groups) -> Whole:
-    key, id, at, turns, state, reason, tokens, card_tokens, digest, length, *changed = row
+    key, id, at, turns, state, reason, tokens, card_tokens, *changed = row
     own_cards, own_passages = cards.get(key, []), passages.get(key, [])
     return Whole(
-        session=rows.session_of(id, at, "[]" if turns is None else turns),
+        session=rows.session_of(id, at, turns),
         digested=Digested(
             state=SessionState(state),
             reason=plain(reason),
@@ -309,7 +299,6 @@ def _whole(row: Sequence[Any], cards: Groups, passages: Groups, held: Groups) ->
         ),
         waiting=rows.session_of(id, changed[0], changed[1]) if changed[0] else None,
         failure=plain(changed[3]) if changed[2] == FAILED else "",
-        dropped=(plain(digest), length) if turns is None else None,
     )
 
 
