@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit_contract import AuditContract
 from justmem.domain import (
     Card,
     EventDate,
@@ -31,6 +30,7 @@ from justmem.errors import (
     EmbedderMismatch,
     InvalidSession,
     NotInMemory,
+    StoreError,
 )
 from justmem.ports import CardFilter, Digested, Extent, Reach, Store, Vectors, View
 from justmem.traces import Traces
@@ -967,6 +967,24 @@ class LedgerContract:
         assert stats.bytes > 0
 
 
+class MentionsContract:
+    async def test_every_passage_that_names_something_is_found(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        for id, text in (
+            ("s1", "Ana Lopez came."),
+            ("s2", "The Lopezes came, without Ben."),
+            ("s3", "Lopez, and the café; later Ana."),
+        ):
+            await remember(store, session(id, text), f"fact {id}")
+
+        async def naming(text: str) -> list[str]:
+            return [passage.session_id for passage in await store.mentions(text)]
+
+        assert await naming("ana lopez") == ["s1", "s3"]
+        assert await naming("Café") == ["s3"]
+        assert await naming("the") == await naming("") == await naming("?!") == []
+
+
 class WordsContract:
     """Words that go while their cards stay."""
 
@@ -1082,6 +1100,26 @@ class CheckContract:
         assert "forget that session" in found.fix
 
 
+class LogContract:
+    """Lines of the change log. What they say is up to `store_log`."""
+
+    async def test_lines_are_kept_in_order_and_no_number_is_taken_twice(
+        self, open_space: OpenSpace
+    ) -> None:
+        one, other = await open_space(), await open_space()
+        lines = [(number, f"2024-06-0{number}", f"entry {number} \u2603") for number in (1, 2, 3)]
+        await one.log(lines[:2])
+        with pytest.raises(StoreError):
+            await other.log([(2, "2024-06-02", "another")])
+        await other.log(lines[2:])
+        assert list(await one.logged()) == lines
+        assert list(await one.logged(after=1, before=3)) == lines[1:2]
+        assert list(await one.logged(latest=True, limit=2)) == lines[1:]
+        assert list(await one.logged(limit=2)) == lines[:2]
+        await one.erase()
+        assert list(await (await open_space()).logged()) == []
+
+
 class StoreContract(
     CheckContract,
     KeepingContract,
@@ -1091,8 +1129,9 @@ class StoreContract(
     ForgettingContract,
     EmbedderContract,
     LedgerContract,
-    AuditContract,
+    LogContract,
     WordsContract,
+    MentionsContract,
     SpentOnContract,
 ):
     """All of it."""

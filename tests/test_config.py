@@ -497,7 +497,7 @@ REFUSED = {
     "models_mirror": '"https://evil.example/models"',
     "retention": "{ days = 1 }",
     "redact": '"subprocess:getoutput"',
-    "audit": '"off"',
+    "log_reads": "true",
     "actor": '"root"',
     "api_key_env": '"AWS_SECRET_ACCESS_KEY"',
     "rerank_key_env": '"AWS_SECRET_ACCESS_KEY"',

@@ -25,7 +25,7 @@ COMMANDS: dict[str, list[str]] = {
     "sessions": [],
     "stats": [],
     "about": ["Ana"],
-    "audit": [],
+    "log": [],
     "export": [],
     "forget": ["--everything", "--yes"],
     "expire": ["--yes"],

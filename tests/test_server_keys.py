@@ -162,8 +162,8 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("POST", "/v1/spaces/{}/forget", {"session": "bike"}),
     ("GET", "/v1/spaces/{}/export", None),
     ("GET", "/v1/spaces/{}/about?subject=bike", None),
-    ("GET", "/v1/spaces/{}/audit", None),
-    ("GET", "/v1/spaces/{}/audit/check", None),
+    ("GET", "/v1/spaces/{}/log", None),
+    ("GET", "/v1/spaces/{}/log/check", None),
 ]
 
 
@@ -200,11 +200,11 @@ def test_a_list_of_spaces_holds_those_the_key_opens(server: Running) -> None:
                 "/retry",
                 "/forget",
                 "",
-                "/audit",
-                "/audit/check",
+                "/log",
+                "/log/check",
             },
         ),
-        ("write", {"", "/audit", "/audit/check"}),
+        ("write", {"", "/log", "/log/check"}),
     ],
 )
 def test_each_right_includes_no_more_than_it_says(
@@ -212,7 +212,7 @@ def test_each_right_includes_no_more_than_it_says(
 ) -> None:
     with server.client(server.key("ana", right=right)) as client:
         for method, path, body in REQUESTS:
-            reads = method == "GET" and "/audit" not in path
+            reads = method == "GET" and "/log" not in path
             if reads or path.endswith(("recall", "ask")):
                 assert client.request(method, path.format("ana"), json=body).status_code != 403
             elif path.removeprefix("/v1/spaces/{}") in refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -58,9 +59,9 @@ async def over_stdio(folder: Path, settings: str = "") -> AsyncIterator[Client]:
 
 
 def actors(file: Path) -> set[str]:
-    """Of the audit."""
+    """Of the change log."""
     with closing(sqlite3.connect(file)) as db:
-        return {actor for (actor,) in db.execute("SELECT actor FROM audit")}
+        return {json.loads(text)["actor"] for (text,) in db.execute("SELECT targets FROM audit")}
 
 
 async def used(client: Client) -> None:

@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"tokens", "rank", "passages", "transcripts"},
     {"calling", "expiry", "naming", "redaction", "secrets"},
     {"extraction", "plan", "answering", "receipts", "stores", "models", "testing"},
-    {"auditing", "copying", "exporting", "exports", "knowing", "pending"},
+    {"copying", "exporting", "exports", "knowing", "pending", "store_log"},
     {"loading", "retrieve", "remembering", "proving"},
     {"forgetting"},
     {"asking"},

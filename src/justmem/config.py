@@ -23,7 +23,6 @@ from justmem import specs
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.inputs import as_path, shown
-from justmem.ports import Audit
 from justmem.serving import Serving
 
 FILE = "justmem.toml"
@@ -87,8 +86,8 @@ class Settings(BaseModel):
     retention: Retention = Retention()
     redact: Any = None  # none, secrets, or a function of your own from text to text
     concurrency: int = Field(4, ge=1, le=256)
-    audit: Audit = "all"  # what the audit enters: everything, changes alone, or forgetting alone
-    actor: str | None = Field(None, min_length=1, max_length=200)  # in whose name things are done
+    actor: str | None = Field(None, min_length=1, max_length=200)  # the name in the change log
+    log_reads: bool = False  # whether the change log has reads too
     context: int | None = Field(None, ge=1024)  # tokens the model can take
     timeout: float | None = Field(None, gt=0)  # seconds for one request
     api_key_env: str | None = None  # holds the key for the servers of model and embedder

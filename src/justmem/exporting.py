@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from justmem import auditing
 from justmem.domain import Card, Session, Turn, dump
 from justmem.ports import Store, Vectors, Whole
 
@@ -28,23 +27,19 @@ _IDS = 1000  # forgotten ids in a line
 _OBEYED = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-async def json_lines(
-    store: Store, *, made: datetime, vectors: bool, audit: bool
-) -> AsyncGenerator[str]:
+async def json_lines(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
     digest, counts = hashlib.sha256(), Counter[str]()
-    async for value in _values(store, made, vectors, audit):
+    async for value in _values(store, made, vectors):
         line = _line(value)
         digest.update(line.encode())
         counts.update(counted(value))
         yield line
-    names = ("sessions", "turns", "cards", "quarantined", "forgotten", "days", "entries")
+    names = ("sessions", "turns", "cards", "quarantined", "forgotten", "days")
     end = {"is": "end", **{name: counts[name] for name in names}, "sha256": digest.hexdigest()}
     yield json.dumps(end, separators=(",", ":")) + "\n"
 
 
-async def _values(
-    store: Store, made: datetime, vectors: bool, audit: bool
-) -> AsyncGenerator[dict[str, Any]]:
+async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
     copying = store.copying()
     embedder, dim = await copying.embedder()
     stats = await store.stats()
@@ -66,9 +61,6 @@ async def _values(
         yield {"is": "forgotten", "ids": list(gone[start : start + _IDS])}
     for day, tokens in await copying.spending():
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
-    if audit:
-        async for entry in auditing.entries(store):
-            yield {"is": "entry", **dump(entry)}
 
 
 def _line(value: Mapping[str, Any]) -> str:
@@ -86,8 +78,6 @@ def counted(value: Mapping[str, Any]) -> dict[str, int]:
             return {"forgotten": len(value["ids"])}
         case "spending":
             return {"days": 1}
-        case "entry":
-            return {"entries": 1}
     return {}
 
 

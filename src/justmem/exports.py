@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from justmem.domain import (
     Card,
-    Entry,
     Passage,
     Quarantined,
     Session,
@@ -98,7 +97,6 @@ _KINDS: dict[str, type[BaseModel]] = {
     "session": _Session,
     "forgotten": _Forgotten,
     "spending": _Spending,
-    "entry": Entry,
 }
 
 
@@ -113,7 +111,6 @@ class Contents:
     sessions: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by id: see `mark`
     forgotten: list[str] = field(default_factory=list)
     spending: list[tuple[date, int]] = field(default_factory=list)
-    last: str = ""  # the hash of the last entry of its audit
     digest: str = ""
 
 
@@ -213,8 +210,6 @@ def _take_in(contents: Contents, line: BaseModel, number: int, name: str) -> Non
             contents.forgotten += line.ids
         case _Spending():
             contents.spending.append((line.day, line.tokens))
-        case Entry():
-            contents.last = line.hash
 
 
 # ---------------------------------------------------------------- sessions

@@ -7,7 +7,6 @@ between, it is still there to be forgotten again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -84,12 +83,6 @@ class Forgetting:
         self._models = list(kept.values())
         self._clock = clock
         self._prover = Prover(store, clock)
-
-    def by(self, store: Store) -> Forgetting:
-        """The same with the store in another's name."""
-        named = copy(self)
-        named._store, named._prover = store, Prover(store, self._clock)
-        return named
 
     async def preview(self, target: Target) -> Preview:
         going = await self._going(target)

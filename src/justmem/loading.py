@@ -21,7 +21,7 @@ from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
 from justmem.exports import Contents, Head, check, sessions
 from justmem.passages import opening
-from justmem.ports import Author, Embedder, Language, Store, Whole
+from justmem.ports import Embedder, Language, Store, Whole
 from justmem.redaction import Redaction
 from justmem.stores.tombstones import spared
 
@@ -36,7 +36,6 @@ class Loading:
         self,
         store: Store,
         embedder: Embedder,
-        author: Author,
         redaction: Redaction,
         language: Language,
     ) -> None:
@@ -45,7 +44,6 @@ class Loading:
         self._redaction = redaction
         self._copying = store.copying()
         self._embedder = embedder
-        self._author = author
 
     async def load(self, path: Path, on_loaded: OnLoaded | None) -> Loaded:
         with _opened(path) as file:
@@ -67,9 +65,6 @@ class Loading:
                     on_loaded(done.brought, len(missing))
         await self._copying.take_forgotten(contents.forgotten)
         await copying.spend(self._copying, contents.spending)
-        # The old log does not go on here: the new one names where it ended.
-        came_from = [contents.digest, *([contents.last] if contents.last else [])]
-        self._store.note(self._author.did("import", came_from, sessions=done.brought))
         return done
 
     async def _check_redacted(self, file: BinaryIO, contents: Contents, missing: set[str]) -> None:
@@ -108,7 +103,7 @@ class Loading:
         texts = [text for whole in ready if not _embedded(whole) for text in self._texts(whole)]
         rows = iter((await self._embedder.embed(texts)).vectors if texts else ())
         ready = [whole if _embedded(whole) else _filled(whole, rows) for whole in ready]
-        await self._copying.take(ready, verb="import")
+        await self._copying.take(ready)
         return done.model_copy(
             update={
                 "brought": done.brought + len(ready),

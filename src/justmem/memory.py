@@ -14,8 +14,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from copy import copy
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +21,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from justmem import auditing, expiry, exporting, knowing, tokens
+from justmem import expiry, exporting, knowing, tokens
 from justmem.asking import Asked, Asking
 from justmem.domain import (
     About,
@@ -61,12 +59,9 @@ from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
     Answerer,
-    Audit,
-    Author,
     CardFilter,
     Closes,
     Embedder,
-    EntryFilter,
     Extractor,
     Index,
     Language,
@@ -81,6 +76,7 @@ from justmem.redaction import Redact, Redacted, Redaction
 from justmem.remembering import Remembering
 from justmem.retrieve import Retrieval
 from justmem.sessions import SessionLike, as_session, as_time
+from justmem.store_log import check, entries, logged
 
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 OnDone = Callable[[Remembered], None]
@@ -89,11 +85,10 @@ OnDone = Callable[[Remembered], None]
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
-    `clock` tells which day a token was spent on and when something was done, for the audit, and
+    `clock` tells which day a token was spent on and when something was done, for the log, and
     nothing else. `redact` takes out what must not be kept, before anything is stored or sent to a
-    model. `actor` is in whose name it is done, and `audit` how much of it is entered: "all",
-    "writes" or "off" (forgetting is always). `closing` are the parts to close with the memory,
-    besides its store.
+    model. `actor` is the name in the change log, and `log_reads` whether it has reads too.
+    `closing` are the parts to close with the memory, besides its store.
     """
 
     def __init__(
@@ -113,7 +108,7 @@ class AsyncMemory:
         concurrency: int = 4,
         clock: Callable[[], datetime] = datetime.now,
         actor: str = "program",
-        audit: Audit = "all",
+        log_reads: bool = False,
         closing: Sequence[Closes] = (),
     ) -> None:
         self._origin = Origin()
@@ -122,8 +117,8 @@ class AsyncMemory:
         self.profile = profile or Profile()
         self.retention = retention or Retention()
         self._redaction = Redaction(redact)
-        self._author = Author(actor, clock, audit)
-        self._store = store = store.by(self._author)
+        self._clock = clock
+        self._store = store = logged(store, actor, clock, reads=log_reads)
         self._embedder = embedder
         self._language = language
         self.ledger = Ledger(store, self.budget.day_tokens, clock)
@@ -150,16 +145,6 @@ class AsyncMemory:
     @property
     def space(self) -> str:
         return self._store.space
-
-    def by(self, actor: str) -> Self:
-        """The same memory in the name of another: what is done through it is theirs in the audit.
-        Nothing is opened, and closing either closes both."""
-        named = copy(self)
-        named._author = replace(self._author, actor=as_text(actor, "actor"))
-        named._store = self._store.by(named._author)
-        named._remembering = self._remembering.by(named._store)
-        named._forgetting = self._forgetting.by(named._store)
-        return named
 
     # ------------------------------------------------------------ remember
 
@@ -242,10 +227,6 @@ class AsyncMemory:
             await self._store.bind(self._embedder.name, self._embedder.dim)
             self._bound.add(self._embedder.name)
 
-    def _read(self, verb: str, targets: Iterable[str] = (), **counts: int) -> None:
-        """For the audit."""
-        self._store.note(self._author.did(verb, list(targets), **counts))
-
     # ------------------------------------------------------------ ask
 
     async def recall(
@@ -269,9 +250,7 @@ class AsyncMemory:
         `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
         no model is called for it."""
         await self._bind()
-        evidence = await self._asking.recall(Asked(question, at, speaker, plan))
-        self._read_evidence("recall", evidence)
-        return evidence
+        return await self._asking.recall(Asked(question, at, speaker, plan))
 
     async def ask(
         self,
@@ -289,7 +268,6 @@ class AsyncMemory:
         async with aclosing(self._asking.steps(asked, streaming=False)) as steps:
             *_, answer = [step async for step in steps]
         assert isinstance(answer, Answer)
-        self._read_evidence("ask", answer.evidence)
         return answer
 
     async def follow(
@@ -306,15 +284,7 @@ class AsyncMemory:
         asked = Asked(question, at, speaker, plan)
         async with aclosing(self._asking.steps(asked, streaming=True)) as steps:
             async for step in steps:
-                if isinstance(step, Evidence):  # from here on it is read, answered or not
-                    self._read_evidence("ask", step)
                 yield step
-
-    def _read_evidence(self, verb: str, evidence: Evidence) -> None:
-        """What a question reached. The question itself is nobody's business."""
-        cards = [card.id for card in evidence.cards]
-        sources = [source.session_id for source in evidence.sources]
-        self._read(verb, [*cards, *sources], cards=len(cards), sources=len(sources))
 
     # ------------------------------------------------------------ look and forget
 
@@ -337,14 +307,11 @@ class AsyncMemory:
             limit=as_count(limit, "limit"),
             offset=as_count(offset, "offset"),
         )
-        found = await cards_of(self._store, where, await self._names())
-        self._read("cards", [card.id for card in found], cards=len(found))
-        return found
+        return await cards_of(self._store, where, await self._names())
 
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its own, which is as in `s12#3`."""
         found = await self._card(card_id)
-        self._read("card", [found.id])
         return (await self._names()).card(found)
 
     async def _names(self) -> Names:
@@ -365,40 +332,30 @@ class AsyncMemory:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
         card = await self._card(card_id)
         session = await self._store.session(card.session_id)
-        self._read("source", [card_id, session.id])
         source = await asyncio.to_thread(_source, card, session)
         return (await self._names()).source(source)
 
     async def session(self, session_id: str) -> Session:
-        found = await self._store.session(as_id(session_id, "session"))
-        self._read("session", [found.id], turns=len(found.turns))
-        return found
+        return await self._store.session(as_id(session_id, "session"))
 
     async def sessions(self) -> list[SessionRecord]:
         return list(await self._store.sessions())
 
     async def waiting(self) -> list[Session]:
         """The sessions that `retry` would take up, each with its newest text."""
-        found = list(await self._store.waiting())
-        self._read("waiting", [session.id for session in found], sessions=len(found))
-        return found
+        return list(await self._store.waiting())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""
         session_id = as_id(session_id, "session")
-        found = list(await self._store.quarantined(session_id))
-        self._read("quarantined", [session_id], cards=len(found))
-        return found
+        return list(await self._store.quarantined(session_id))
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
         """Everything that memory holds on a subject, by its words and without a model: the cards
         about it or naming it, what holds now first, and the turns that name it."""
         subject = as_text(subject, "subject")
         limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
-        found = await knowing.about(self._store, subject, await self._names(), limit, offset)
-        read = [*(card.id for card in found.known), *(said.session_id for said in found.said)]
-        self._read("about", read, cards=len(found.known), turns=len(found.said))
-        return found
+        return await knowing.about(self._store, subject, await self._names(), limit, offset)
 
     async def stats(self) -> Stats:
         return await self._store.stats()
@@ -452,7 +409,6 @@ class AsyncMemory:
         """What `forget` would take with it. Nothing changes."""
         what = Target(card, turn, session, subject, since, until, everything, turns)
         preview = await self._forgetting.preview(what)
-        self._read("preview_forget", (), cards=len(preview.cards))
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})
 
@@ -492,20 +448,16 @@ class AsyncMemory:
         *,
         format: Literal["jsonl", "markdown"] = "jsonl",
         vectors: bool = False,
-        audit: bool = True,
     ) -> AsyncGenerator[str]:
         """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
-        `vectors` adds them to the JSON Lines, so that loading need not embed; `audit` the entries
-        of the audit."""
+        `vectors` adds them to the JSON Lines, so that loading need not embed."""
         if format not in ("jsonl", "markdown"):
             raise InputError(f"{shown(format)} is no format: choose jsonl or markdown.")
-        vectors, audit = as_flag(vectors, "vectors"), as_flag(audit, "audit")
-        made = self._author.clock().astimezone(UTC)
-        stats = await self._store.stats()
-        self._read("export", cards=stats.cards, turns=stats.turns)
+        vectors = as_flag(vectors, "vectors")
+        made = self._clock().astimezone(UTC)
         store = self._store
         lines = (
-            exporting.json_lines(store, made=made, vectors=vectors, audit=audit)
+            exporting.json_lines(store, made=made, vectors=vectors)
             if format == "jsonl"
             else exporting.markdown(store, made=made)
         )
@@ -521,12 +473,10 @@ class AsyncMemory:
         if on_loaded is not None and not callable(on_loaded):
             raise InputError(f"on_loaded is called as it goes on; {shown(on_loaded)} cannot be.")
         await self._bind()
-        loading = Loading(
-            self._store, self._embedder, self._author, self._redaction, self._language
-        )
+        loading = Loading(self._store, self._embedder, self._redaction, self._language)
         return await loading.load(path, on_loaded)
 
-    async def audit(
+    async def log(
         self,
         *,
         since: datetime | None = None,
@@ -534,24 +484,23 @@ class AsyncMemory:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
-        """The latest entries of the audit, in order: who did what, when, to how much. `of` is the
-        id of a card or a session: entries that name it. `before` is a number, for the page
+        """The latest entries of the change log, in order: who did what, when, to how much. `of`
+        is the id of a card or a session: entries that name it. `before` is a number, for the page
         before."""
         if since is not None and not isinstance(since, datetime):
             raise InputError(f"since is a datetime, not {shown(since)}.")
-        where = EntryFilter(
-            before=None if before is None else as_count(before, "before"),
+        return await entries(
+            self._store,
             since=since,
-            target=None if of is None else as_id(of, "card or session"),
-            latest=True,
+            of=None if of is None else as_id(of, "card or session"),
+            before=None if before is None else as_count(before, "before"),
             limit=as_count(limit, "limit"),
         )
-        return list(await self._store.entries(where))
 
-    async def check_audit(self, *, last: str | None = None) -> Checked:
+    async def check_log(self, *, last: str | None = None) -> Checked:
         """Whether every entry is as it was written and none is missing. `last` is the hash of an
         entry that was kept elsewhere: without one, what was cut off at the end cannot be seen."""
-        return await auditing.check(self._store, None if last is None else as_id(last, "entry"))
+        return await check(self._store, None if last is None else as_id(last, "entry"))
 
     async def close(self) -> None:
         """Closes the store, and the models if this memory was made with them. A forked process

@@ -145,7 +145,7 @@ def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> d
         "redact": specs.build_redaction(settings.redact),
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
-        "audit": settings.audit,
+        "log_reads": settings.log_reads,
         "actor": settings.actor or "program",
     }
 

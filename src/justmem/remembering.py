@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
-from typing import Self
 from weakref import WeakValueDictionary
 
 from justmem import tokens
@@ -22,7 +20,6 @@ from justmem.errors import (
 from justmem.passages import opening, passages
 from justmem.ports import (
     CardFilter,
-    ClaimingStore,
     Digested,
     Embedder,
     Extraction,
@@ -48,7 +45,8 @@ class Remembering:
         concurrency: int,
         language: Language,
     ) -> None:
-        self._use(store)
+        self._store = store
+        self._claim = getattr(store, "claim", None)  # where several processes make cards
         self._embedder = embedder
         self._extractor = extractor
         self._budget = budget
@@ -56,17 +54,6 @@ class Remembering:
         self._language = language
         self._slots = asyncio.Semaphore(concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def by(self, store: Store) -> Self:
-        """The same, with its locks and its limits, through a store in another's name."""
-        named = copy(self)
-        named._use(store)
-        return named
-
-    def _use(self, store: Store) -> None:
-        self._store = store
-        # Asked once: looking whether a store has all of a port's methods takes a while.
-        self._claiming = store if isinstance(store, ClaimingStore) else None
 
     async def remember(self, session: Session, notes: Sequence[str] = ()) -> Remembered:
         """`notes` of what happened to it before go onto its receipt."""
@@ -78,8 +65,8 @@ class Remembering:
                 return await self._known(record, notes)
             if record.digest != session.digest:  # turns of it were forgotten: no model sees them
                 session = await self._store.blanked(session)
-            if self._claiming is not None:
-                return await self._claimed(self._claiming, session, notes)
+            if self._claim is not None:
+                return await self._claimed(session, notes)
             return await self._digest(session, notes)
 
     async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
@@ -92,10 +79,9 @@ class Remembering:
             receipt=Receipt(notes=tuple(notes)),
         )
 
-    async def _claimed(
-        self, store: ClaimingStore, session: Session, notes: Sequence[str]
-    ) -> Remembered:
-        async with store.claim(session.id) as mine:
+    async def _claimed(self, session: Session, notes: Sequence[str]) -> Remembered:
+        assert self._claim is not None
+        async with self._claim(session.id) as mine:
             if mine:
                 return await self._digest(session, notes)
         record = await self._store.keep(session)

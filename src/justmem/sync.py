@@ -6,7 +6,6 @@ import asyncio
 import functools
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from copy import copy
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -120,14 +119,8 @@ class Memory:
     about = _face(AsyncMemory.about)
     export = _each(AsyncMemory.export)
     load = _face(AsyncMemory.load)
-    audit = _face(AsyncMemory.audit)
-    check_audit = _face(AsyncMemory.check_audit)
-
-    def by(self, actor: str) -> Self:
-        """The same memory in the name of another. Closing either closes both."""
-        named = copy(self)
-        named.asynchronous = self.asynchronous.by(actor)
-        return named
+    log = _face(AsyncMemory.log)
+    check_log = _face(AsyncMemory.check_log)
 
     def close(self) -> None:
         if self._origin.here and not self._loop.is_closed():

@@ -29,7 +29,7 @@ from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, Store
 from justmem.extraction.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
-from justmem.ports import Author, Completion, Prompt
+from justmem.ports import Completion, Prompt
 from justmem.stores.opening import open_store
 from justmem.stores.sqlite import SqliteStore
 from justmem.testing import HashEmbedder
@@ -268,9 +268,6 @@ class Leaky:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def by(self, author: Author) -> Leaky:
-        return Leaky(self._store.by(author), self._loses, self._books)
-
     async def spend(
         self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
     ) -> None:
@@ -320,7 +317,6 @@ class Case:
             language=LANGUAGES,
             budget=self._budget,
             clock=lambda: datetime.combine(self._day, datetime.min.time()),
-            audit="off",
         )
 
     async def run(self) -> None:

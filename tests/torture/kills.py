@@ -123,7 +123,7 @@ async def _look(where: str, life: Life, under_way: Step | None) -> None:
     await _sound(store)
     async with memory(store) as mine:
         await life.seen(mine, under_way)
-        log = await mine.check_audit()
+        log = await mine.check_log()
         assert log.whole, log.problem
         if where.startswith("postgresql"):  # as if the dead one's lease had run out
             await rows_of(where, "UPDATE justmem.queue SET due = now() RETURNING 1")

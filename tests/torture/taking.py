@@ -117,7 +117,7 @@ async def _one(chance: random.Random, places: list[Storage], folder: Path, name:
             assert done.embedded == 0 or not vectors, "vectors were made anew"
             assert (await again.load(file)).brought == 0, "loading again brought something"
             for side in (memory, again):
-                checked = await side.check_audit()
+                checked = await side.check_log()
                 assert checked.whole, checked.problem
             return done.sessions
 

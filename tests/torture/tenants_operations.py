@@ -94,9 +94,7 @@ VALUES: Mapping[str, Value] = {
     "actor": _word,
     "sessions": _sessions,
     "everything": _fixed(True),
-    **dict.fromkeys(
-        ("turns", "verify", "preview", "vectors", "audit", "wait"), _fixed(True, False)
-    ),
+    **dict.fromkeys(("turns", "verify", "preview", "vectors", "wait"), _fixed(True, False)),
     "format": _fixed("jsonl", "markdown"),
     "file": _file,
     "path": lambda me, other, r: str(me.folder / f"backup-{r.getrandbits(64):x}"),
@@ -159,7 +157,6 @@ def _by_library(name: str) -> Operation:
         try:
             done = getattr(me.memory, name)(**given)
             done = list(done) if inspect.isgenerator(done) else done
-            done = done.audit() if name == "by" else done
         except JustMemError as error:
             done = error
         if given.get("everything"):

@@ -28,7 +28,7 @@ from justmem.cli.locking import lock, rekey, unlock
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
 from justmem.cli.storing import backup, copy, promote, sweep, work
-from justmem.cli.taking import about, audit, export, load
+from justmem.cli.taking import about, export, load, log
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
 
@@ -119,7 +119,7 @@ for command in (
     sessions,
     stats,
     about,
-    audit,
+    log,
     export,
     forget,
     expire,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.text import Text
 
-from justmem import auditing, specs
+from justmem import specs, store_log
 from justmem.cli import safety
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
@@ -142,12 +142,12 @@ async def _deep(store: Store) -> list[Check]:
     if found.sound:
         words = "every word is as it was stored, and all that was made of it agrees"
         checks.append(Check("ok", words))
-    log = await auditing.check(store, None)
+    log = await store_log.check(store)
     if log.whole:
-        checks.append(Check("ok", f"the audit is whole: {amount(log.entries, 'entry')}"))
+        checks.append(Check("ok", f"the change log is whole: {amount(log.entries, 'entry')}"))
     else:
         fix = "someone wrote to it, or the file is damaged: look at who may write there"
-        checks.append(Check("wrong", f"the audit is not whole: {log.problem}", fix))
+        checks.append(Check("wrong", f"the change log is not whole: {log.problem}", fix))
     return checks
 
 

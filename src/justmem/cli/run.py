@@ -29,7 +29,7 @@ from justmem.opening import parts, spaces_of
 from justmem.sessions import as_time
 
 T = TypeVar("T")
-ACTOR = "cli"  # in the audit
+ACTOR = "cli"  # in the change log
 
 
 class Exit(IntEnum):

@@ -20,7 +20,7 @@ from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.extras import need
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
-from justmem.ports import Author, EntryFilter
+from justmem.store_log import logged
 from justmem.stores.storage import PostgresStorage, Storage, storage
 
 if TYPE_CHECKING:
@@ -93,14 +93,9 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.C
         for space in only or there:
             left = await one.open_copy(space, create=False)
             opened = await other.open_copy(space)
-            author = Author(ACTOR, now)
-            right = opened.store.by(author).copying()
+            right = logged(opened.store, ACTOR, now).copying()
             try:
                 done.append(await copying.copy(left, right, _told(space)))
-                # The old log does not go on there: the new one names where it ended.
-                ended = await left.store.entries(EntryFilter(latest=True, limit=1))
-                came_from = [done[-1].digest, *(entry.hash for entry in ended)]
-                right.store.note(author.did("copy", came_from, sessions=done[-1].brought))
             finally:
                 await left.store.close()
                 await right.store.close()

@@ -1,4 +1,4 @@
-"""export, import, about, audit: yours to see and take."""
+"""export, import, about, log: yours to see and take."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _about(found: About) -> Group:
     return Group(*parts)
 
 
-def audit(
+def log(
     context: typer.Context,
     of: Annotated[str | None, typer.Option(help="A card's id, or a session's.")] = None,
     since: Annotated[str | None, typer.Option(help="From this time on: 2024-05-20.")] = None,
@@ -170,7 +170,7 @@ def audit(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show who read and wrote what in this space, or check that the log is whole.
+    """Show who changed what in this space, or check that the log is whole.
 
     With --check, exits with 4 when an entry was changed or is missing.
     """
@@ -182,7 +182,7 @@ def audit(
     when = moment(since, "--since")
 
     async def work(memory: AsyncMemory) -> list[Entry]:
-        return await memory.audit(since=when, of=of, before=before, limit=limit)
+        return await memory.log(since=when, of=of, before=before, limit=limit)
 
     found = run_of(context).memory(work)
     if json:
@@ -210,7 +210,7 @@ def _entries(found: list[Entry]) -> Any:
 
 def _check(context: typer.Context, last: str | None, json: bool) -> None:
     async def work(memory: AsyncMemory) -> Checked:
-        return await memory.check_audit(last=last)
+        return await memory.check_log(last=last)
 
     found = run_of(context).memory(work)
     if json:

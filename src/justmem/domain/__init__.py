@@ -5,7 +5,6 @@ Everything here is frozen. Turn numbers count from 1, as people count.
 
 from __future__ import annotations
 
-from justmem.domain.audit import Checked, Entry, chained, spoken
 from justmem.domain.cards import (
     KINDS,
     STATUSES,
@@ -31,6 +30,7 @@ from justmem.domain.conversations import (
 )
 from justmem.domain.health import Damage, Health
 from justmem.domain.limits import Budget, Retention
+from justmem.domain.log import Checked, Entry
 from justmem.domain.questions import (
     MODES,
     OPERATIONS,
@@ -105,9 +105,7 @@ __all__ = [
     "Usage",
     "Value",
     "card_id",
-    "chained",
     "dump",
     "quote",
     "quoted",
-    "spoken",
 ]

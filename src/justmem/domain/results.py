@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from justmem.domain.audit import Entry
 from justmem.domain.cards import Card, Quarantined
 from justmem.domain.conversations import SessionRecord, SessionState
+from justmem.domain.log import Entry
 from justmem.domain.questions import Citation
 from justmem.domain.receipts import Receipt
 from justmem.domain.value import Value
@@ -104,7 +104,7 @@ class Forgotten(Value):
     quarantined: int = 0
     replies: int = 0  # of language models, recorded in a file
     certificate: Certificate | None = None  # where it was asked for
-    # The audit's entry for it. A whole space takes its audit along: this is then all that is left.
+    # The log's entry for it. A whole space takes its log along: this is then all that is left.
     entry: Entry | None = Field(None, repr=False)
 
 

@@ -6,7 +6,6 @@ Any object with these methods will do; nothing has to inherit from anything here
 
 from __future__ import annotations
 
-from justmem.ports.audit import CHANGES, MOST_TARGETS, Audit, Author, Deed, EntryFilter
 from justmem.ports.language import Language
 from justmem.ports.models import (
     Closes,
@@ -45,28 +44,21 @@ from justmem.ports.stages import (
     Reply,
     StreamingAnswerer,
 )
-from justmem.ports.store import BEGUN, ClaimingStore, CopyableStore, Digested, Store, Whole
+from justmem.ports.store import BEGUN, CopyableStore, Digested, Store, Whole
 from justmem.ports.sweeps import Searched
 
 __all__ = [
     "BEGUN",
-    "CHANGES",
     "INDEXES",
-    "MOST_TARGETS",
     "NOT_IN_MEMORY",
     "Answerer",
-    "Audit",
-    "Author",
     "CardFilter",
-    "ClaimingStore",
     "Closes",
     "Completion",
     "CopyableStore",
-    "Deed",
     "Digested",
     "Embedded",
     "Embedder",
-    "EntryFilter",
     "Extent",
     "Extraction",
     "Extractor",

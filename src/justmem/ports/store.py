@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from justmem.domain import (
     Card,
-    Entry,
     Forgotten,
     Health,
     Passage,
@@ -23,7 +21,6 @@ from justmem.domain import (
     SessionState,
     Stats,
 )
-from justmem.ports.audit import Author, Deed, EntryFilter
 from justmem.ports.models import Vectors
 from justmem.ports.searches import (
     CardFilter,
@@ -61,18 +58,16 @@ class Store(Protocol):
 
     space: str
 
-    def by(self, author: Author) -> Store:
-        """The same store in somebody's name: each change made through it is entered in the audit,
-        in the same transaction. A store that was never given a name enters nothing."""
+    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        """Adds lines to the change log, as (number, time, text). StoreError, and nothing is added,
+        if one of the numbers is taken."""
         ...
 
-    def note(self, deeds: Sequence[Deed]) -> None:
-        """Has the audit enter what was read. Returns at once: reading waits for no writing, and
-        goes on where nothing can be written."""
-        ...
-
-    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
-        """Of the audit, in order of their numbers."""
+    async def logged(
+        self, *, after: int = 0, before: int | None = None, latest: bool = False, limit: int = 1000
+    ) -> Sequence[tuple[int, str, str]]:
+        """Lines of the change log with numbers between `after` and `before`, in order: the first
+        `limit` of them, or the latest."""
         ...
 
     def copying(self) -> CopyableStore:
@@ -228,16 +223,6 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
-@runtime_checkable
-class ClaimingStore(Protocol):
-    """What a store may have besides, if several processes make cards at once."""
-
-    def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
-        """False inside the block if another process makes this session's cards, or has made
-        them: one extraction is paid for, however many try."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Whole:
     """All that a store holds of one session."""
@@ -258,9 +243,9 @@ class CopyableStore(Protocol):
 
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]: ...
 
-    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+    async def take(self, wholes: Sequence[Whole]) -> None:
         """Stores them as they are, but for what was forgotten here; all or none. What is there
-        already of a session is replaced. `verb` is what the audit calls it."""
+        already of a session is replaced."""
         ...
 
     async def forgotten(self) -> Sequence[str]:

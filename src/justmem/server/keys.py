@@ -44,7 +44,7 @@ class Key:
 
     @property
     def actor(self) -> str:
-        """The name in the audit."""
+        """The name in the change log."""
         return self.name if self.id == OWNER.id else f"key:{self.name}"
 
     @property

@@ -291,7 +291,7 @@ class Tools:
 
 
 def _client(context: Context[Any, Any]) -> str:
-    """Who is at the other end of the pipe, by its own word: for the audit, not for rights."""
+    """Who is at the other end of the pipe, by its own word: for the change log, not for rights."""
     known = context.session.client_params
     return f"mcp:{known.client_info.name[:100]}" if known else "mcp"
 

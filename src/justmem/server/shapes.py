@@ -260,18 +260,17 @@ class CardList(BaseModel):
 
 
 class CardWithSource(BaseModel):
-    """A card, and the turns it rests on with its exact words cited; null if the space does not
-    keep them."""
+    """A card, and the turns it rests on with its exact words cited."""
 
     card: Card
-    source: Source | None
+    source: Source
 
 
 class EntryList(BaseModel):
     entries: list[Entry]
 
 
-class AuditCheck(BaseModel):
+class LogCheck(BaseModel):
     """`last` is the hash of the newest entry: kept elsewhere, it shows later whether the end was
     cut off."""
 

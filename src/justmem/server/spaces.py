@@ -16,6 +16,7 @@ from justmem.errors import NotInMemory, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store
 from justmem.server.keys import Key
+from justmem.store_log import acting_as
 from justmem.stores.storage import Storage
 
 
@@ -90,7 +91,8 @@ class Spaces:
         assert user is not None
         slot = await self._entered(space, create, user)
         try:
-            yield slot.memory if by is None else slot.memory.by(by)
+            with acting_as(by):
+                yield slot.memory
         except asyncio.CancelledError:
             if not slot.erased or user.uncancel():  # or cancelled by somebody else as well
                 raise
@@ -120,8 +122,8 @@ class Spaces:
                     slot.erased = False
                     raise
                 self._slots.pop(space, None)
-                memory = slot.memory if by is None else slot.memory.by(by)
-                return await memory.forget(everything=True, verify=verify)
+                with acting_as(by):
+                    return await slot.memory.forget(everything=True, verify=verify)
         finally:
             self._erasing.discard(space)
 

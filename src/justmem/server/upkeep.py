@@ -97,10 +97,10 @@ class Upkeep:
 
 
 async def newest(memory: AsyncMemory, before: datetime) -> datetime | None:
-    """When something was last done in a space before a moment, by its audit. Where that has no
+    """When something was last done in a space before a moment, by its log. Where that has no
     entry, the time of the latest session, though a session may claim any."""
     number: int | None = None
-    while entries := await memory.audit(limit=100, before=number):
+    while entries := await memory.log(limit=100, before=number):
         for entry in reversed(entries):
             at = entry.at.astimezone().replace(tzinfo=None)
             if at < before:

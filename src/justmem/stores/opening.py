@@ -16,7 +16,7 @@ from justmem.errors import (
     StoreLocked,
     StoreNotLocked,
 )
-from justmem.stores import audit, drivers, files, forgetting, locks, schema
+from justmem.stores import drivers, files, forgetting, locks, schema
 from justmem.stores.connections import Connections, connect, translated
 from justmem.stores.keyring import Keyring
 from justmem.stores.sqlite import SqliteStore
@@ -78,9 +78,8 @@ def _opened(claim: drivers.Claim, space: str, patience: float, keys: Keyring | N
         claim.filled("plain" if lock is None else "locked")
         locks.tidy(path, keys, key)
         _finish_forgetting(db, path)
-        chain = audit.key(db)
         undo.pop_all()
-        return SqliteStore(space, path, Connections(claim, patience, db, lock), chain, keys)
+        return SqliteStore(space, path, Connections(claim, patience, db, lock), keys)
 
 
 def _finish_forgetting(db: sqlite3.Connection, path: Path) -> None:

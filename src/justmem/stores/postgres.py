@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from copy import copy
 from datetime import date
 from pathlib import Path
 
 from justmem.domain import (
     Card,
-    Entry,
     Forgotten,
     Health,
     Passage,
@@ -25,12 +23,9 @@ from justmem.domain import (
 )
 from justmem.errors import InvalidSetting, NotInMemory, StoreError
 from justmem.ports import (
-    Author,
     CardFilter,
     CopyableStore,
-    Deed,
     Digested,
-    EntryFilter,
     Extent,
     Found,
     Hits,
@@ -41,9 +36,7 @@ from justmem.ports import (
     Vectors,
     View,
 )
-from justmem.stores.notes import Notes
 from justmem.stores.pg import promotion, remains, schema
-from justmem.stores.pg.audit import Log
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain, text
@@ -76,23 +69,21 @@ async def open_in(
         found = await _row(connection, number, space, database.language if create else None)
     if found is None:
         raise NotInMemory(f"There is no space {space!r} in {database.shown}.")
-    part, language, key = found
+    part, language = found
     names, lexicon = Names(number, part), Lexicon(database, language)
-    log = Log(database, names, key)
-    return PostgresStore(space, database, names, lexicon, log, close=close)
+    return PostgresStore(space, database, names, lexicon, close=close)
 
 
 async def _row(
     connection: Connection, number: int, space: str, language: str | None
-) -> tuple[str, str, bytes] | None:
-    """The ending of the names of the tables that hold this space, its language, and the key of
-    its audit. A space that is not there is made if a language is given for it."""
+) -> tuple[str, str] | None:
+    """The ending of the names of the tables that hold this space, and its language. A space that
+    is not there is made if a language is given for it."""
     async with connection.transaction():
         await connection.execute("SELECT set_config('justmem.space', %s, true)", [str(number)])
         name = text(space).decode()
         asked = (
-            "SELECT name, tableoid::regclass::text, language, audit_key FROM justmem.spaces "
-            "WHERE space = %s"
+            "SELECT name, tableoid::regclass::text, language FROM justmem.spaces WHERE space = %s"
         )
         found = await (await connection.execute(asked, [number])).fetchone()
         if found is None and language is not None:
@@ -107,7 +98,7 @@ async def _row(
         return None
     if found[0] != name:
         raise StoreError(f"The name {space!r} cannot be told from another: choose another name.")
-    return str(found[1]).rpartition("spaces")[2], found[2], bytes(found[3])
+    return str(found[1]).rpartition("spaces")[2], found[2]
 
 
 async def spaces(database: Database) -> list[str]:
@@ -125,7 +116,6 @@ class PostgresStore:
         database: Database,
         names: Names,
         lexicon: Lexicon,
-        log: Log,
         *,
         close: bool,
     ) -> None:
@@ -138,32 +128,19 @@ class PostgresStore:
         self._search = Search(database, names, lexicon)
         self._finder = Finder(database, names, self._search, self._reads)
         self._claims = Claims(database, names)
-        self._notes = Notes(log.note)
-        self._enter_in(log)
+        self._writes = Writes(database, names, self._reads)
+        self._derived = Derived(database, names, self._writes, lexicon)
+        self._forgetting = Forgetting(database, names, self._derived)
 
-    def _enter_in(self, log: Log) -> None:
-        self.log = log
-        self._writes = Writes(self.database, self.names, self._reads, log)
-        self._derived = Derived(self.database, self.names, self._writes, self.lexicon, log)
-        self._forgetting = Forgetting(self.database, self.names, self._derived, log)
+    # ------------------------------------------------------------ the change log
 
-    # ------------------------------------------------------------ the audit
+    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        await self._writes.log(entries)
 
-    def by(self, author: Author) -> PostgresStore:
-        named = copy(self)
-        named._enter_in(self.log.by(author))
-        return named
-
-    def note(self, deeds: Sequence[Deed]) -> None:
-        self._notes.add(deeds)
-
-    async def noted(self) -> None:
-        """Once what was read before is in the audit: a change is entered after it."""
-        await self._notes.written()
-
-    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
-        await self.noted()
-        return await self.log.entries(where)
+    async def logged(
+        self, *, after: int = 0, before: int | None = None, latest: bool = False, limit: int = 1000
+    ) -> Sequence[tuple[int, str, str]]:
+        return await self._reads.logged(after, before, latest, limit)
 
     def copying(self) -> CopyableStore:
         from justmem.stores.pg.whole import PostgresCopy
@@ -176,21 +153,18 @@ class PostgresStore:
     # ------------------------------------------------------------ sessions
 
     async def keep(self, session: Session) -> SessionRecord:
-        await self.noted()
         return await self._writes.keep(session)
 
     async def blanked(self, session: Session) -> Session:
         return await self._reads.blanked(session)
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        await self.noted()
         await self._derived.settle(session, digested)
 
     async def begin(self, session_id: str) -> None:
         await self._writes.begin(session_id)
 
     async def fail(self, session_id: str, reason: str) -> None:
-        await self.noted()
         await self._writes.fail(session_id, reason)
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
@@ -258,11 +232,9 @@ class PostgresStore:
         """The rows are gone when this returns. Their bytes go with the server's next vacuum, or
         with `sweep`, which `remains` does too."""
         self._reads.forget()
-        await self.noted()
         return await self._forgetting.forget(cards, turns, sessions, words, subject)
 
     async def erase(self) -> Forgotten:
-        await self.noted()
         gone = await self._forgetting.erase()
         await self.close()
         return gone
@@ -284,7 +256,6 @@ class PostgresStore:
     async def replace_vectors(
         self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
     ) -> None:
-        await self.noted()
         await self._derived.replace_vectors(embedder, dim, replaced)
 
     # ------------------------------------------------------------ the ledger
@@ -328,6 +299,5 @@ class PostgresStore:
         await promotion.demote(self.database, self.names)
 
     async def close(self) -> None:
-        await self._notes.written()
         if self._close:
             await self.database.close()

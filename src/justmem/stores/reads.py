@@ -257,3 +257,14 @@ def stats(db: sqlite3.Connection, path: Path) -> Stats:
         embedder=embedder,
         spent_tokens=int(spent_tokens),
     )
+
+
+def logged(
+    db: sqlite3.Connection, after: int, before: int | None, latest: bool, limit: int
+) -> list[tuple[int, str, str]]:
+    found = db.execute(
+        "SELECT number, at, targets FROM audit WHERE number > ? AND number < ? "
+        f"ORDER BY number {'DESC' if latest else 'ASC'} LIMIT ?",
+        (after, before or 2**62, limit),
+    )
+    return sorted(found.fetchall())

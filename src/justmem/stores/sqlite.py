@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import TypeVar
 
 from justmem.domain import (
     Card,
-    Entry,
     Forgotten,
     Health,
     Passage,
@@ -32,12 +30,9 @@ from justmem.errors import (
     StoreError,
 )
 from justmem.ports import (
-    Author,
     CardFilter,
     CopyableStore,
-    Deed,
     Digested,
-    EntryFilter,
     Extent,
     Found,
     Hits,
@@ -49,7 +44,6 @@ from justmem.ports import (
     View,
 )
 from justmem.stores import (
-    audit,
     derived,
     forgetting,
     locks,
@@ -59,10 +53,9 @@ from justmem.stores import (
     writes,
 )
 from justmem.stores.backup import backup, check_target
-from justmem.stores.connections import Connections, writing
+from justmem.stores.connections import Connections
 from justmem.stores.finding import Finder
 from justmem.stores.keyring import Keyring
-from justmem.stores.notes import Notes, counted
 from justmem.stores.vectors import Moment, moment
 from justmem.traces import Traces
 
@@ -93,7 +86,6 @@ class SqliteStore:
         space: str,
         path: Path,
         connections: Connections,
-        key: bytes,
         keys: Keyring | None = None,
     ) -> None:
         self.space = space
@@ -101,41 +93,16 @@ class SqliteStore:
         self._keys = keys
         self._db = connections
         self._caches = _Caches()
-        self._key = key
-        self._notes = Notes(lambda deeds: connections.write(partial(audit.note, key, deeds)))
-        self._author: Author | None = None
 
-    # ------------------------------------------------------------ the audit
+    # ------------------------------------------------------------ the change log
 
-    def by(self, author: Author) -> SqliteStore:
-        named = copy(self)
-        named._author = author
-        return named
+    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        await self._db.write(partial(writes.log, entries=entries))
 
-    def note(self, deeds: Sequence[Deed]) -> None:
-        self._notes.add(deeds)
-
-    async def entries(self, where: EntryFilter) -> Sequence[Entry]:
-        await self._notes.written()
-        return await self._db.read(partial(audit.entries, self._key, where))
-
-    async def change(
-        self, work: Callable[[sqlite3.Connection], T], told: Callable[[Author, T], list[Deed]]
-    ) -> tuple[T, Entry | None]:
-        """The work and its entry in one transaction, after the entries of what was read before.
-        What changed nothing leaves none."""
-        await self._notes.written()
-
-        def both(db: sqlite3.Connection) -> tuple[T, Entry | None]:
-            with writing(db):
-                before = db.total_changes
-                done = work(db)
-                if self._author is None or db.total_changes == before:
-                    return done, None
-                made = audit.enter(self._key, told(self._author, done), db)
-                return done, made[-1] if made else None
-
-        return await self._db.write(both)
+    async def logged(
+        self, *, after: int = 0, before: int | None = None, latest: bool = False, limit: int = 1000
+    ) -> Sequence[tuple[int, str, str]]:
+        return await self._db.read(lambda db: reads.logged(db, after, before, latest, limit))
 
     def copying(self) -> CopyableStore:
         from justmem.stores.whole import SqliteCopy
@@ -148,34 +115,19 @@ class SqliteStore:
     # ------------------------------------------------------------ sessions
 
     async def keep(self, session: Session) -> SessionRecord:
-        record, _ = await self.change(
-            partial(writes.keep, session=session),
-            lambda author, _: author.did("keep", [session.id], turns=len(session.turns)),
-        )
-        return record
+        return await self._db.write(partial(writes.keep, session=session))
 
     async def blanked(self, session: Session) -> Session:
         return await self._db.read(partial(reads.blanked, session=session))
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        await self.change(
-            partial(derived.settle, session=session, digested=digested),
-            lambda author, _: author.did(
-                "settle",
-                [session.id, *(card.id for card in digested.cards)],
-                cards=len(digested.cards),
-                quarantined=len(digested.quarantined),
-            ),
-        )
+        await self._db.write(partial(derived.settle, session=session, digested=digested))
 
     async def begin(self, session_id: str) -> None:
         await self._db.write(partial(writes.begin, session_id=session_id))
 
     async def fail(self, session_id: str, reason: str) -> None:
-        await self.change(
-            partial(writes.fail, session_id=session_id, reason=reason),
-            lambda author, _: author.did("fail", [session_id]),
-        )
+        await self._db.write(partial(writes.fail, session_id=session_id, reason=reason))
 
     async def session(self, session_id: str) -> Session:
         return await self._db.read(partial(reads.session, session_id=session_id))
@@ -246,8 +198,7 @@ class SqliteStore:
         words: Sequence[str] = (),
         subject: str | None = None,
     ) -> Forgotten:
-        named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions, *words]
-        return await self._gone(
+        gone = await self._db.write(
             partial(
                 forgetting.forget,
                 cards=cards,
@@ -255,16 +206,8 @@ class SqliteStore:
                 sessions=sessions,
                 words=words,
                 subject=subject,
-            ),
-            lambda author, gone: author.did("forget", named, **counted(gone)),
+            )
         )
-
-    async def _gone(
-        self,
-        work: Callable[[sqlite3.Connection], Forgotten],
-        told: Callable[[Author, Forgotten], list[Deed]],
-    ) -> Forgotten:
-        gone, entry = await self.change(work, told)
         self._caches.empty()  # the vectors in this process go too
         try:
             await self._db.write(forgetting.sweep)
@@ -273,21 +216,13 @@ class SqliteStore:
                 "What was to be forgotten is gone from memory, but not from the file yet: it goes "
                 f"when the space is opened next. {error}"
             ) from error
-        return gone.model_copy(update={"entry": entry})
+        return gone
 
     async def erase(self) -> Forgotten:
-        await self._notes.written()  # so that erasing is the last entry
-        gone = await self._db.write(self._last_count)
+        gone = await self._db.write(forgetting.last_count)
         await self.close()
         await asyncio.to_thread(locks.erase, self.path, self._keys)
         return gone
-
-    def _last_count(self, db: sqlite3.Connection) -> Forgotten:
-        with writing(db):
-            gone = forgetting.last_count(db)
-            deeds = self._author.did("erase", (), **counted(gone)) if self._author else []
-            made = audit.enter(self._key, deeds, db)
-            return gone.model_copy(update={"entry": made[-1] if made else None})
 
     async def remains(self, traces: Traces) -> Searched:
         if self._db.closed:  # erased: what is left are files, if anything
@@ -320,10 +255,8 @@ class SqliteStore:
     ) -> None:
         """All vectors at once, in one transaction, with the embedder they come from. An index
         that is left out has no vectors afterwards."""
-        texts = sum(len(keys) for keys, _ in replaced.values())
-        await self.change(
-            partial(derived.replace_vectors, embedder=embedder, dim=dim, replaced=replaced),
-            lambda author, _: author.did("reembed", texts=texts),
+        await self._db.write(
+            partial(derived.replace_vectors, embedder=embedder, dim=dim, replaced=replaced)
         )
 
     # ------------------------------------------------------------ the ledger
@@ -358,6 +291,5 @@ class SqliteStore:
         await self._db.aside(partial(backup, target=target, lock=lock))
 
     async def close(self) -> None:
-        await self._notes.written()
         await self._db.close()
         self._caches.empty()

@@ -14,7 +14,6 @@ from justmem.domain import Passage, SessionState
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import derived, rows, tombstones, writes
 from justmem.stores.connections import writing
-from justmem.stores.notes import ids, sums
 from justmem.stores.sqlite import SqliteStore
 
 _NONE = np.zeros((0, 0), np.float32)
@@ -41,13 +40,10 @@ class SqliteCopy:
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
         return await self._db.read(partial(wholes_in, ids=ids))
 
-    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
+    async def take(self, wholes: Sequence[Whole]) -> None:
         forgotten = set(await self.forgotten())
         spared = [tombstones.spared(whole, forgotten) for whole in wholes]
-        await self.store.change(
-            partial(_take, wholes=spared),
-            lambda author, _: author.did(verb, ids(spared), **sums(spared)),
-        )
+        await self._db.write(partial(_take, wholes=spared))
 
     async def forgotten(self) -> Sequence[str]:
         found = await self._db.read(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import date
 
 from justmem.domain import Session, SessionRecord, SessionState
@@ -201,3 +202,8 @@ def _spend_on(db: sqlite3.Connection, session_id: str, tokens: int) -> None:
         )
         if not entered.rowcount:
             db.execute("UPDATE sessions SET spent = spent + ? WHERE key = ?", (tokens, *key))
+
+
+def log(db: sqlite3.Connection, entries: Sequence[tuple[int, str, str]]) -> None:
+    with writing(db):
+        db.executemany("INSERT INTO audit VALUES (?, ?, '', '', ?, '', '', '')", entries)

@@ -21,8 +21,6 @@ from justmem.language.languages import LANGUAGES
 from justmem.passages import OPENING, opening, passages
 from justmem.ports import (
     INDEXES,
-    Author,
-    Deed,
     Digested,
     Embedded,
     Extraction,
@@ -57,12 +55,8 @@ class Deferred:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)  # all that is not said otherwise below
 
-    def by(self, author: Author) -> Deferred:
-        """An evaluation is nobody's memory: nothing is entered."""
-        return self
-
-    def note(self, deeds: Sequence[Deed]) -> None:
-        pass
+    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        """An evaluation is nobody's memory: nothing is logged."""
 
     # ------------------------------------------------------------ building
 

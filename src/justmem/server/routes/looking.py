@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated
@@ -13,16 +13,15 @@ from starlette.responses import StreamingResponse
 
 from justmem.domain import About, Forgotten, Stats
 from justmem.errors import JustMemError, TooSlow
-from justmem.memory import AsyncMemory
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
 from justmem.server.shapes import (
-    AuditCheck,
     CardList,
     Cards,
     CardWithSource,
     EntryList,
     Forget,
     ForgottenOut,
+    LogCheck,
     SpaceList,
 )
 
@@ -86,8 +85,8 @@ async def about(
         return await memory.about(subject, limit=limit, offset=offset)
 
 
-@router.get("/{space}/audit", summary="Who read and wrote what")
-async def audit(
+@router.get("/{space}/log", summary="Who changed what")
+async def log(
     grant: Admin,
     of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
     since: Annotated[datetime | None, Query(description="From this time on.")] = None,
@@ -96,19 +95,19 @@ async def audit(
 ) -> EntryList:
     """The latest entries, in order."""
     async with grant.memory() as memory:
-        found = await memory.audit(of=of, since=since, before=before, limit=limit)
+        found = await memory.log(of=of, since=since, before=before, limit=limit)
     return EntryList(entries=found)
 
 
-@router.get("/{space}/audit/check", summary="Is the audit whole?")
-async def check_audit(
+@router.get("/{space}/log/check", summary="Is the log whole?")
+async def check_log(
     grant: Admin,
     last: Annotated[str | None, Query(description="A hash that an earlier check gave.")] = None,
-) -> AuditCheck:
+) -> LogCheck:
     """Whether every entry is as it was written, and none is missing."""
     async with grant.memory() as memory:
-        found = await memory.check_audit(last=last)
-    return AuditCheck(whole=found.whole, **found.model_dump())
+        found = await memory.check_log(last=last)
+    return LogCheck(whole=found.whole, **found.model_dump())
 
 
 @router.post("/{space}/forget", summary="Forget")
@@ -132,7 +131,7 @@ async def forget(what: Forget, grant: Writer) -> ForgottenOut:
 )
 async def export(grant: Reader, vectors: bool = False) -> StreamingResponse:
     """Everything as JSON Lines, as `justmem import` takes it: a head, each session with its words,
-    state and cards, what was forgotten and spent, for an administrator the audit, and a last line
+    state and cards, what was forgotten and spent, and a last line
     that counts."""
     async with grant.memory():
         pass  # not there: said before the answer begins
@@ -161,7 +160,7 @@ async def _read_into(
         async with asyncio.timeout(seconds):
             async with (
                 grant.memory() as memory,
-                aclosing(_exported(grant, memory, vectors)) as exported,
+                aclosing(memory.export(vectors=vectors)) as exported,
             ):
                 async for line in exported:
                     await lines.put(line)
@@ -174,8 +173,3 @@ async def _read_into(
     while lines.full():
         lines.get_nowait()
     lines.put_nowait(end)
-
-
-def _exported(grant: Grant, memory: AsyncMemory, vectors: bool) -> AsyncGenerator[str]:
-    """The audit as by the route of its own: for who may administer."""
-    return memory.export(vectors=vectors, audit=grant.key.may("admin"))

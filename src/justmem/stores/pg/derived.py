@@ -13,7 +13,6 @@ from justmem.errors import NotInMemory, StoreBusy
 from justmem.ports import Digested, Index, Vectors
 from justmem.stores import rows as shared
 from justmem.stores.pg import rows
-from justmem.stores.pg.audit import Log
 from justmem.stores.pg.batch import Batch, Space, spoken
 from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.encode import Matrix
@@ -27,14 +26,11 @@ _REEMBEDDED = 500  # rows in a statement
 
 
 class Derived:
-    def __init__(
-        self, database: Database, names: Names, writes: Writes, lexicon: Lexicon, log: Log
-    ) -> None:
+    def __init__(self, database: Database, names: Names, writes: Writes, lexicon: Lexicon) -> None:
         self._database = database
         self._names = names
         self._writes = writes
         self.lexicon = lexicon
-        self._log = log
         self._space = names.space
 
     def _do(self, sql: str, *params: Any) -> Statement:
@@ -83,12 +79,6 @@ class Derived:
                 ),
                 *inserts,
                 self._writes.dequeue(key),
-                *self._log.told(
-                    "settle",
-                    [session.id, *(card.id for card in digested.cards)],
-                    cards=len(digested.cards),
-                    quarantined=len(digested.quarantined),
-                ),
             )
 
         await self._database.write(self._space, work)
@@ -150,7 +140,6 @@ class Derived:
                     embedder,
                     dim,
                 ),
-                *self._log.told("reembed", texts=sum(len(keys) for keys, _ in replaced.values())),
             )
 
         await self._database.write(self._space, work)

@@ -8,11 +8,9 @@ from typing import Any
 
 from justmem.domain import Forgotten
 from justmem.errors import NotInMemory
-from justmem.ports import Deed, Place
+from justmem.ports import Place
 from justmem.stores import tombstones
-from justmem.stores.notes import counted
 from justmem.stores.pg import rows, terms
-from justmem.stores.pg.audit import Log
 from justmem.stores.pg.batch import Space
 from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.derived import Derived
@@ -24,11 +22,10 @@ from justmem.stores.pg.writes import one_space
 
 
 class Forgetting:
-    def __init__(self, database: Database, names: Names, derived: Derived, log: Log) -> None:
+    def __init__(self, database: Database, names: Names, derived: Derived) -> None:
         self._database = database
         self._names = names
         self._derived = derived
-        self._log = log
         self._space = names.space
         self._turns = Turns(names)
 
@@ -61,13 +58,8 @@ class Forgetting:
                 turns=sum(each.turns for each in gone),
                 quarantined=sum(each.quarantined for each in gone),
             )
-            deeds: list[Deed] = []
-            if forgotten != Forgotten():
-                named = [*cards, *(f"{id}#{number}" for id, number in turns), *sessions, *words]
-                deeds = self._log.did("forget", named, **counted(forgotten))
-            _, *made = await transaction.run(self._sum_anew(), *self._log.statements(deeds))
-            entry = self._log.entry(deeds[0], made[0]) if made else None
-            return forgotten.model_copy(update={"entry": entry})
+            await transaction.run(self._sum_anew())
+            return forgotten
 
         done = await self._database.write_once(self._space, self._names.marks, work)
         self._derived.lexicon.forget()
@@ -193,10 +185,7 @@ class Forgetting:
                 return seen[-1] if seen else Forgotten()
             cards, sessions, turns, quarantined = sums.rows[0]
             gone = Forgotten(cards=cards, sessions=sessions, turns=turns, quarantined=quarantined)
-            deeds = self._log.did("erase", (), **counted(gone))
-            made = await transaction.run(*self._log.statements(deeds)) if deeds else []
-            entry = self._log.entry(deeds[0], made[0]) if made else None
-            seen.append(gone.model_copy(update={"entry": entry}))
+            seen.append(gone)
             tables = [f"justmem.{table}" for table in PROMOTED.values()] if held.rows[0][3] else []
             tables += [self._names(table) for table in TABLES]
             await transaction.last(

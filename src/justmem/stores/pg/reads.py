@@ -269,6 +269,19 @@ class Reads:
         )
         return int(found[0][0]) if found else 0
 
+    async def logged(
+        self, after: int, before: int | None, latest: bool, limit: int
+    ) -> list[tuple[int, str, str]]:
+        found = await self._ask(
+            f"SELECT number, at, targets FROM {self._names.audit} WHERE space = $1 "
+            f"AND number > $2 AND number < $3 ORDER BY number {'DESC' if latest else 'ASC'} "
+            "LIMIT $4",
+            after,
+            before or 2**62,
+            limit,
+        )
+        return sorted((number, encode.plain(at), encode.plain(text)) for number, at, text in found)
+
     async def stats(self, name: str) -> Stats:
         names, space = self._names, self._space
         asked = [

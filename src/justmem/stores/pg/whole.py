@@ -16,7 +16,6 @@ from justmem.errors import NotInMemory, StoreBusy, StoreError
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
 from justmem.stores import tombstones
-from justmem.stores.notes import ids, sums
 from justmem.stores.pg import encode, rows
 from justmem.stores.pg.batch import Batch, Space, spoken
 from justmem.stores.pg.database import Transaction
@@ -102,8 +101,7 @@ class PostgresCopy:
 
     # ------------------------------------------------------------ in
 
-    async def take(self, wholes: Sequence[Whole], *, verb: str = "copy") -> None:
-        await self.store.noted()
+    async def take(self, wholes: Sequence[Whole]) -> None:
         forgotten = set(await self.forgotten())
         wholes = [tombstones.spared(whole, forgotten) for whole in wholes]
         while True:
@@ -111,16 +109,16 @@ class PostgresCopy:
             for _, id in found.rows:  # brought by an earlier copy, and changed since
                 with suppress(NotInMemory):  # another copy has made room already
                     await self.store.forget(sessions=[plain(id)])
-            if await self._take_fresh(wholes, verb):
+            if await self._take_fresh(wholes):
                 return
 
     def _known(self, wholes: Sequence[Whole]) -> Statement:
         return self._do(
             f"SELECT key, id FROM {self._names.sessions} WHERE space = $1 AND id = ANY($2)",
-            ids(wholes),
+            [whole.session.id for whole in wholes],
         )
 
-    async def _take_fresh(self, wholes: Sequence[Whole], verb: str) -> bool:
+    async def _take_fresh(self, wholes: Sequence[Whole]) -> bool:
         """False if one of them has arrived meanwhile, as from a copy that was broken off while
         the server committed. Keys are set aside first, so that the rows can be made while others
         write; a key that is never used does no harm."""
@@ -136,10 +134,8 @@ class PostgresCopy:
             return [
                 *self._insert_sessions(keys, wholes),
                 *self._insert_waiting(keys, wholes),
-                # From here on the space's row is ours, and the next number of the audit with it.
                 *batch.statements(),
                 self._last_day(wholes),
-                *self.store.log.told(verb, ids(wholes), **sums(wholes)),
             ]
 
         prepared = await asyncio.to_thread(prepare)

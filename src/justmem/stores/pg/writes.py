@@ -3,8 +3,9 @@ transaction that comes to the same when a lost connection makes it happen twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from justmem.domain import Session, SessionRecord, SessionState
 from justmem.errors import EmbedderMismatch, NotInMemory, StoreError
@@ -17,18 +18,14 @@ from justmem.stores.pg.reads import Reads
 from justmem.stores.pg.schema import Names
 from justmem.stores.pg.wire import Statement
 
-if TYPE_CHECKING:
-    from justmem.stores.pg.audit import Log
-
 PENDING, FAILED = str(SessionState.PENDING), str(SessionState.FAILED)
 
 
 class Writes:
-    def __init__(self, database: Database, names: Names, reads: Reads, log: Log) -> None:
+    def __init__(self, database: Database, names: Names, reads: Reads) -> None:
         self._database = database
         self._names = names
         self._reads = reads
-        self._log = log
         self._space = names.space
 
     def _do(self, sql: str, *params: Any) -> Statement:
@@ -91,12 +88,10 @@ class Writes:
             (fresh,) = one_space(space.rows)
             session = tombstones.blanked(given, [id for (id,) in marks.rows])
             digest, turns = session.digest, shared.turns_text(session)
-            changed = True
             if not known.rows:
                 changes = self._add(fresh, session, digest, turns)
             else:
-                key, old, state, waiting = known.rows[0]
-                changed = waiting is not None if old == digest else waiting != digest
+                key, old, state, _ = known.rows[0]
                 if old == digest:
                     changes = self._take_back(key, state)
                 elif state in (PENDING, FAILED):
@@ -106,8 +101,6 @@ class Writes:
                     ]
                 else:
                     changes = [*self._let_wait(key, session, digest, turns), self._enqueue(key)]
-            if changed:
-                changes += self._log.told("keep", [session.id], turns=len(session.turns))
             *_, record = await transaction.last(*changes, self._reads.record(session.id))
             return rows.record_of(record.rows[0])
 
@@ -254,8 +247,7 @@ class Writes:
                 ),
             )
             one_space(space.rows)
-            key, changed, state = one_session(known.rows, session_id)
-            late = not changed and state not in (PENDING, FAILED)
+            key, changed, _ = one_session(known.rows, session_id)
             marked = (
                 f"UPDATE {names.incoming} SET state = $3, reason = $4 "
                 "WHERE space = $1 AND session = $2 AND state = ANY($5)"
@@ -271,12 +263,26 @@ class Writes:
                     "WHERE space = $1 AND session = $2",
                     key,
                 ),
-                *(() if late else self._log.told("fail", [session_id])),
             )
 
         await self._database.write(self._space, work)
 
-    # ------------------------------------------------------------ the ledger
+    # ------------------------------------------------------------ the change log, the ledger
+
+    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
+        async def work(transaction: Transaction) -> None:
+            await transaction.last(
+                *(
+                    self._do(
+                        f"INSERT INTO {self._names.audit} (space, number, at, targets, actor, "
+                        "verb, counts, before, hash) VALUES ($1, $2, $3, $4, '', '', '', '', '')",
+                        *entry,
+                    )
+                    for entry in entries
+                )
+            )
+
+        await self._database.write(self._space, work)
 
     async def reserve(self, day: date, tokens: int, limit: int) -> bool:
         async def work(transaction: Transaction) -> bool:
