@@ -32,9 +32,7 @@ COMMANDS: dict[str, list[str]] = {
     "retry": [],
     "reembed": [],
     "doctor": ["--offline"],
-    "lock": [],
-    "unlock": [],
-    "rekey": ["--new-command", "echo passphrase"],
+    "rekey": ["--new-file", "new.key"],
     "copy": ["spaces", ADDRESS],
     "backup": ["default", "default.backup"],
     "promote": ["default"],
@@ -49,7 +47,7 @@ COMMANDS: dict[str, list[str]] = {
 # These do not open a space of the store that is set.
 APART = {"demo", "models", "keys"}
 NEEDING = {
-    "postgres": set(COMMANDS) - APART - {"lock", "unlock", "rekey", "expire"},
+    "postgres": set(COMMANDS) - APART - {"rekey", "expire"},
     "encryption": set(COMMANDS) - APART - {"expire", "copy", "promote", "sweep", "work"},
     "server": {"serve"},
     "mcp": {"mcp"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import stat
 import subprocess
 import sys
@@ -16,9 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import justmem
-from justmem import config, opening
+from justmem import config
 from justmem.cli import app
 from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked, WrongKey
+from justmem.stores.files import file_name
 from justmem.testing import ScriptedModel
 from servers import command, environment, serve
 
@@ -69,19 +69,16 @@ def holding(folder: Path, words: str = MARKER) -> list[str]:
 # ---------------------------------------------------------------- commands
 
 
-def test_a_space_is_locked_used_and_unlocked_by_command(
+def test_a_space_is_locked_from_its_first_word_and_opens_with_its_key_alone(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("remember", "talk.json")
-    assert holding(tmp_path) == ["default.db"]
-    said = run("lock", code=2)
-    assert "No key is set" in said
-
+    run("remember", "talk.json", "--space", "plain")
+    assert holding(tmp_path) == ["plain.db"]
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    assert "is not locked" in run("stats", code=7)
-    assert "default is locked." in run("lock")
-    assert "default is locked already." in run("lock")
-    assert holding(tmp_path) == []
+    assert "is not locked" in run("stats", "--space", "plain", code=7)
+    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "locked"))
+    run("remember", "talk.json")
+    assert holding(tmp_path / "locked") == []
     assert MARKER in run("recall", "What is the parrot called?")
     assert json.loads(run("stats", "--json"))["cards"] >= 1
 
@@ -90,43 +87,44 @@ def test_a_space_is_locked_used_and_unlocked_by_command(
     monkeypatch.delenv("JUSTMEM_KEY")
     assert "is locked: set its key" in run("stats", code=7)
 
-    monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    assert "default is not locked." in run("unlock")
-    monkeypatch.delenv("JUSTMEM_KEY")
-    assert MARKER in run("cards")
 
-
-def test_keys_of_ones_own_are_rotated_and_erased_by_command(
+def test_a_key_is_changed_by_command(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JUSTMEM_KEY_FOLDER", str(tmp_path / "keys"))
-    for space in ("ana", "ben"):
-        run("remember", "talk.json", "--space", space)
-    keys = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
-    assert set(keys) == {"ana.key", "ben.key"}
-    rows = json.loads(run("rekey", "--all", "--json"))
-    assert rows == [{"space": "ana", "changed": True}, {"space": "ben", "changed": True}]
-    rotated = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
-    assert set(rotated) == set(keys)
-    assert not set(rotated.values()) & set(keys.values())
-    assert MARKER in run("cards", "--space", "ana")
-
-    run("forget", "--everything", "--yes", "--space", "ana")
-    assert {path.name for path in (tmp_path / "keys").iterdir()} == {"ben.key"}
-    assert {path.name for path in (tmp_path / "home").glob("*.db*")} == {"ben.db"}
-
-    said = run("rekey", "--space", "ben", "--new-command", f"echo {KEY}")
-    assert "change the settings" in said
-    assert list((tmp_path / "keys").iterdir()) == []
-    monkeypatch.delenv("JUSTMEM_KEY_FOLDER")
+    assert "No key is set" in run("rekey", "--new-file", "new", code=2)
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    assert MARKER in run("cards", "--space", "ben")
-    assert "Say where the new key is" in run("rekey", "--space", "ben", code=2)
+    run("remember", "talk.json")
+    assert "--new-file" in run("rekey", code=2)
+    (tmp_path / "new").write_text(OTHER + "\n")
+    assert run("rekey", "--new-file", "new") == "default has the new key.\n"
+    assert "locked with another key" in run("stats", code=7)
+    assert "locked with another key" in run("rekey", "--new-file", "new", code=7)
+    monkeypatch.setenv("JUSTMEM_KEY", OTHER)
+    assert MARKER in run("cards")
+    (tmp_path / "new").write_text("another passphrase")
+    run("rekey", "--new-file", "new")
+    monkeypatch.setenv("JUSTMEM_KEY", "another passphrase")
+    assert MARKER in run("cards")
+    assert holding(tmp_path) == []
+
+
+def test_a_file_for_each_space_holds_its_key(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    monkeypatch.setenv("JUSTMEM_KEY_FILE", str(tmp_path / "keys" / "{space}.key"))
+    assert "ana.key cannot be read" in run("remember", "talk.json", "--space", "ana", code=7)
+    for space, key in (("ana", KEY), ("ben", OTHER)):
+        (tmp_path / "keys" / f"{space}.key").write_text(key)
+        run("remember", "talk.json", "--space", space)
+    monkeypatch.delenv("JUSTMEM_KEY_FILE")
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
+    assert MARKER in run("cards", "--space", "ana")
+    assert "another key" in run("cards", "--space", "ben", code=7)
 
 
 def test_no_command_takes_a_key_as_an_argument(run: Run) -> None:
-    for name in ("lock", "unlock", "rekey"):
-        assert "--key" not in run(name, "--help")
+    assert "--key" not in run("rekey", "--help")
     run("--key", KEY, "stats", code=2)
 
 
@@ -140,9 +138,9 @@ def test_the_doctor_says_what_is_locked_and_who_may_look(
     said = run("doctor", "--space", "ana", code=2)
     assert "locked: ana" in said
     assert "a key is set, yet not locked: plain" in said
-    run("lock", "--space", "plain")
+    (tmp_path / "home" / "plain.db").unlink()
     said = run("doctor", "--space", "ana")
-    assert "locked: ana, plain" in said
+    assert "locked: ana" in said
     assert "others on this machine" not in said
 
     monkeypatch.delenv("JUSTMEM_KEY")
@@ -192,24 +190,8 @@ def test_a_locked_space_is_checked_and_its_backup_is_locked(
 def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUSTMEM_STORE", "postgresql://localhost/none")
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    for each in ("lock", "stats"):
-        assert "docs/encryption.md" in run(each, code=2)
-
-
-def test_the_demo_leaves_no_key_behind(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("justmem.cli.demo._asked", _no_questions)
-    monkeypatch.setenv("JUSTMEM_KEY_FOLDER", str(tmp_path / "keys"))
-    run("demo")
-    assert not (tmp_path / "keys").exists()
-    run("demo", "--keep")
-    assert [path.name for path in (tmp_path / "keys").iterdir()] == ["demo.key"]
-
-
-async def _no_questions(settings: config.Settings, *_: object) -> list[Any]:
-    await (await opening.opened_store(settings)).close()
-    return []
+    for each in (["rekey", "--new-file", "new"], ["stats"]):
+        assert "docs/encryption.md" in run(*each, code=2)
 
 
 # ---------------------------------------------------------------- Python
@@ -240,13 +222,13 @@ def test_the_nearest_key_counts(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     settings = load(file)
     assert settings.key is not None
     assert settings.key_file is None
-    assert load(file, key_folder=Path("keys")).key is None
-    monkeypatch.setenv("JUSTMEM_KEY_COMMAND", "true")
-    with pytest.raises(InvalidSetting, match="Both key and key_command are set in the environment"):
+    assert load(file, key_file=Path("k2")).key is None
+    monkeypatch.setenv("JUSTMEM_KEY_FILE", "k3")
+    with pytest.raises(InvalidSetting, match="Both key and key_file are set in the environment"):
         load(file)
 
 
-@pytest.mark.parametrize("name", ["key_file", "key_folder", "key_command", "key_env"])
+@pytest.mark.parametrize("name", ["key_file", "key_env"])
 def test_a_file_that_merely_lies_here_does_not_choose_the_key(run: Run, name: str) -> None:
     Path("justmem.toml").write_text(f'{name} = "x"\n')
     with pytest.raises(InvalidSetting, match=f"may not set {name}"):
@@ -262,7 +244,7 @@ def test_nothing_is_recorded_beside_a_locked_space(run: Run, tmp_path: Path) -> 
 
     recorder = RecordedModel("replies.jsonl", ScriptedModel(["{}"]))
     with pytest.raises(InvalidSetting, match="in plain text"):
-        justmem.open("ana", key_folder="keys", model=recorder)
+        justmem.open("ana", key=KEY, model=recorder)
     assert not list(tmp_path.glob("home/*"))
     justmem.open("ana", model=recorder).close()
 
@@ -281,7 +263,7 @@ from justmem.sessions import as_time
 from justmem.testing import ScriptedModel
 here, talk = Path(sys.argv[2]), json.loads(sys.argv[3])
 light = {"embedder": "justmem.testing:HashEmbedder", "reranker": "none"}
-for name, more in (("plain", {}), ("locked", {"key_folder": here / "new" / "keys"})):
+for name, more in (("plain", {}), ("locked", {"key": "a passphrase"})):
     memory = justmem.open(name, folder=here / "deep" / "home", **light, **more)
     memory.remember(talk)
     memory.forget(session="ana-1")
@@ -293,11 +275,11 @@ for name, more in (("plain", {}), ("locked", {"key_folder": here / "new" / "keys
 Keys(here / "served" / "home").add("ana", "read", ("ana",), as_time("2024-06-01"))
 model = RecordedModel(here / "recordings" / "r.jsonl", ScriptedModel(["{}"]))
 asyncio.run(model.complete(Prompt(stage="plan", system="", user="x", schema={}, max_tokens=9)))
-from justmem.stores.keyring import KeyFolder
-from justmem.stores.relocking import relock
-ring = KeyFolder(here / "new" / "keys")
-relock(here / "deep" / "home", "locked", ring, ring)
-relock(here / "deep" / "home", "plain", None, ring)
+from pydantic import SecretStr
+from justmem.stores.keyring import Keyring
+from justmem.stores.locks import rekey
+old, new = (Keyring(SecretStr(words)) for words in ("a passphrase", "another one"))
+rekey(here / "deep" / "home", "locked", old, new)
 print(json.dumps({str(p): p.stat().st_mode & 0o777 for p in sorted(here.rglob("*"))}))
 """
 
@@ -323,28 +305,30 @@ def test_all_that_is_made_is_private_whatever_the_umask(tmp_path: Path, umask: s
             if mode != (0o700 if Path(path).is_dir() else 0o600)
         }
         assert wrong == {}
-    assert len(seen[-1]) >= 10
+    assert len(seen[-1]) >= 8
 
 
 # ---------------------------------------------------------------- behind a server
 
 
-def test_a_server_keeps_each_space_under_a_key_of_its_own(tmp_path: Path) -> None:
+def test_a_server_opens_each_space_with_a_key_of_its_own(tmp_path: Path) -> None:
     keys, home = tmp_path / "keys", tmp_path / "s" / "home"
     justmem.open("eve", folder=home, key=KEY, **LIGHT).close()
     keys.mkdir(0o700)
-    (keys / "eve.key").write_text(OTHER)
-    with serve(tmp_path / "s", f'key_folder = "{keys}"') as server, server.owner() as owner:
+    for stem in ("eve", "ana", file_name("Zoë & co.").removesuffix(".db")):
+        (keys / f"{stem}.key").write_text(OTHER)
+    with (
+        serve(tmp_path / "s", f'key_file = "{keys}/{{space}}.key"') as server,
+        server.owner() as owner,
+    ):
         for space in ("ana", "Zoë & co."):
             kept = owner.post(f"/v1/spaces/{space}/sessions?wait=true", json=TALK)
             assert kept.status_code == 200, kept.text
         assert owner.get("/v1/spaces").json()["spaces"] == ["Zoë & co.", "ana", "eve"]
         asked = {"question": "What is the parrot called?"}
         assert MARKER in owner.post("/v1/spaces/ana/recall", json=asked).text
-        assert len(list(keys.iterdir())) == 3
         assert holding(tmp_path / "s") == []  # the log too
         assert owner.delete("/v1/spaces/ana").status_code == 200
-        assert len(list(keys.iterdir())) == 2
         assert {stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()} == {0o600}
 
         refused = owner.get("/v1/spaces/eve/sessions")
@@ -356,7 +340,7 @@ def test_a_server_keeps_each_space_under_a_key_of_its_own(tmp_path: Path) -> Non
 
 
 def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
-    """Over standard input and output, with a key that a command prints."""
+    """Over standard input and output, with a key from a file."""
     lines = [
         {
             "jsonrpc": "2.0",
@@ -382,6 +366,7 @@ def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
             },
         },
     ]
+    (tmp_path / "key").write_text(KEY)
     process = subprocess.Popen(
         command("--home", str(tmp_path / "home"), "mcp"),
         stdin=subprocess.PIPE,
@@ -391,7 +376,7 @@ def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
         env=environment(
             JUSTMEM_EMBEDDER=LIGHT["embedder"],
             JUSTMEM_RERANKER="none",
-            JUSTMEM_KEY_COMMAND=shlex.join(["echo", KEY]),
+            JUSTMEM_KEY_FILE=str(tmp_path / "key"),
         ),
     )
     assert process.stdin is not None

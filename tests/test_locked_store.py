@@ -6,12 +6,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -32,9 +30,9 @@ from justmem.errors import (
 )
 from justmem.stores import drivers, files
 from justmem.stores.folder import spaces
-from justmem.stores.keyring import KeyCommand, KeyFile, KeyFolder, Keyring
+from justmem.stores.keyring import KeyFile, Keyring
+from justmem.stores.locks import rekey
 from justmem.stores.opening import open_store
-from justmem.stores.relocking import relock
 from justmem.stores.sqlite import SqliteStore
 from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
@@ -132,7 +130,7 @@ def plain_words_by_another_process(folder: Path) -> str:
 async def test_rewriting_a_locked_file_writes_no_temporary_one(folder: Path) -> None:
     await fill(folder, RAW, sessions=60)
     claim = drivers.claim(folder / "ana.db")
-    (key,) = RAW.find("ana")
+    key = RAW.find("ana")
     db = drivers.connect(claim.path, 1.0, drivers.Lock(key, claim.salt))
     seen: set[str] = set()
 
@@ -175,7 +173,7 @@ async def test_a_locked_space_without_a_key_says_so(folder: Path) -> None:
 
 async def test_a_plain_space_with_a_key_is_not_taken_for_a_locked_one(folder: Path) -> None:
     await fill(folder, None)
-    with pytest.raises(StoreNotLocked, match="justmem lock"):
+    with pytest.raises(StoreNotLocked, match="justmem copy"):
         await open_store(folder, "ana", keys=RAW)
     assert await facts(folder, None) == FACTS
 
@@ -318,7 +316,7 @@ async def test_copies_of_a_locked_space_are_searched_with_its_key(folder: Path) 
 async def test_what_no_key_opens_is_said_to_be_not_searched(folder: Path) -> None:
     await fill(folder, RAW)
     old = (folder / "ana.db").read_bytes()
-    relock(folder, "ana", RAW, OTHER)
+    rekey(folder, "ana", RAW, OTHER)
     (folder / "ana-old.db").write_bytes(old)
     await fill(folder, None, "ben")
     store = await open_store(folder, "ana", keys=OTHER)
@@ -400,84 +398,53 @@ async def test_one_file_by_two_paths_opens_by_each(folder: Path, tmp_path: Path)
     await one.close()
 
 
-# ---------------------------------------------------------------- changing the lock
+# ---------------------------------------------------------------- another key
 
 
-async def test_lock_rekey_and_unlock_keep_everything(folder: Path) -> None:
-    await fill(folder, None)
-    assert relock(folder, "ana", None, RAW)
-    assert plain_words(folder) == []
-    assert await facts(folder, RAW) == FACTS
-
-    assert relock(folder, "ana", RAW, OTHER)
-    with pytest.raises(WrongKey):
-        await facts(folder, RAW)
-    assert await facts(folder, OTHER) == FACTS
-
-    assert relock(folder, "ana", OTHER, None)
-    assert await facts(folder, None) == FACTS
-    with closing(sqlite3.connect(folder / "ana.db")) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert [path.name for path in folder.iterdir()] == ["ana.db"]
-
-
-async def test_a_relocked_space_is_searched_and_filled_as_before(folder: Path) -> None:
+@pytest.mark.parametrize(("old", "new"), [(RAW, OTHER), (RAW, WORDS), (WORDS, RAW)])
+async def test_another_key_keeps_everything(folder: Path, old: Keyring, new: Keyring) -> None:
     from store_contract import found
 
-    await fill(folder, None)
-    relock(folder, "ana", None, RAW)
-    store = await open_store(folder, "ana", keys=RAW)
+    await fill(folder, old)
+    rekey(folder, "ana", old, new)
+    assert [path.name for path in folder.iterdir()] == ["ana.db"]
+    assert plain_words(folder) == []
+    with pytest.raises(WrongKey):
+        await facts(folder, old)
+    assert await facts(folder, new) == FACTS
+    store = await open_store(folder, "ana", keys=new)
     dense, lexical = await found(store, f"adopted {MARKER} number 2")
     assert dense
     assert lexical
     await remember(store, session("s9"), "likes rain")
     await store.forget(sessions=["s9"])
-    assert sorted(await all_facts(store)) == FACTS
+    assert (await store.check()).sound
     await store.close()
-
-
-async def test_the_old_bytes_are_blanked_not_just_unlinked(folder: Path) -> None:
-    await fill(folder, None)
-    os.link(folder / "ana.db", folder.parent / "witness")
-    relock(folder, "ana", None, RAW)
-    # A second name keeps the old file: it is somebody's copy then, and left alone.
-    assert MARKER.encode() in (folder.parent / "witness").read_bytes()
-
-    relock(folder, "ana", RAW, None)
-    with (folder / "ana.db").open("rb") as old:
-        relock(folder, "ana", None, RAW)
-        old.seek(0)
-        assert not old.read().strip(b"\0")
-
-
-async def test_changing_the_lock_again_is_no_error_and_does_nothing(folder: Path) -> None:
-    await fill(folder, None)
-    assert relock(folder, "ana", None, RAW)
-    locked = (folder / "ana.db").read_bytes()
-    assert not relock(folder, "ana", None, RAW)
-    assert not relock(folder, "ana", OTHER, RAW)  # as after a kill, when the work was done
-    assert (folder / "ana.db").read_bytes() == locked
-    relock(folder, "ana", RAW, None)
-    assert not relock(folder, "ana", RAW, None)
-    with pytest.raises(NotInMemory):
-        relock(folder, "bob", None, RAW)
 
 
 async def test_a_wrong_key_changes_nothing(folder: Path) -> None:
     await fill(folder, RAW)
     before = (folder / "ana.db").read_bytes()
-    for old, new in ((OTHER, WORDS), (OTHER, None), (None, OTHER)):
-        with pytest.raises(WrongKey):
-            relock(folder, "ana", old, new)
+    with pytest.raises(WrongKey):
+        rekey(folder, "ana", OTHER, WORDS)
+    with pytest.raises(NotInMemory):
+        rekey(folder, "bob", RAW, OTHER)
     assert (folder / "ana.db").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["ana.db"]
 
 
-async def test_a_space_that_is_open_keeps_its_lock(folder: Path) -> None:
+async def test_a_plain_space_has_no_key_to_change(folder: Path) -> None:
+    await fill(folder, None)
+    with pytest.raises(StoreNotLocked):
+        rekey(folder, "ana", RAW, OTHER)
+    assert await facts(folder, None) == FACTS
+
+
+async def test_a_space_that_is_open_keeps_its_key(folder: Path) -> None:
     await fill(folder, RAW)
     store = await open_store(folder, "ana", keys=RAW)
     with pytest.raises(StoreBusy, match="in this process"):
-        relock(folder, "ana", RAW, OTHER)
+        rekey(folder, "ana", RAW, OTHER)
     await store.close()
 
     alone = drivers.claim(folder / "ana.db", alone=True)  # as while its key is changed here
@@ -487,8 +454,8 @@ async def test_a_space_that_is_open_keeps_its_lock(folder: Path) -> None:
     alone.release()
 
     with other_process_has_open(folder), pytest.raises(StoreBusy, match="Another process"):
-        relock(folder, "ana", RAW, OTHER, patience=0.2)
-    assert relock(folder, "ana", RAW, OTHER)
+        rekey(folder, "ana", RAW, OTHER, patience=0.2)
+    rekey(folder, "ana", RAW, OTHER)
 
 
 @contextmanager
@@ -498,218 +465,6 @@ def other_process_has_open(folder: Path) -> Iterator[None]:
         assert process.hear() == "open"
         yield
         process.say("enough")
-
-
-async def test_who_opens_while_the_key_is_changed_gets_the_new_file(folder: Path) -> None:
-    """Openers come all the while: each opens the space or is told what is the matter, and what
-    they write is there in the end."""
-    await fill(folder, RAW)
-    both = BothKeys()
-    done = threading.Event()
-    code = MAKE.replace("Keyring(SecretStr(sys.argv[2]))", "Both()").replace(
-        "async def main", BOTH + "async def main"
-    )
-    args = [sys.executable, "-c", code, str(folder)]
-
-    def open_again() -> None:
-        while not done.is_set():
-            counted.append(subprocess.run(args, capture_output=True, text=True))
-
-    counted: list[subprocess.CompletedProcess[str]] = []
-    thread = threading.Thread(target=open_again)
-    thread.start()
-    try:
-        for old, new in ((RAW, OTHER), (OTHER, RAW)) * 2:
-            while True:
-                try:
-                    relock(folder, "ana", old, new)
-                    break
-                except StoreBusy:
-                    continue
-    finally:
-        done.set()
-        thread.join()
-    assert {each.returncode for each in counted} == {0}, [each.stderr for each in counted][-1]
-    store = await open_store(folder, "ana", keys=both)
-    assert await store.spent(date(2024, 5, 1)) == len(counted)
-    await store.close()
-
-
-BOTH = """
-class Both(Keyring):
-    def __init__(self): pass
-    def find(self, stem): return [SecretStr("5f" * 32), SecretStr("a1" * 32)]
-"""
-
-
-class BothKeys(Keyring):
-    def __init__(self) -> None:
-        pass
-
-    def find(self, stem: str) -> list[SecretStr]:
-        return [*RAW.find(stem), *OTHER.find(stem)]
-
-
-def test_an_unfinished_copy_goes_with_the_next_opening(folder: Path) -> None:
-    asyncio.run(fill(folder, RAW))
-    beside = files.relocked(folder / "ana.db")
-    beside.write_bytes(MARKER.encode())
-    assert asyncio.run(facts(folder, RAW)) == FACTS
-    assert not beside.exists()
-
-
-# ---------------------------------------------------------------- where keys come from
-
-
-async def test_a_key_folder_holds_a_key_for_each_space(folder: Path, tmp_path: Path) -> None:
-    keys = KeyFolder(tmp_path / "keys")
-    for space in ("ana", "ben", "Zoë & co."):
-        await fill(folder, keys, space)
-    made = {path.name: path.read_text() for path in (tmp_path / "keys").iterdir()}
-    assert len(made) == len(set(made.values())) == 3
-    assert {"ana.key", "ben.key"} < set(made)
-    assert spaces(folder, keys) == ["Zoë & co.", "ana", "ben"]
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "keys").iterdir()} == {0o600}
-    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
-
-    (tmp_path / "keys/ana.key").rename(tmp_path / "kept")
-    with pytest.raises(StoreLocked, match="its key is not in"):
-        await open_store(folder, "ana", keys=keys)
-    (tmp_path / "kept").rename(tmp_path / "keys/ana.key")
-    assert await facts(folder, keys) == FACTS
-
-
-def test_a_key_is_made_where_files_have_no_second_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("justmem.private.os.link", refused)
-    monkeypatch.setattr("justmem.private.os.fchmod", refused)
-    keys = KeyFolder(tmp_path / "stick")
-    made = keys.make("ana")
-    assert keys.make("ana") == made
-    assert [path.name for path in (tmp_path / "stick").iterdir()] == ["ana.key"]
-
-
-async def test_rotating_in_a_key_folder_makes_a_fresh_key(folder: Path, tmp_path: Path) -> None:
-    keys = KeyFolder(tmp_path / "keys")
-    await fill(folder, keys)
-    (old,) = keys.find("ana")
-    assert relock(folder, "ana", keys, keys)
-    (new,) = keys.find("ana")
-    assert new != old
-    assert await facts(folder, keys) == FACTS
-    with pytest.raises(WrongKey):
-        await facts(folder, Keyring(old))
-    assert relock(folder, "ana", keys, None)
-    assert list((tmp_path / "keys").iterdir()) == []
-
-
-async def test_a_new_key_folder_that_is_the_old_one_keeps_its_key(
-    folder: Path, tmp_path: Path
-) -> None:
-    await fill(folder, KeyFolder(tmp_path / "keys"))
-    (tmp_path / "same").symlink_to(tmp_path / "keys")
-    assert relock(folder, "ana", KeyFolder(tmp_path / "keys"), KeyFolder(tmp_path / "same"))
-    assert await facts(folder, KeyFolder(tmp_path / "keys")) == FACTS
-
-    assert relock(folder, "ana", KeyFolder(tmp_path / "keys"), KeyFolder(tmp_path / "other"))
-    assert await facts(folder, KeyFolder(tmp_path / "other")) == FACTS
-    assert list((tmp_path / "keys").iterdir()) == []
-
-
-async def test_a_full_disk_changes_nothing_and_leaves_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await fill(folder, RAW)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as at:
-        at.setattr("justmem.stores.relocking.os.fsync", full)
-        with pytest.raises(StoreError, match="nothing was changed"):
-            relock(folder, "ana", RAW, None)
-    assert [path.name for path in folder.iterdir()] == ["ana.db"]
-    assert await facts(folder, RAW) == FACTS
-
-
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("step", ["replace", "settle"])
-async def test_a_rotation_killed_between_its_steps_opens_with_the_key_folder(
-    folder: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = KeyFolder(tmp_path / "keys")
-    await fill(folder, keys)
-    (before,) = keys.find("ana")
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as at:
-        if step == "replace":
-            at.setattr("justmem.stores.relocking.private.replace", killed)
-        else:
-            at.setattr(keys, "settle", killed, raising=True)
-            at.setattr("justmem.stores.locks.tidy", lambda *_: None)
-        with pytest.raises(Killed):
-            relock(folder, "ana", keys, keys)
-    assert len(keys.find("ana")) == 2
-    assert await facts(folder, keys) == FACTS
-    (after,) = keys.find("ana")
-    assert (after == before) == (step == "replace")
-    assert sorted(path.name for path in folder.iterdir()) == ["ana.db"]
-
-
-async def test_a_move_to_another_key_folder_that_was_killed_is_finished_by_the_next_run(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = KeyFolder(tmp_path / "old"), KeyFolder(tmp_path / "new")
-    await fill(folder, old)
-
-    def killed(*_: object) -> None:
-        raise Killed
-
-    with monkeypatch.context() as at:
-        at.setattr(new, "settle", killed)
-        with pytest.raises(Killed):
-            relock(folder, "ana", old, new)
-    assert not relock(folder, "ana", old, new)
-    assert list((tmp_path / "old").iterdir()) == []
-    assert await facts(folder, new) == FACTS
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["ana.key"]
-
-
-async def test_erasing_a_space_destroys_its_own_key(folder: Path, tmp_path: Path) -> None:
-    keys = KeyFolder(tmp_path / "keys")
-    await fill(folder, keys)
-    copy = (folder / "ana.db").read_bytes()
-    with (tmp_path / "keys/ana.key").open("rb") as old:
-        store = await open_store(folder, "ana", keys=keys)
-        gone = await store.erase()
-        assert not old.read().strip(b"\0")
-    assert gone.sessions == 3
-    assert list(folder.iterdir()) == list((tmp_path / "keys").iterdir()) == []
-
-    (folder / "ana.db").write_bytes(copy)  # from a backup: nobody can read it any more
-    with pytest.raises(StoreLocked):
-        await open_store(folder, "ana", keys=keys)
-
-
-async def test_an_erasure_killed_after_the_key_is_finished_at_the_next_opening(
-    folder: Path, tmp_path: Path
-) -> None:
-    keys = KeyFolder(tmp_path / "keys")
-    await fill(folder, keys)
-    keys.begin_erasing("ana")
-    with pytest.raises(NotInMemory):
-        await open_store(folder, "ana", keys=keys, create=False)
-    assert list(folder.iterdir()) == list((tmp_path / "keys").iterdir()) == []
 
 
 async def test_a_key_file_is_one_line(folder: Path, tmp_path: Path) -> None:
@@ -724,38 +479,6 @@ async def test_a_key_file_is_one_line(folder: Path, tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(StoreLocked, match="cannot be read"):
         await open_store(folder, "ana", keys=KeyFile(file))
-
-
-async def test_a_key_command_is_told_the_space_and_no_shell_reads_it(
-    folder: Path, tmp_path: Path
-) -> None:
-    command = f"{sys.executable} -c \"import sys; print('the key of', sys.argv[1])\" {{space}}"
-    await fill(folder, KeyCommand(command))
-    assert await facts(folder, Keyring(SecretStr("the key of ana"))) == FACTS
-    space = "$(touch bad); `touch bad`"
-    await fill(folder, KeyCommand(command), space)
-    stem = files.file_name(space).removesuffix(files.SUFFIX)
-    assert await facts(folder, Keyring(SecretStr(f"the key of {stem}")), space) == FACTS
-    assert spaces(folder, KeyCommand(command)) == [space, "ana"]
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("", "is empty"),
-        ("'", "not a command line"),
-        ("/no/such/program", "cannot be run"),
-        (f"{sys.executable} -c 'print(12345678); raise SystemExit(3)'", "ended with 3"),
-        (f"{sys.executable} -c pass", "A key is one line"),
-    ],
-)
-async def test_a_key_command_that_gives_no_key_says_why(
-    folder: Path, command: str, said: str
-) -> None:
-    with pytest.raises((InvalidSetting, StoreLocked), match=said) as caught:
-        await open_store(folder, "ana", keys=KeyCommand(command))
-    assert "12345678" not in repr(caught.value)
-    assert not folder.exists() or not (folder / "ana.db").read_bytes()
 
 
 @pytest.fixture(autouse=True)

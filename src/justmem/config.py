@@ -37,11 +37,9 @@ ENVIRONMENT = {
     "JUSTMEM_MODELS_MIRROR": "models_mirror",
     "JUSTMEM_API_KEY_ENV": "api_key_env",
     "JUSTMEM_KEY_FILE": "key_file",
-    "JUSTMEM_KEY_FOLDER": "key_folder",
-    "JUSTMEM_KEY_COMMAND": "key_command",
 }
-_PATHS = ("folder", "models_folder", "key_file", "key_folder")
-KEY_SOURCES = ("key", "key_file", "key_folder", "key_command")
+_PATHS = ("folder", "models_folder", "key_file")
+KEY_SOURCES = ("key", "key_file")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
 # What a file in the current folder may set: nothing that runs code, that chooses where words and
 # keys are kept or sent, or that deletes or switches off a protection.
@@ -95,10 +93,8 @@ class Settings(BaseModel):
     api_key: SecretStr | None = None  # None: OpenAI gets `openai_key`, other servers get no key
     openai_key: SecretStr | None = None
     rerank_key: SecretStr | None = None
-    key: SecretStr | None = None  # locks every space; or else one of the next three:
-    key_file: Path | None = None  # that key in a file
-    key_folder: Path | None = None  # a key for each space, made and destroyed with it
-    key_command: str | None = None  # prints the key of {space}
+    key: SecretStr | None = None  # locks every space; or else:
+    key_file: Path | None = None  # holds the key; {space} in it stands for the space
     key_env: str = "JUSTMEM_KEY"
     server: Serving = Serving()
     upstream_key: SecretStr | None = None
@@ -106,11 +102,10 @@ class Settings(BaseModel):
     found: Path | None = None  # the justmem.toml in the current folder
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """A URL may hold a password, and a command anything."""
+        """A URL may hold a password."""
         for name, value in super().__repr_args__():
-            hidden = name == "key_command" and value is not None
             shown = specs.without_secrets(value) if isinstance(value, str | Serving) else value
-            yield name, "..." if hidden else shown
+            yield name, shown
 
     def stage(self, name: str) -> Any:
         """What `extractor`, `planner` or `answerer` names, or else `model`."""

@@ -85,44 +85,6 @@ def sync_folder(path: Path) -> None:
             os.close(file)
 
 
-def replace(new: Path, path: Path) -> None:
-    """Puts the new file in place of the old one at once, and blanks the old one's bytes."""
-    with _blanked(path):
-        os.replace(new, path)
-        sync_folder(path.parent)
-
-
-def remove(path: Path) -> None:
-    """Likewise, with nothing in its place."""
-    with _blanked(path):
-        path.unlink(missing_ok=True)
-        sync_folder(path.parent)
-
-
-@contextmanager
-def _blanked(path: Path) -> Iterator[None]:
-    """Zeros over the bytes of a file that loses its name meanwhile. The best a program can do: the
-    disk may keep copies of its own. Windows does not rename an open file, so not there."""
-    try:
-        file = None if os.name == "nt" else os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        file = None
-    try:
-        yield
-        if file is not None and not os.fstat(file).st_nlink:
-            _blank(file)
-    finally:
-        if file is not None:
-            os.close(file)
-
-
-def _blank(file: int) -> None:
-    left = os.fstat(file).st_size
-    while left:
-        left -= os.write(file, bytes(min(left, 1 << 20)))
-    os.fsync(file)
-
-
 def is_open(path: Path) -> bool:
     """Whether others than the owner may look into it."""
     return os.name != "nt" and bool(path.stat().st_mode & 0o077)

@@ -170,10 +170,6 @@ def _setting(r: Random, name: str) -> Any:
     if name in ("embedder", "reranker"):
         specs = ("none", "justmem.testing:nothing", "no.such:thing", "onnx:nothing", "openai:")
         return odd.mostly(r, lambda r: r.choice((*specs, "rerank:x", "x@y", odd.text(r))))
-    if name == "key_command":  # whatever stands there is run
-        return odd.mostly(
-            r, lambda r: r.choice(("", "no-such-program-here", "'open", "x\0", "\ud800"))
-        )
     if name == "store":
         return r.choice(("postgresql://u@127.0.0.1:1/x", "mysql://x", "", "postgresql://[", "\0"))
     if name == "budget":

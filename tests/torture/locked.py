@@ -14,11 +14,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from justmem.errors import NotInMemory, StoreLocked, StoreNotLocked
-from justmem.stores import locks
-from justmem.stores.keyring import KeyFolder, Keyring
+from justmem.errors import StoreLocked, StoreNotLocked
+from justmem.stores.keyring import Keyring
+from justmem.stores.locks import rekey
 from justmem.stores.opening import open_store
-from justmem.stores.relocking import relock
 from store_contract import remember, session
 
 PROMISE = (
@@ -33,7 +32,7 @@ History = dict[str, str]  # session -> what was said
 
 
 def run(count: int, *, seed: int = 7) -> str:
-    kinds = (_rotate_own, _rotate_given, _lock, _erase, _make)
+    kinds = (_rotate, _make)
     moved = 0
     for number in range(count):
         chance = random.Random(f"{seed} {number}")
@@ -48,71 +47,24 @@ def run(count: int, *, seed: int = 7) -> str:
 # ---------------------------------------------------------------- what is killed
 
 
-def _rotate_own(chance: random.Random, place: Path) -> bool:
-    """The keys are JustMem's own: the folder alone opens the space, whichever key it came to."""
-    keys = KeyFolder(place / "keys")
-    kept, words = _history(chance, place, keys)
-    before = keys.find(SPACE)
-    _killed(chance, lambda: relock(place, SPACE, keys, keys))
-    _no_words(place, words)
-    candidates = keys.find(SPACE)
-    fitting = [key for key in candidates if _opens(place, Keyring(key))]
-    assert len(fitting) == 1, f"{len(fitting)} of {len(candidates)} keys open the space"
-    _whole(place, keys, kept)
-    assert list(keys.find(SPACE)) == fitting, "the folder kept another key"
-    _no_words(place, words)
-    return fitting != list(before)
-
-
-def _rotate_given(chance: random.Random, place: Path) -> bool:
+def _rotate(chance: random.Random, place: Path) -> bool:
     old, new = _key(), _key()
     kept, words = _history(chance, place, old)
-    _killed(chance, lambda: relock(place, SPACE, old, new))
+    _killed(chance, lambda: rekey(place, SPACE, old, new))
     _no_words(place, words)
     moved = _opens(place, new)
     assert moved != _opens(place, old), "not exactly one key opens the space"
     _whole(place, new if moved else old, kept)
-    relock(place, SPACE, old, new)  # once more: done, or nothing left to do
+    if not moved:
+        rekey(place, SPACE, old, new)
     _whole(place, new, kept)
     _no_words(place, words)
     return moved
 
 
-def _lock(chance: random.Random, place: Path) -> bool:
-    key = _key()
-    kept, words = _history(chance, place, None)
-    _killed(chance, lambda: relock(place, SPACE, None, key))
-    moved = locks.is_locked(place, SPACE)
-    _whole(place, key if moved else None, kept)
-    relock(place, SPACE, None, key)
-    _whole(place, key, kept)
-    _no_words(place, words)
-    return moved
-
-
-def _erase(chance: random.Random, place: Path) -> bool:
-    """Nothing, or everything: the key, and then the space."""
-    keys = KeyFolder(place / "keys")
-    kept, words = _history(chance, place, keys)
-    copy = (place / f"{SPACE}.db").read_bytes()
-    (key,) = keys.find(SPACE)
-    _killed(chance, lambda: locks.erase(place / f"{SPACE}.db", keys))
-    _no_words(place, words)
-    try:
-        _whole(place, keys, kept)
-    except NotInMemory:
-        assert not list(place.glob("*.db*")), "something of the space is left"
-        assert not list((place / "keys").iterdir()), "its key is left"
-        (place / f"{SPACE}.db").write_bytes(copy)
-        assert not _opens(place, keys), "a copy still opens"
-        assert _opens(place, Keyring(key)), "the copy was none"
-        return True
-    return False
-
-
 def _make(chance: random.Random, place: Path) -> bool:
-    """A space and its key at their first breath: what was acknowledged is there."""
-    keys = KeyFolder(place / "keys")
+    """A space that is being made: what was acknowledged is there."""
+    keys = _key()
     reader, writer = os.pipe()
 
     async def lived() -> None:
@@ -199,7 +151,7 @@ def _whole(place: Path, keys: Keyring | None, kept: History) -> None:
 
 
 def _opens(place: Path, keys: Keyring | None) -> bool:
-    """By what a stranger may try: the file itself, with no folder of keys to help."""
+    """Whether a key opens the file."""
 
     async def tried() -> None:
         await (await open_store(place, SPACE, keys=keys, create=False)).close()

@@ -24,10 +24,9 @@ from justmem.cli.doctor import doctor
 from justmem.cli.expiring import expire
 from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
-from justmem.cli.locking import lock, rekey, unlock
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
-from justmem.cli.storing import backup, copy, promote, sweep, work
+from justmem.cli.storing import backup, copy, promote, rekey, sweep, work
 from justmem.cli.taking import about, export, load, log
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
@@ -126,8 +125,6 @@ for command in (
     retry,
     reembed,
     doctor,
-    lock,
-    unlock,
     rekey,
     copy,
     backup,

@@ -26,12 +26,12 @@ def locks(settings: Settings) -> Iterator[Finding]:
     if locked:
         yield "ok", f"locked: {_names(locked)}", ""
     if plain and keys is not None:
-        fix = "justmem lock --all, or take the key out of the settings"
+        fix = "make locked copies with justmem copy, or take the key out of the settings"
         yield "wrong", f"a key is set, yet not locked: {_names(plain)}", fix
     elif plain:
         yield "ok", f"not locked: {_names(plain)}", ""
     if locked and keys is None:
-        fix = f"set key_file, key_folder, key_command or {settings.key_env} to open them"
+        fix = f"set key_file or {settings.key_env} to open them"
         yield "note", "no key is set", fix
     if (locked or keys is not None) and find_spec("sqlcipher3") is None:
         yield "wrong", "SQLCipher is not installed", "pip install 'justmem[encryption]'"
@@ -69,9 +69,7 @@ def _private(settings: Settings) -> Iterator[Path]:
         yield settings.folder
         yield from sorted(path for path in settings.folder.iterdir() if path.is_file())
     if settings.key_file is not None:
-        yield settings.key_file
-    if settings.key_folder is not None and settings.key_folder.is_dir():
-        yield settings.key_folder
-        yield from sorted(settings.key_folder.iterdir())
+        name = settings.key_file.name.replace("{space}", "*")
+        yield from sorted(settings.key_file.parent.glob(name))
     if settings.file and settings.store is not None and urlsplit(address(settings)).password:
         yield settings.file

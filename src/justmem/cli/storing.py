@@ -1,4 +1,4 @@
-"""backup, copy, promote, sweep, work: what is done to stores as a whole."""
+"""backup, rekey, copy, promote, sweep, work: what is done to stores as a whole."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from justmem.extras import need
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
 from justmem.store_log import logged
+from justmem.stores import locks
+from justmem.stores.keyring import KeyFile
 from justmem.stores.storage import PostgresStorage, Storage, storage
 
 if TYPE_CHECKING:
@@ -45,6 +47,29 @@ def backup(
         f"{plain(space, one_line=True)} is backed up in {plain(target, one_line=True)}.",
         soft_wrap=True,
     )
+
+
+def rekey(
+    context: typer.Context,
+    new_file: Annotated[Path, typer.Option("--new-file", help="A file that holds the new key.")],
+) -> None:
+    """Give a locked space another key, and set it as the key afterwards.
+
+    Killed halfway, one of the two keys opens the space.
+    """
+    settings = run_of(context).settings()
+    if settings.store is not None:
+        raise InvalidSetting(
+            "JustMem locks the files of its SQLite store. A PostgreSQL database is encrypted by "
+            "its disk and its connection: see docs/encryption.md."
+        )
+    old = keyring(settings)
+    if old is None:
+        raise InvalidSetting(
+            f"No key is set: set key_file, or the environment variable {settings.key_env}."
+        )
+    locks.rekey(settings.folder, settings.space, old, KeyFile(new_file.expanduser()))
+    out().print(f"{plain(settings.space, one_line=True)} has the new key.", soft_wrap=True)
 
 
 def copy(

@@ -75,20 +75,6 @@ def unlink(path: Path) -> None:
             ) from None
 
 
-def relocked(path: Path) -> Path:
-    """Where a space is written anew while its key is changed."""
-    return path.with_name(path.name + "-relock")
-
-
-def remove_relocked(path: Path) -> None:
-    """What a change of keys left that was killed before it was done."""
-    left = relocked(path)
-    with suppress(OSError):  # not worth failing for: the next opening tries again
-        for file in (left, left.with_name(left.name + "-journal")):
-            if file.exists():
-                private.remove(file)
-
-
 def side_files(path: Path) -> tuple[Path, Path]:
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 

@@ -1,65 +1,38 @@
-"""Opening a space that may be locked: does a key fit, and what a kill left half done."""
+"""Encrypted spaces: does the key fit, and giving a space another key."""
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pydantic import SecretStr
-
-from justmem.errors import StoreError, StoreLocked, StoreNotLocked, WrongKey
-from justmem.stores import drivers, files
+from justmem.errors import NotInMemory, StoreBusy, StoreError, StoreLocked, StoreNotLocked
+from justmem.stores import drivers, files, schema
 from justmem.stores.connections import translated
 from justmem.stores.drivers import Claim, Lock
 from justmem.stores.keyring import Keyring
 
 
-def unlocked(
-    claim: Claim, keys: Keyring | None, patience: float
-) -> tuple[Lock | None, SecretStr | None]:
-    """The lock of the file and the key it is made of; neither for a plain one."""
-    path, stem = claim.path, claim.path.stem
+def unlocked(claim: Claim, keys: Keyring | None, patience: float) -> Lock | None:
+    """The lock of the file, which fits; None for a plain one."""
+    path = claim.path
     if keys is None:
         if claim.kind == "locked":
             raise StoreLocked(
-                f"{path} is locked: set its key with key_file, key_folder, key_command or the "
-                "environment variable JUSTMEM_KEY."
+                f"{path} is locked: set its key with key_file or the environment variable "
+                "JUSTMEM_KEY."
             )
-        return None, None
+        return None
     if claim.kind == "plain":
         raise StoreNotLocked(
-            f"{path} is not locked, though a key is set: lock it with `justmem lock`, or take the "
-            "key out of the settings."
+            f"{path} is not locked, though a key is set: make a locked copy with `justmem copy`, "
+            "or take the key out of the settings."
         )
-    if claim.kind == "new":
-        key = keys.make(stem)
-        return Lock(key, claim.salt), key
-    return _fitting(claim, keys, patience)
-
-
-def _fitting(claim: Claim, keys: Keyring, patience: float) -> tuple[Lock, SecretStr]:
-    path = claim.path
-    found = keys.find(path.stem)
-    if not found:
-        raise StoreLocked(
-            f"{path} is locked, and its key is not in {keys.where}: put it back. Without its key "
-            "a space cannot be read by anyone."
-        )
-    for key in found:
-        lock = Lock(key, claim.salt)
-        try:
-            _try(claim, lock, patience)
-        except WrongKey:
-            if key is found[-1]:
-                raise
-        else:
-            return lock, key
-    raise AssertionError("the last key fits or raises")
-
-
-def _try(claim: Claim, lock: Lock, patience: float) -> None:
-    with closing(drivers.connect(claim.path, patience, lock)) as db:
-        drivers.check(db, claim)
+    lock = Lock(keys.find(path.stem), claim.salt)
+    if claim.kind != "new":
+        with closing(drivers.connect(path, patience, lock)) as db:
+            drivers.check(db, claim)
+    return lock
 
 
 _names: dict[str, str] = {}  # by the name of the file, which holds a hash of the space's
@@ -70,7 +43,7 @@ def name_in(claim: Claim, keys: Keyring) -> str | None:
     file = claim.path.name
     if file not in _names:
         try:
-            lock, _ = _fitting(claim, keys, patience=1.0)
+            lock = unlocked(claim, keys, 1.0)
             with (
                 translated(claim.path),
                 closing(drivers.connect(claim.path, 1.0, lock)) as db,
@@ -89,24 +62,46 @@ def is_locked(folder: Path, space: str) -> bool:
         return False
 
 
-def finish_erasing(path: Path, keys: Keyring) -> None:
-    """The key was destroyed and the process killed: what it locked follows."""
-    if keys.erasing(path.stem):
-        erase(path, keys)
+# ---------------------------------------------------------------- another key
 
 
-def erase(path: Path, keys: Keyring | None) -> None:
-    """The key first: without it, no copy of the file can be read, wherever it lies."""
-    if keys is not None:
-        keys.begin_erasing(path.stem)
-    files.unlink(path)
-    if keys is not None:
-        keys.destroy(path.stem)
+def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: float = 5.0) -> None:
+    """By SQLCipher's own `rekey`, in one transaction: killed halfway, the old key opens the space.
+    Nobody else may have it open: StoreBusy."""
+    path = Path(folder) / files.file_name(space)
+    drivers.sqlcipher()
+    try:
+        claim = drivers.claim(path, alone=True)
+    except FileNotFoundError:
+        raise NotInMemory(f"There is no space {space!r} in {folder}.") from None
+    except drivers.Outrun:
+        raise StoreBusy(f"{path} is open in this process: close it, then change its key.") from None
+    try:
+        given = Lock(new.find(path.stem), claim.salt)
+        with (
+            translated(path),
+            closing(drivers.connect(path, patience, unlocked(claim, old, patience))) as db,
+        ):
+            schema.check_space(db, path, space)
+            _alone(db, claim)
+            db.execute(f'PRAGMA rekey = "{given.phrase}"')
+    finally:
+        claim.release()
 
 
-def tidy(path: Path, keys: Keyring | None, key: SecretStr | None) -> None:
-    """What a killed change of keys left. Only for who has the space open: a change has it alone,
-    so none is under way."""
-    files.remove_relocked(path)
-    if keys is not None and key is not None:
-        keys.settle(path.stem, key)
+def _alone(db: sqlite3.Connection, claim: Claim) -> None:
+    """Leaving the log takes having the file to oneself; the lock is then kept until the end, and
+    whoever comes meanwhile waits."""
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    try:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("COMMIT")
+    except drivers.errors() as error:
+        if drivers.code(error) != sqlite3.SQLITE_BUSY:
+            raise
+        raise StoreBusy(
+            f"Another process has {claim.path} open: stop it (a server, an agent, another "
+            "command), then change the key."
+        ) from None
+    drivers.check_current(claim)

@@ -41,8 +41,6 @@ def _open(
     folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
 ) -> SqliteStore:
     path = folder / files.file_name(space)
-    if keys is not None:
-        locks.finish_erasing(path, keys)
     for _ in range(_ATTEMPTS):
         if create:
             files.create_private(path)
@@ -67,7 +65,7 @@ def _opened(claim: drivers.Claim, space: str, patience: float, keys: Keyring | N
     path = claim.path
     with ExitStack() as undo:
         undo.callback(claim.release)
-        lock, key = locks.unlocked(claim, keys, patience)
+        lock = locks.unlocked(claim, keys, patience)
         db = connect(path, patience, lock)
         undo.callback(db.close)
         if lock is not None:
@@ -76,7 +74,6 @@ def _opened(claim: drivers.Claim, space: str, patience: float, keys: Keyring | N
         # From here on nobody replaces the file: that takes having it alone.
         drivers.check_current(claim)
         claim.filled("plain" if lock is None else "locked")
-        locks.tidy(path, keys, key)
         _finish_forgetting(db, path)
         undo.pop_all()
         return SqliteStore(space, path, Connections(claim, patience, db, lock), keys)

@@ -26,7 +26,7 @@ from justmem.traces import Search, Traces
 _WORDS = ("space", "sessions", "texts", "incoming", "cards", "quarantine")
 _INDEXES = {"card_words": "card_chunks", "passage_words": "passage_chunks"}
 _BUFFER = 1 << 20
-_SIDE = re.compile(r"-(wal|shm|journal|relock|relock-journal)$")
+_SIDE = re.compile(r"-(wal|shm|journal)$")
 # gzip, zip, xz, zstd, bzip2, 7z, lz4, rar, compress; age, OpenPGP and OpenSSL.
 _PACKED = re.compile(
     rb"\x1f\x8b|PK(\x03\x04|\x05\x06)|\xfd7zXZ\0|\x28\xb5\x2f\xfd|BZh[1-9]|7z\xbc\xaf\x27\x1c"

@@ -45,8 +45,8 @@ from justmem.ports import (
 )
 from justmem.stores import (
     derived,
+    files,
     forgetting,
-    locks,
     reads,
     remains,
     schema,
@@ -221,7 +221,7 @@ class SqliteStore:
     async def erase(self) -> Forgotten:
         gone = await self._db.write(forgetting.last_count)
         await self.close()
-        await asyncio.to_thread(locks.erase, self.path, self._keys)
+        await asyncio.to_thread(files.unlink, self.path)
         return gone
 
     async def remains(self, traces: Traces) -> Searched:
