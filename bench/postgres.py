@@ -37,7 +37,6 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import psycopg
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # its `postgres` starts servers
@@ -45,7 +44,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # its `postgres
 from store import Writer
 
 from justmem.copying import in_flight
-from justmem.ports import Reach, Vectors, View, Whole
+from justmem.ports import Reach, View, Whole
 from justmem.stores import opening
 from justmem.stores.pg import encode, terms
 from justmem.stores.pg.lexicon import Lexicon
@@ -275,45 +274,6 @@ async def searches(url: str, administrator: str, cards: int, rounds: int) -> Non
     await store.close()
 
 
-class Themed(Writer):
-    """Vectors as embedders make them: near a few dozen directions, and questions near cards.
-    Purely random ones have no neighbours to speak of, and no index finds them."""
-
-    def vectors(self, count: int) -> Vectors:
-        rng = np.random.default_rng(11)
-        themes = rng.standard_normal((32, self._dim), np.float32)
-        drawn = self._rng.standard_normal((count, 32), np.float32) @ themes
-        drawn += self._rng.standard_normal((count, self._dim), np.float32)
-        return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
-
-
-async def promoted(url: str, cards: int, rounds: int) -> None:
-    writer = Themed(DIM, 1, seed=5)
-    store = await open_store(url, "promoted")
-    await fill(store, writer, cards)
-    asked = [writer.question() for _ in range(rounds)]
-
-    async def near(view: View) -> tuple[set[int], float]:
-        began = perf_counter()
-        (hits,) = await store.search([view], "cards", dense=40, lexical=0, until=None)
-        return {key for key, _ in hits.dense}, perf_counter() - began
-
-    exact = [await near(view) for view in asked]
-    began = perf_counter()
-    async for _ in store.promote():
-        pass
-    built = perf_counter() - began
-    await near(asked[0])
-    found = [await near(view) for view in asked]
-    shared = sum(len(a & b) for (a, _), (b, _) in zip(exact, found, strict=True))
-    say(
-        f"promote {cards:>7} cards   {built:.0f} s to copy and index   dense search "
-        f"{median(t for _, t in exact) * 1e3:.2f} -> {median(t for _, t in found) * 1e3:.2f} ms   "
-        f"{shared / (40 * rounds):.1%} of the exact forty"
-    )
-    await store.close()
-
-
 # ---------------------------------------------------------------- ingestion
 
 
@@ -538,7 +498,6 @@ async def run(
         await searches(url, inside, cards, options.rounds)
     await sizes(url, inside, sum(options.cards))
     clients(url, f"bench {min(options.cards)}", options.seconds, server)
-    await promoted(url, max(options.cards), 50)
     await among(administrator, options.spaces, options.rounds)
 
 

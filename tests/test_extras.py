@@ -35,7 +35,6 @@ COMMANDS: dict[str, list[str]] = {
     "rekey": ["--new-file", "new.key"],
     "copy": ["spaces", ADDRESS],
     "backup": ["default", "default.backup"],
-    "promote": ["default"],
     "sweep": [],
     "work": ["--once"],
     "serve": ["--port", "0"],
@@ -48,7 +47,7 @@ COMMANDS: dict[str, list[str]] = {
 APART = {"demo", "models", "keys"}
 NEEDING = {
     "postgres": set(COMMANDS) - APART - {"rekey", "expire"},
-    "encryption": set(COMMANDS) - APART - {"expire", "copy", "promote", "sweep", "work"},
+    "encryption": set(COMMANDS) - APART - {"expire", "copy", "sweep", "work"},
     "server": {"serve"},
     "mcp": {"mcp"},
 }

@@ -169,8 +169,6 @@ def test_the_command_works_off_what_waits_in_all_spaces(
     missing = run.invoke(app, ["stats", "--space", "nobody"])
     assert missing.exit_code == 1
     assert "works one" in missing.output
-    assert run.invoke(app, ["promote", "works one"]).exit_code == 0
-    assert run.invoke(app, ["promote", "works one", "--undo"]).exit_code == 0
     assert run.invoke(app, ["sweep", "--space", "works one"]).exit_code == 0
     asyncio.run(each(lambda store: store.erase()))
 

@@ -26,7 +26,7 @@ from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
 from justmem.cli.looking import cards, sessions, show, stats
 from justmem.cli.run import Exit, Run, exit_code
-from justmem.cli.storing import backup, copy, promote, rekey, sweep, work
+from justmem.cli.storing import backup, copy, rekey, sweep, work
 from justmem.cli.taking import about, export, load, log
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
@@ -128,7 +128,6 @@ for command in (
     rekey,
     copy,
     backup,
-    promote,
     sweep,
     work,
     serving.serve,

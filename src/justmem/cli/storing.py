@@ -1,4 +1,4 @@
-"""backup, rekey, copy, promote, sweep, work: what is done to stores as a whole."""
+"""backup, rekey, copy, sweep, work: what is done to stores as a whole."""
 
 from __future__ import annotations
 
@@ -136,36 +136,6 @@ def _told(space: str) -> Callable[[int, int], None]:
             say(f"{space}: {done:,} of {amount(total, 'session')}", "dim")
 
     return told
-
-
-def promote(
-    context: typer.Context,
-    space: Annotated[str, typer.Argument(help="The space.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Take the partitions away again.")] = False,
-) -> None:
-    """Give a large space of a PostgreSQL store partitions and indexes of its own.
-
-    Worth it from about 50,000 cards on. The space is read and written meanwhile; interrupted, run
-    it again. The role must own the tables.
-    """
-
-    async def work() -> None:
-        url = _address(run_of(context))
-        from justmem.stores.postgres import open_store
-
-        store = await open_store(url, space, create=False)
-        try:
-            if undo:
-                await store.demote()
-                return
-            async for progress in store.promote():
-                say(f"{progress.table}: {progress.copied:,} of {progress.total:,} copied", "dim")
-        finally:
-            await store.close()
-
-    asyncio.run(work())
-    how = "exactly again" if undo else "by its own indexes"
-    out().print(f"{plain(space, one_line=True)} is searched {how}.")
 
 
 def sweep(

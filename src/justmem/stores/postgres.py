@@ -6,7 +6,7 @@ by space and guarded by row-level security; a search reads the rows of its space
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
 from pathlib import Path
@@ -36,7 +36,7 @@ from justmem.ports import (
     Vectors,
     View,
 )
-from justmem.stores.pg import promotion, remains, schema
+from justmem.stores.pg import remains, schema
 from justmem.stores.pg.database import Connection, Database
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain, text
@@ -287,16 +287,6 @@ class PostgresStore:
             "A space in PostgreSQL is backed up with its database: use pg_dump. `justmem export` "
             "or `justmem copy` writes one space."
         )
-
-    # ------------------------------------------------------------ large spaces
-
-    def promote(self) -> AsyncIterator[promotion.Progress]:
-        """For its owner: gives the space an index of its own. Its searches are then approximate,
-        fast, and checked: fewer rows than there must be means an exact search instead."""
-        return promotion.promote(self.database, self.names)
-
-    async def demote(self) -> None:
-        await promotion.demote(self.database, self.names)
 
     async def close(self) -> None:
         if self._close:

@@ -6,7 +6,7 @@ PostgreSQL refuses on tables with row-level security.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,6 @@ class Space:
     dim: int
     next_card: int
     next_passage: int
-    promoted: int  # see the migration
 
 
 @dataclass
@@ -131,8 +130,6 @@ class Batch:
                 made.append(self._insert_words(table, postings))
             for sums in self._sums:
                 sums.append(lengths.get(sums[0], 0))
-        if self._space.promoted:
-            made += self._promote("cards", self._cards) + self._promote("passages", self._passages)
         if self._held:
             made.append(self._insert_quarantined())
         return [*made, self._sum_sessions(), self._sum_space()]
@@ -184,18 +181,6 @@ class Batch:
             postings.last,
             postings.entries,
         )
-
-    def _promote(self, table: str, groups: Mapping[bool, _Group]) -> list[Statement]:
-        if True not in groups:
-            return []
-        return [
-            self._do(
-                f"INSERT INTO {self._names.promoted(table)} (space, key, day, vector) "
-                f"SELECT space, key, day, vector FROM {self._names(table)} "
-                "WHERE space = $1 AND key = ANY($2)",
-                rows.numbers(groups[True].keys),
-            )
-        ]
 
     def _insert_quarantined(self) -> Statement:
         sessions, places, held = zip(*self._held, strict=True)

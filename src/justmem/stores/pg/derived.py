@@ -38,7 +38,7 @@ class Derived:
 
     def held(self) -> Statement:
         return self._do(
-            f"SELECT dim, next_card, next_passage, promoted FROM {self._names.spaces} "
+            f"SELECT dim, next_card, next_passage FROM {self._names.spaces} "
             "WHERE space = $1 FOR UPDATE"
         )
 
@@ -67,7 +67,7 @@ class Derived:
             batch.add(key, session, digested, {id for (id,) in gone.rows})
             inserts = await asyncio.to_thread(batch.statements)
             await transaction.last(
-                *(self.remove([key], promoted=space.promoted) if counted else ()),
+                *(self.remove([key]) if counted else ()),
                 *self._writes.make_current(
                     key, session, digest, turns, str(digested.state), digested.reason
                 ),
@@ -94,7 +94,7 @@ class Derived:
             digest,
         )
 
-    def remove(self, sessions: Sequence[int], *, promoted: int) -> list[Statement]:
+    def remove(self, sessions: Sequence[int]) -> list[Statement]:
         """All that follows from sessions, and its share of the sums."""
         names, keys = self._names, rows.numbers(sessions)
         counted = ("cards", "passages", "tokens", "card_length", "passage_length")
@@ -107,15 +107,6 @@ class Derived:
                 keys,
             )
         ]
-        if promoted:
-            made += [
-                self._do(
-                    f"DELETE FROM {names.promoted(table)} p USING {names(table)} t "
-                    "WHERE p.space = $1 AND t.space = $1 AND t.session = ANY($2) AND p.key = t.key",
-                    keys,
-                )
-                for table in ("cards", "passages")
-            ]
         return made + [
             self._do(f"DELETE FROM {names(table)} WHERE space = $1 AND session = ANY($2)", keys)
             for table in _DERIVED
@@ -128,12 +119,10 @@ class Derived:
     ) -> None:
         async def work(transaction: Transaction) -> None:
             (held,) = await transaction.run(self.held())
-            space = Space(*one_space(held.rows))
+            one_space(held.rows)
             for index in ("cards", "passages"):
                 keys, vectors = replaced.get(index, ((), np.zeros((0, dim), np.float32)))
                 await self._fill(transaction, index, keys, vectors, empty=index not in replaced)
-                if space.promoted:
-                    await transaction.run(*self._refill(index))
             await transaction.last(
                 self._do(
                     f"UPDATE {self._names.spaces} SET embedder = $2, dim = $3 WHERE space = $1",
@@ -182,10 +171,3 @@ class Derived:
                     Matrix(vectors[some], len(keys[some])),
                 )
             )
-
-    def _refill(self, index: Index) -> list[Statement]:
-        """A promoted index has one dimension: the copies follow when it is promoted anew."""
-        return [
-            self._do(f"DELETE FROM {self._names.promoted(index)} WHERE space = $1"),
-            self._do(f"UPDATE {self._names.spaces} SET promoted = 0 WHERE space = $1"),
-        ]

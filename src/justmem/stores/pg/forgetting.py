@@ -15,7 +15,7 @@ from justmem.stores.pg.batch import Space
 from justmem.stores.pg.database import Database, Transaction
 from justmem.stores.pg.derived import Derived
 from justmem.stores.pg.encode import plain
-from justmem.stores.pg.schema import PROMOTED, TABLES, Names
+from justmem.stores.pg.schema import TABLES, Names
 from justmem.stores.pg.turns import Turns
 from justmem.stores.pg.wire import Statement
 from justmem.stores.pg.writes import one_space
@@ -89,7 +89,6 @@ class Forgetting:
                 keys,
             ),
             *self._turns.unindex("card_words", keys, sessions),
-            *self._turns.unpromote("cards", keys, space),
             self._do(f"DELETE FROM {names.cards} WHERE space = $1 AND key = ANY($2)", keys),
             self._do(
                 f"UPDATE {names.sessions} s SET cards = s.cards - g.cards, "
@@ -147,7 +146,7 @@ class Forgetting:
                 raise NotInMemory(f"There is no session {id!r} in this space.")
         keys = rows.numbers([row[1] for row in known.rows])
         await transaction.run(
-            *self._derived.remove(keys.tolist(), promoted=space.promoted),
+            *self._derived.remove(keys.tolist()),
             *(
                 self._do(f"DELETE FROM {table} WHERE space = $1 AND session = ANY($2)", keys)
                 for table in (names.texts, names.incoming, names.queue)
@@ -186,8 +185,7 @@ class Forgetting:
             cards, sessions, turns, quarantined = sums.rows[0]
             gone = Forgotten(cards=cards, sessions=sessions, turns=turns, quarantined=quarantined)
             seen.append(gone)
-            tables = [f"justmem.{table}" for table in PROMOTED.values()] if held.rows[0][3] else []
-            tables += [self._names(table) for table in TABLES]
+            tables = [self._names(table) for table in TABLES]
             await transaction.last(
                 *(self._do(f"DELETE FROM {table} WHERE space = $1") for table in tables)
             )

@@ -21,7 +21,7 @@ from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Searched
 from justmem.stores.pg import schema
 from justmem.stores.pg.database import Connection, Database
-from justmem.stores.pg.schema import PROMOTED, TABLES, Names
+from justmem.stores.pg.schema import TABLES, Names
 from justmem.traces import Search, Traces
 
 _TRIES, _PAUSE = 30, 0.2  # while someone's transaction still sees the deleted rows
@@ -52,19 +52,8 @@ async def sweep(database: Database, names: Names, *, rewrite: bool) -> None:
     space's neighbours waiting meanwhile."""
     async with database.connection() as connection:
         await connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
-        for table in await _tables(connection, names):
+        for table in (f"{table}{names.part}" for table in TABLES):
             await _vacuum(connection, table, rewrite=rewrite)
-
-
-async def _tables(connection: Connection, names: Names) -> list[str]:
-    """With the ending of its partition, without the schema."""
-    own = [f"{table}{names.part}" for table in TABLES]
-    for table in PROMOTED:
-        promoted = names.promoted(table)
-        found = await connection.execute("SELECT to_regclass(%s)", [promoted])
-        if (row := await found.fetchone()) and row[0] is not None:
-            own.append(promoted.removeprefix("justmem."))
-    return own
 
 
 class _Notice(NamedTuple):
@@ -151,7 +140,7 @@ async def remains(database: Database, names: Names, traces: Traces) -> Searched:
     total = 0
     places: list[str] = []
     async with database.connection() as connection:
-        tables = await _tables(connection, names)
+        tables = [f"{table}{names.part}" for table in TABLES]
         async with connection.transaction():
             own = [str(names.space)]
             await connection.execute("SELECT set_config('justmem.space', %s, true)", own)

@@ -23,7 +23,7 @@ _FIRST = (
 )  # fmt: skip
 _ADDED: dict[int, tuple[str, ...]] = {2: ("audit",)}  # by the step that made them
 TABLES = (*_FIRST, *(table for tables in _ADDED.values() for table in tables))
-PROMOTED = {"cards": "promoted_cards", "passages": "promoted_passages"}
+_UNUSED = ("promoted_cards", "promoted_passages")  # of earlier versions
 _LISTED = ("spaces", "queue")  # names and numbers: what a worker and `spaces` may see of everyone
 _LOCK = 0x4A4D454D  # "JMEM": one migration at a time
 _LOCK_TIMEOUT = "SET lock_timeout = '3s'"
@@ -69,9 +69,6 @@ class Names:
 
     def __call__(self, table: str) -> str:
         return f"justmem.{table}{self.part}"
-
-    def promoted(self, table: str) -> str:
-        return f"justmem.{PROMOTED[table]}_{self.space & (2**64 - 1):016x}"
 
 
 def number(space: str) -> int:
@@ -235,7 +232,7 @@ def _first_partitions() -> Iterator[str]:
     yield "CREATE TABLE justmem.format (version integer NOT NULL, partitions integer NOT NULL);"
     yield f"INSERT INTO justmem.format VALUES (0, {PARTITIONS});"
     yield from _partitions(_FIRST)
-    for table in PROMOTED.values():
+    for table in _UNUSED:
         yield from secured(f"justmem.{table}")
         yield from unsampled(f"justmem.{table}", ("vector",))
 

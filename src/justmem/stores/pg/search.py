@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from justmem.errors import StoreDamaged
 from justmem.ports import Hits, Index, View
-from justmem.stores.pg import promotion, terms
+from justmem.stores.pg import terms
 from justmem.stores.pg.database import Database
 from justmem.stores.pg.lexicon import Lexicon
 from justmem.stores.pg.schema import Names
@@ -83,7 +82,6 @@ class Search:
         self._names = names
         self._lexicon = lexicon
         self._sql = {index: _statements(names, index) for index in _WORDS}
-        self._promoted = False
 
     async def __call__(
         self, views: Sequence[View], index: Index, dense: int, lexical: int, until: date | None
@@ -104,59 +102,24 @@ class Search:
         first, last = days
         if until is not None:
             last = min(last, until)
-        return await self._exactly(views, "cards", count, last.toordinal(), first.toordinal())
+        asked = (
+            self._nearest(view, "cards", count, last.toordinal(), first.toordinal())
+            for view in views
+        )
+        return [_pairs(each) for each in await self._database.read(self._names.space, *asked)]
 
     async def _found(
         self, views: Sequence[View], index: Index, dense: int, lexical: int, last: int
     ) -> tuple[list[Pairs], list[Pairs]]:
-        """All in one round trip, with a look at whether the space has been promoted since."""
+        """All in one round trip."""
         by_words = [self._best(view, index, lexical, last) for view in views] if lexical else []
-        promoted = self._promoted
-        by_vector = [
-            statement
-            for view in (views if dense else ())
-            for statement in (
-                promotion.approximate(self._names, index, view, dense, last)
-                if promoted
-                else [self._nearest(view, index, dense, last)]
-            )
-        ]
+        by_vector = [self._nearest(view, index, dense, last) for view in views] if dense else []
         if not by_words and not by_vector:
             return [[] for _ in views], [[] for _ in views]
-        try:
-            state, *found = await self._database.read(
-                self._names.space, self._state(index), *by_words, *by_vector
-            )
-        except StoreDamaged:
-            if not promoted:
-                raise
-            self._promoted = False  # its partitions were taken away again
-            return await self._found(views, index, dense, lexical, last)
-        stage, texts = state.rows[0] if state.rows else (0, 0)
-        self._promoted = stage == promotion.SEARCHED
+        found = await self._database.read(self._names.space, *by_words, *by_vector)
         best = [_pairs(each) for each in found[: len(by_words)]] or [[] for _ in views]
         near = [_pairs(each) for each in found[len(by_words) :]]
-        if promoted:  # every other result is that of a setting
-            near = near[1::2]
-            if any(len(each) < min(dense, texts) for each in near):
-                near = await self._exactly(views, index, dense, last)
         return near or [[] for _ in views], best
-
-    async def _exactly(
-        self, views: Sequence[View], index: Index, count: int, last: int, first: int = 0
-    ) -> list[Pairs]:
-        """Also where the index of a promoted space came back with fewer rows than there must be:
-        a graph can lose its way, and most of what it finds may have been said too late."""
-        found = await self._database.read(
-            self._names.space, *(self._nearest(view, index, count, last, first) for view in views)
-        )
-        return [_pairs(each) for each in found]
-
-    def _state(self, index: Index) -> Statement:
-        return Statement(
-            f"SELECT promoted, {index} FROM {self._names.spaces} WHERE space = $1",
-            [self._names.space],
-        )
 
     def _nearest(
         self, view: View, index: Index, count: int, last: int, first: int = 0

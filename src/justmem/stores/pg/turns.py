@@ -114,7 +114,6 @@ class Turns:
         )
         return [
             *self.unindex("passage_words", keys, rows.numbers([key])),
-            *self.unpromote("passages", keys, space),
             self._do(
                 f"DELETE FROM {self._names.passages} WHERE space = $1 AND key = ANY($2)", keys
             ),
@@ -184,12 +183,6 @@ class Turns:
                 sessions,
             ),
         ]
-
-    def unpromote(self, table: str, keys: rows.Numbers, space: Space) -> list[Statement]:
-        if not space.promoted:
-            return []
-        own = self._names.promoted(table)
-        return [self._do(f"DELETE FROM {own} WHERE space = $1 AND key = ANY($2)", keys)]
 
     def count_held(self) -> Statement:
         return self._do(

@@ -12,7 +12,7 @@ import numpy as np
 import psycopg
 
 from justmem.domain import SessionState
-from justmem.errors import NotInMemory, StoreBusy, StoreError
+from justmem.errors import NotInMemory, StoreError
 from justmem.ports import Digested, Vectors, Whole
 from justmem.stores import rows as shared
 from justmem.stores import tombstones
@@ -144,13 +144,10 @@ class PostgresCopy:
             held, known = await transaction.run(
                 # Keeps out whoever forgets or settles, but not another batch: its rows are other
                 # rows, and while one is stored the next can have its keys and be made ready.
-                self._do(
-                    f"SELECT promoted FROM {self._names.spaces} WHERE space = $1 FOR KEY SHARE"
-                ),
+                self._do(f"SELECT 1 FROM {self._names.spaces} WHERE space = $1 FOR KEY SHARE"),
                 self._known(wholes),
             )
-            if one_space(held.rows) != (space.promoted,):
-                raise StoreBusy("The space is being promoted: run the copy again afterwards.")
+            one_space(held.rows)
             if known.rows:  # from an attempt of ours that had committed, or from another's
                 return {key for key, _ in known.rows} <= set(keys)
             await transaction.last(*prepared)
@@ -174,7 +171,7 @@ class PostgresCopy:
                 self._do(
                     f"UPDATE {self._names.spaces} SET next_session = next_session + $2, "
                     "next_card = next_card + $3, next_passage = next_passage + $4 "
-                    "WHERE space = $1 RETURNING dim, next_card - $3, next_passage - $4, promoted, "
+                    "WHERE space = $1 RETURNING dim, next_card - $3, next_passage - $4, "
                     "next_session - $2",
                     len(wholes),
                     cards,
