@@ -11,7 +11,7 @@ from pathlib import PurePath
 from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
 from justmem.errors import NotForgotten
 from justmem.ports import Searched, Store, Vectors, Whole
-from justmem.traces import Search, Traces
+from justmem.traces import Search, Traces, written
 
 _BATCH = 50  # sessions read at a time
 _COUNTS = ("cards", "sessions", "turns", "quarantined", "replies")
@@ -190,9 +190,7 @@ def _staying(whole: Whole, going: Going) -> tuple[str, bytes]:
     kept = ((made.card_vectors, cards), (made.passage_vectors, passages))
     return (
         "\n".join([*(value.model_dump_json() for value in values), made.reason, whole.failure]),
-        b"".join(
-            vectors[places].astype("<f4").tobytes() for vectors, places in kept if len(vectors)
-        ),
+        b"".join(written(vectors[places]) for vectors, places in kept if len(vectors)),
     )
 
 

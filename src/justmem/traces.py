@@ -23,6 +23,7 @@ _ODD, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 # JSON writes these in another way, so no piece may hold one.
 _SEAM = re.compile(r'["\\\x00-\x1f\x7f]+')
 _WORD = re.compile(r"[^\W_]+")
+WRITTEN = ("<f2", "<f4")  # types of vectors
 
 Vectors = NDArray[np.float32]
 
@@ -198,12 +199,19 @@ def _windows(run: bytes) -> Iterator[bytes]:
 
 
 def _vector_pieces(matrix: Vectors) -> Iterator[Trace]:
-    """A stretch without zeros tells a vector from any other; where there is none, all of it."""
-    width = PIECE // 4
-    for row in np.ascontiguousarray(matrix, "<f4"):
-        if not row.any():
-            continue
-        starts = range(0, len(row) - width + 1, width)
-        dense = [row[at : at + width].tobytes() for at in starts if row[at : at + width].all()]
-        pieces: Sequence[bytes] = dense[:4] if dense else [row.tobytes()]
-        yield from (Trace(piece, -1) for piece in pieces if len(piece) >= LEAST)
+    """As a store keeps vectors, and as they are. A stretch without zeros tells a vector from any
+    other; where there is none, all of it."""
+    for kind in WRITTEN:
+        for row in np.ascontiguousarray(matrix, kind):
+            if not row.any():
+                continue
+            width = PIECE // row.itemsize
+            starts = range(0, len(row) - width + 1, width)
+            dense = [row[at : at + width].tobytes() for at in starts if row[at : at + width].all()]
+            pieces: Sequence[bytes] = dense[:4] if dense else [row.tobytes()]
+            yield from (Trace(piece, -1) for piece in pieces if len(piece) >= LEAST)
+
+
+def written(matrix: Vectors) -> bytes:
+    """Vectors in every form that is looked for."""
+    return b"".join(matrix.astype(kind).tobytes() for kind in WRITTEN)

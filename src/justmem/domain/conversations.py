@@ -24,6 +24,7 @@ class Turn(Value):
     role: Role = "user"
     text: str
     at: datetime | None = None
+    key: str | None = None  # the caller's own, by which `append` drops duplicates
     forgotten: bool = False
 
 

@@ -1,0 +1,302 @@
+"""Which SQLite opens a file: Python's own, or SQLCipher's where the file is locked.
+
+The two know nothing of each other's file locks inside one process, and neither knows of a plain
+`open`: on POSIX, closing any descriptor of a file drops every lock the process holds on it. So a
+file is looked into only while no connection of this process has it open: `claim` sees to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import sqlite3
+import sys
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+from weakref import WeakValueDictionary, finalize
+
+from pydantic import SecretStr
+
+from justmem.errors import StoreBusy, StoreDamaged, StoreError, WrongKey
+from justmem.extras import need
+
+PAGE = 4096
+SALT = 16
+_MODULE = "sqlcipher3.dbapi2"
+_PLAIN = b"SQLite format 3\0"
+_RAW = re.compile(r"[0-9a-fA-F]{64}")
+_ROUNDS = 256_000  # SQLCipher 4's own, so that its other programs open the file too
+_ALL = 256
+_LOOKS = 16  # pages that tell whether a file is locked, about
+_PAGE_KINDS = (2, 5, 10, 13)  # in SQLite's file format
+_CHUNK = 1 << 22  # bytes read at a time
+
+Kind = Literal["new", "plain", "locked", "damaged"]
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What either SQLite raises; theirs are not related."""
+    cipher = sys.modules.get(_MODULE)
+    return (sqlite3.Error,) if cipher is None else (sqlite3.Error, cipher.Error)
+
+
+def code(error: Exception) -> int:
+    """What SQLite calls it, such as `sqlite3.SQLITE_BUSY`; 0 where it does not say."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def sqlcipher() -> Any:
+    need("encryption")
+    return importlib.import_module(_MODULE)
+
+
+# ---------------------------------------------------------------- keys
+
+
+class Lock:
+    """What SQLCipher needs to open one file, derived once for all its connections."""
+
+    __slots__ = ("_hex",)
+
+    def __init__(self, key: SecretStr, salt: bytes) -> None:
+        """64 hexadecimal digits are the key itself; anything else is a passphrase."""
+        text = key.get_secret_value()
+        if _RAW.fullmatch(text):
+            raw = bytes.fromhex(text)
+        else:
+            words = text.encode("utf-8", "surrogatepass")
+            raw = hashlib.pbkdf2_hmac("sha512", words, salt, _ROUNDS, 32)
+        self._hex = (raw + salt).hex()
+
+    def __repr__(self) -> str:
+        return "Lock(**********)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A Lock is not written anywhere.")
+
+    @property
+    def phrase(self) -> str:
+        """As SQLCipher's `KEY` takes it. Not for the eye."""
+        return f"x'{self._hex}'"
+
+
+def connect(
+    path: Path, patience: float, lock: Lock | None, *, still: bool = False
+) -> sqlite3.Connection:
+    """`still`: to read a file that nobody changes, such as a copy. No side files are made."""
+    module: Any = sqlite3 if lock is None else sqlcipher()
+    db: sqlite3.Connection = module.connect(
+        f"{path.absolute().as_uri()}?immutable=1" if still else path,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=still,
+    )
+    if lock is not None:
+        try:
+            _prepare(db, lock)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, lock: Lock) -> None:
+    db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
+    db.execute(f'PRAGMA key = "{lock.phrase}"')
+    db.execute("PRAGMA cipher_compatibility = 4")  # a later SQLCipher reads it all the same
+    # A VACUUM or a sort would else leave plain words in a temporary file.
+    db.execute("PRAGMA temp_store = MEMORY")
+
+
+def check(db: sqlite3.Connection, claim: Claim) -> None:
+    """Whether the key fits. Each page carries a seal made with the key: where not one is right,
+    it is the key that is wrong; where some are, it is the file."""
+    path = claim.path
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except errors() as error:
+        if code(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        broken = len(db.execute("PRAGMA cipher_integrity_check").fetchall())
+        if claim.kind == "locked" and broken >= path.stat().st_size // PAGE:
+            raise WrongKey(
+                f"{path} is locked with another key: give the key it was locked with."
+            ) from None
+        raise StoreDamaged(
+            f"{path} is not a readable store, whatever the key ({broken} of its pages are "
+            "damaged): restore it from a copy, or move it away and remember its sessions again."
+        ) from None
+
+
+# ---------------------------------------------------------------- files
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class _File:
+    """What a file was when it was first looked at. It lives as long as a claim to it: whoever
+    drops a store without closing it drops the claim too."""
+
+    kind: Kind
+    salt: bytes
+    kept: dict[tuple[int, int], int] = field(default_factory=dict)  # descriptors, by what they read
+
+    def __post_init__(self) -> None:
+        finalize(self, _close, self.kept)
+
+
+def _close(kept: dict[tuple[int, int], int]) -> None:
+    for descriptor in kept.values():
+        os.close(descriptor)
+
+
+class Claim:
+    """A file that is open in this process, or about to be, by the path it was asked for."""
+
+    def __init__(self, path: Path, identity: tuple[int, int], file: _File) -> None:
+        self.path = path
+        self.identity = identity
+        self._file: _File | None = file
+
+    @property
+    def kind(self) -> Kind:
+        assert self._file is not None
+        return self._file.kind
+
+    @property
+    def salt(self) -> bytes:
+        assert self._file is not None
+        return self._file.salt
+
+    @property
+    def locked(self) -> bool:
+        """Not plain: what only a key can tell apart from noise."""
+        return self.kind in ("locked", "damaged")
+
+    def filled(self, kind: Kind) -> None:
+        """It is no longer new."""
+        assert self._file is not None
+        self._file.kind = kind
+
+    def descriptor(self, path: Path) -> int:
+        """To read one of its files by. It is closed with the last claim, not before."""
+        assert self._file is not None
+        with _guard:
+            identity = _identity(path)
+            if identity not in self._file.kept:
+                self._file.kept[identity] = os.open(path, os.O_RDONLY)
+            return self._file.kept[identity]
+
+    def release(self) -> None:
+        self._file = None
+
+
+class Outrun(StoreBusy):
+    """The file was made or replaced meanwhile, or is just being so: claim it again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is being changed at this moment: try again.")
+
+
+_guard = threading.Lock()
+_files: WeakValueDictionary[tuple[int, int], _File] = WeakValueDictionary()  # by device and inode
+
+
+def claim(path: Path) -> Claim:
+    """Looks at the file's first page, or remembers what it was. To be released."""
+    with _guard:
+        identity = _identity(path)
+        file = _files.get(identity)
+        if file is None:
+            file = _files[identity] = _looked_into(path)
+        return Claim(path, identity, file)
+
+
+def _looked_into(path: Path) -> _File:
+    try:
+        with path.open("rb") as stream:
+            first = stream.read(PAGE)
+            kind = _kind(first, stream)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise StoreError(
+            f"The store {path} cannot be opened ({error.strerror}): "
+            "correct the permissions of the file and its folder."
+        ) from None
+    return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT])
+
+
+def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:
+    """The bytes of a file, some at a time. `held`: of the open space that the file belongs to."""
+    if held is None or os.name == "nt":
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                yield chunk
+        return
+    descriptor, at = held.descriptor(path), 0
+    while chunk := os.pread(descriptor, _CHUNK, at):
+        yield chunk
+        at += len(chunk)
+
+
+def is_locked(path: Path) -> bool:
+    """By its looks: whether its key fits, only the key tells."""
+    held = claim(path)
+    try:
+        return held.kind == "locked"
+    finally:
+        held.release()
+
+
+def check_current(held: Claim) -> None:
+    """Whether the path still leads to the file that was claimed."""
+    try:
+        there = _identity(held.path) == held.identity
+    except FileNotFoundError:
+        there = False
+    if not there:
+        raise Outrun(held.path)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _kind(first: bytes, stream: BinaryIO) -> Kind:
+    """A locked page is noise: all byte values occur in it, which in a plain first one, torn or
+    not, they never do. Noise may have been written over that one alone, so others tell too."""
+    if not first:
+        return "new"
+    if first.startswith(_PLAIN):
+        return "plain"
+    size = stream.seek(0, os.SEEK_END)
+    return (
+        "locked"
+        if is_noise(first) and size % PAGE == 0 and not _orderly(stream, size)
+        else "damaged"
+    )
+
+
+def is_noise(first: bytes) -> bool:
+    """Of the first page of a file: whether it looks encrypted or compressed."""
+    return len(first) == PAGE and len(set(first)) >= _ALL * 9 // 10
+
+
+def _orderly(stream: BinaryIO, size: int) -> bool:
+    """Whether pages beyond the first begin as SQLite's do: with the kind of the page, or the
+    number of the one that it goes on in."""
+    pages = size // PAGE
+    looked_at = range(1, pages, max(1, pages // _LOOKS))
+    orderly = 0
+    for page in looked_at:
+        stream.seek(page * PAGE)
+        start = stream.read(4)
+        orderly += start[0] in _PAGE_KINDS or int.from_bytes(start, "big") <= pages
+    return orderly * 2 > len(looked_at)

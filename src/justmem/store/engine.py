@@ -1,0 +1,96 @@
+"""What the store needs of a database. `sqlite` and `postgres` provide it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from justmem.ports import Searched
+from justmem.traces import Traces
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+_AT_ONCE = 500  # values in one list
+
+
+class Connection(Protocol):
+    """Inside a transaction, in one thread. Parameters are written as `?`."""
+
+    @property
+    def space(self) -> str: ...
+
+    def rows(self, sql: str, *values: Any) -> list[Row]: ...
+
+    def each(self, sql: str, *values: Any) -> Iterator[Row]:
+        """The same, a few rows at a time."""
+        ...
+
+    def run(self, sql: str, *values: Any) -> int:
+        """How many rows were changed."""
+        ...
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """`sql` ends with VALUES: one row is inserted for each of `rows`."""
+        ...
+
+    def now(self) -> float:
+        """Seconds, by the clock that all users of the database share."""
+        ...
+
+
+class Engine(Protocol):
+    """The database of one space."""
+
+    space: str
+    owner: str  # of all leases through this engine; empty: each store has an owner of its own
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """One moment of the space, in a thread."""
+        ...
+
+    async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """One transaction, in a thread. Nobody else writes to the space meanwhile. After a lost
+        connection it is done again from the start: `once` says that it must not happen twice."""
+        ...
+
+    def is_dead(self, owner: str) -> bool:
+        """Whether the owner of a lease surely lives no more."""
+        ...
+
+    async def sweep(self, *, thorough: bool = False) -> None:
+        """Removes the bytes of deleted rows, as far as is cheap; `thorough`: all of them, or
+        raises."""
+        ...
+
+    async def remains(self, traces: Traces) -> Searched: ...
+
+    async def erase(self) -> None:
+        """Removes what is left of the space once its rows are deleted, and closes."""
+        ...
+
+    async def size(self) -> int:
+        """Bytes on disk."""
+        ...
+
+    async def damage(self) -> Sequence[tuple[str, str]]:
+        """What the engine itself finds wrong, and what to do about it."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def row(db: Connection, sql: str, *values: Any) -> Row | None:
+    found = db.rows(sql, *values)
+    return found[0] if found else None
+
+
+def one(db: Connection, sql: str, *values: Any) -> Row:
+    return db.rows(sql, *values)[0]
+
+
+def among(db: Connection, sql: str, ids: Sequence[Any], *values: Any) -> Iterator[Row]:
+    """Rows of a query that ends with `IN`, for any number of ids."""
+    distinct = list(dict.fromkeys(ids))
+    for start in range(0, len(distinct), _AT_ONCE):
+        some = distinct[start : start + _AT_ONCE]
+        yield from db.rows(f"{sql} ({', '.join('?' * len(some))})", *values, *some)

@@ -1,0 +1,220 @@
+"""Forgetting: cards, turns, sessions, words. Each function is part of the transaction it is given.
+
+Removed source text is always the same thing: turns without words. They keep their numbers and
+speakers. A mark of each stays, so that the words do not come back with their session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from justmem import tokens
+from justmem.domain import Forgotten, Session
+from justmem.errors import NotInMemory
+from justmem.ports import Index, Place
+from justmem.store import reads, tombstones
+from justmem.store.engine import Connection, one
+from justmem.store.search import Block
+from justmem.store.tombstones import FORGOTTEN_SINCE
+from justmem.store.writes import put_block, remove_derived, remove_text, write_turns
+
+
+def forget(
+    db: Connection,
+    cards: Sequence[str],
+    turns: Sequence[Place],
+    sessions: Sequence[str],
+    words: Sequence[str],
+    subject: str | None,
+) -> Forgotten:
+    gone = Forgotten()
+    # Cards first: a card named beside its session must be known, and stays forgotten.
+    for card_id in dict.fromkeys(cards):
+        gone = _sum(gone, _forget_card(db, card_id))
+    for session_id, numbers in tombstones.by_session(turns).items():
+        gone = _sum(gone, _forget_turns(db, session_id, numbers))
+    for session_id in dict.fromkeys(words):
+        gone = _sum(gone, _drop_words(db, session_id))
+    for session_id in dict.fromkeys(sessions):
+        gone = _sum(gone, _forget_session(db, session_id))
+    if subject is not None:
+        gone = _sum(gone, _forget_quarantined_about(db, subject))
+    if gone != Forgotten():
+        sums = one(
+            db,
+            "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions "
+            "WHERE space = ? AND draft = 0",
+            db.space,
+        )
+        db.run(
+            "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1, "
+            "cards = ?, tokens = ? WHERE space = ?",
+            *(*map(int, sums), db.space),
+        )
+    return gone
+
+
+def _sum(one: Forgotten, other: Forgotten) -> Forgotten:
+    return Forgotten(
+        cards=one.cards + other.cards,
+        sessions=one.sessions + other.sessions,
+        turns=one.turns + other.turns,
+        quarantined=one.quarantined + other.quarantined,
+    )
+
+
+def _forget_session(db: Connection, session_id: str) -> Forgotten:
+    found = db.rows(
+        "SELECT cards, turns, quarantined FROM sessions WHERE space = ? AND id = ? AND draft = 0",
+        *(db.space, session_id),
+    )
+    if not found:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    ((cards, turns, held),) = found
+    remove_derived(db, session_id)
+    for draft in (0, 1):
+        remove_text(db, session_id, draft)
+    db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session_id)
+    return Forgotten(cards=cards, sessions=1, turns=turns, quarantined=held)
+
+
+# ---------------------------------------------------------------- turns
+
+
+def _forget_turns(db: Connection, session_id: str, numbers: Collection[int]) -> Forgotten:
+    """Their words, passages and vectors, and the cards that rest on them. Nobody can tell what
+    quarantined cards rest on: those of the session go."""
+    current = reads.session(db, session_id)
+    waiting = reads.texts(db, [session_id], newest=True)[session_id]
+    named = tombstones.named(current, waiting if waiting != current else None, numbers)
+    marks = [tombstones.mark(text, number) for text, number in named]
+    _remember_marks(db, marks)
+    gone = tombstones.marked(current, marks)
+    count = Forgotten(turns=len(gone.union(numbers)))
+    listed = db.rows(
+        "SELECT id, turns FROM cards WHERE space = ? AND session = ?", db.space, session_id
+    )
+    for card_id, turns in listed:
+        if not gone.isdisjoint(map(int, turns.split())):
+            count = _sum(count, _forget_card(db, card_id))
+    count = _sum(count, _remove_quarantined(db, session_id))
+    _blank(db, current, waiting, marks)
+    return count
+
+
+def _drop_words(db: Connection, session_id: str) -> Forgotten:
+    """The words of all turns of a session. Its cards stay. A text that waits for its cards keeps
+    the words that are new in it."""
+    current = reads.session(db, session_id)
+    waiting = reads.texts(db, [session_id], newest=True)[session_id]
+    numbers = [n for n, turn in enumerate(current.turns, 1) if not turn.forgotten]
+    marks = [tombstones.mark(current, number) for number in numbers]
+    _remember_marks(db, marks)
+    _blank(db, current, waiting, marks)
+    return Forgotten(turns=len(numbers))
+
+
+def _remember_marks(db: Connection, marks: Sequence[str]) -> None:
+    new = dict.fromkeys(marks).keys() - reads.forgotten_among(db, marks)
+    db.run_many("INSERT INTO forgotten (space, id) VALUES", [(db.space, id) for id in sorted(new)])
+
+
+def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[str]) -> None:
+    """Takes the words of the marked turns out of both texts, and their passages."""
+    gone = tombstones.marked(current, marks)
+    blank = current.without(gone)
+    _keep_rows(db, "passages", current.id, lambda block: ~np.isin(block.places[:, 0], list(gone)))
+    _rewrite(db, blank, 0)
+    left = tokens.said(blank)
+    db.run(
+        "UPDATE sessions SET tokens = ? WHERE space = ? AND id = ? AND draft = 0 AND tokens > ?",
+        *(left, db.space, current.id, left),
+    )
+    if waiting.digest == current.digest:
+        return
+    rest = tombstones.blanked(waiting, marks)
+    if rest.digest == blank.digest:  # the turn was all that had changed
+        remove_text(db, current.id, 1)
+        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, current.id)
+    else:
+        _rewrite(db, rest, 1)
+
+
+def _rewrite(db: Connection, session: Session, draft: int) -> None:
+    write_turns(db, session, draft)
+    where = (db.space, session.id, draft)
+    db.run(
+        "UPDATE sessions SET digest = ? WHERE space = ? AND id = ? AND draft = ?",
+        *(session.digest, *where),
+    )
+    db.run(
+        "UPDATE sessions SET reason = ? WHERE space = ? AND id = ? AND draft = ? AND reason <> ''",
+        *(FORGOTTEN_SINCE, *where),
+    )
+
+
+# ---------------------------------------------------------------- cards
+
+
+def _forget_card(db: Connection, card_id: str) -> Forgotten:
+    found = db.rows(
+        "SELECT key, session, subject, fact FROM cards WHERE space = ? AND id = ?",
+        *(db.space, card_id),
+    )
+    if not found:
+        raise NotInMemory(f"There is no card {card_id!r} in this space.")
+    gone = Forgotten(cards=len(found))
+    for key, session_id, subject, fact in found:
+        db.run("DELETE FROM cards WHERE space = ? AND key = ?", db.space, key)
+        _keep_rows(db, "cards", session_id, partial(_without_key, key))
+        db.run(
+            "UPDATE sessions SET card_tokens = card_tokens * (cards - 1) / cards, "
+            "cards = cards - 1 WHERE space = ? AND id = ? AND draft = 0",
+            *(db.space, session_id),
+        )
+        gone = _sum(gone, _remove_quarantined(db, session_id, subject, fact))
+    _remember_marks(db, [card_id])
+    return gone
+
+
+def _keep_rows(
+    db: Connection, kind: Index, session_id: str, which: Callable[[Block], NDArray[np.bool_]]
+) -> None:
+    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    for block in reads.blocks(db, kind=kind, sessions=[session_id]):
+        put_block(db, block.only(which(block)), generation + 1)
+
+
+def _without_key(key: int, block: Block) -> NDArray[np.bool_]:
+    others: NDArray[np.bool_] = block.keys != key
+    return others
+
+
+def _remove_quarantined(
+    db: Connection, session_id: str, subject: str | None = None, fact: str = ""
+) -> Forgotten:
+    same, values = "", [db.space, session_id]
+    if subject is not None:
+        same = " AND subject = ? AND fact = ?"
+        values += [subject, fact]
+    gone = db.run(f"DELETE FROM quarantine WHERE space = ? AND session = ?{same}", *values)
+    if gone:
+        db.run(
+            "UPDATE sessions SET quarantined = quarantined - ? "
+            "WHERE space = ? AND id = ? AND draft = 0",
+            *(gone, db.space, session_id),
+        )
+    return Forgotten(quarantined=gone)
+
+
+def _forget_quarantined_about(db: Connection, subject: str) -> Forgotten:
+    gone = Forgotten()
+    held = db.rows("SELECT session, subject, fact FROM quarantine WHERE space = ?", db.space)
+    for session_id, name, fact in held:
+        if name.casefold() == subject.casefold():
+            gone = _sum(gone, _remove_quarantined(db, session_id, name, fact))
+    return gone

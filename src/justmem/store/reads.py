@@ -1,0 +1,399 @@
+"""Everything that is asked of a space, except search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from justmem.domain import (
+    Card,
+    Passage,
+    Quarantined,
+    Session,
+    SessionRecord,
+    SessionState,
+    Stats,
+)
+from justmem.errors import NotInMemory
+from justmem.ports import CardFilter, Digested, Extent, Index, Vectors, Whole
+from justmem.store import rows, tombstones
+from justmem.store.engine import Connection, among, one, row
+from justmem.store.search import Block
+
+_WAITING = (SessionState.PENDING, SessionState.FAILED)
+_NONE = np.zeros((0, 0), np.float32)
+_BLOCK = "kind, session, generation, first_key, day, postings"
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def record(db: Connection, session_id: str) -> SessionRecord:
+    found = rows.records_of(
+        db.rows(
+            f"SELECT {rows.RECORD} FROM sessions WHERE space = ? AND id = ?", db.space, session_id
+        )
+    )
+    if not found:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    return found[0]
+
+
+def sessions(db: Connection) -> list[SessionRecord]:
+    return rows.records_of(
+        db.rows(
+            f"SELECT {rows.RECORD} FROM sessions WHERE space = ? ORDER BY draft, instant, number",
+            db.space,
+        )
+    )
+
+
+def session(db: Connection, session_id: str) -> Session:
+    found = texts(db, [session_id])
+    if session_id not in found:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    return found[session_id]
+
+
+def texts(
+    db: Connection, ids: Sequence[str], *, newest: bool = False, checked: bool = True
+) -> dict[str, Session]:
+    """The current texts of those that there are; `newest`: the text that waits, if one does."""
+    heads = {
+        (id, draft): (at, digest)
+        for id, draft, at, digest in among(
+            db,
+            "SELECT id, draft, at, digest FROM sessions WHERE space = ? AND id IN",
+            ids,
+            db.space,
+        )
+    }
+    wanted = {id: int(newest and (id, 1) in heads) for id, _ in heads}
+    turns: dict[str, list[Sequence[Any]]] = {id: [] for id in wanted}
+    numbered = sorted(
+        among(
+            db,
+            f"SELECT session, draft, number, {rows.TURN} FROM turns WHERE space = ? AND session IN",
+            list(wanted),
+            db.space,
+        ),
+        key=lambda found: found[2],
+    )
+    for id, draft, _, *turn in numbered:
+        if id in wanted and draft == wanted[id]:
+            turns[id].append(turn)
+    made = {}
+    for id in ids:
+        if id in wanted:
+            at, digest = heads[id, wanted[id]]
+            made[id] = rows.session_of(id, at, turns[id], digest if checked else None)
+    return made
+
+
+def waiting(db: Connection, newest: int | None = None) -> list[Session]:
+    """The newest texts of sessions whose cards are to be made, in order of time."""
+    found = db.rows(
+        "SELECT id, draft, instant, number FROM sessions WHERE space = ? AND state IN (?, ?)",
+        *(db.space, *_WAITING),
+    )
+    ordered = sorted(found, key=lambda each: (each[2], each[3]))
+    ids = [id for id, *_ in ordered][-newest if newest else 0 :] if newest != 0 else []
+    read = texts(db, ids, newest=True)
+    return [read[id] for id in ids]
+
+
+def blanked(db: Connection, session: Session) -> Session:
+    """Without the words of turns that were forgotten on their own."""
+    start = tombstones.prefix(session.id)
+    found = db.rows(
+        "SELECT id FROM forgotten WHERE space = ? AND id >= ? AND id < ?",
+        *(db.space, start, start + "~"),
+    )
+    return tombstones.blanked(session, [mark for (mark,) in found])
+
+
+def forgotten(db: Connection) -> list[str]:
+    return sorted(id for (id,) in db.rows("SELECT id FROM forgotten WHERE space = ?", db.space))
+
+
+def forgotten_among(db: Connection, ids: Sequence[str]) -> set[str]:
+    found = among(db, "SELECT id FROM forgotten WHERE space = ? AND id IN", ids, db.space)
+    return {id for (id,) in found}
+
+
+def extent(db: Connection) -> Extent:
+    last = row(
+        db,
+        "SELECT at FROM sessions WHERE space = ? AND draft = 0 "
+        "ORDER BY instant DESC, number DESC LIMIT 1",
+        db.space,
+    )
+    cards, tokens = one(db, "SELECT cards, tokens FROM spaces WHERE space = ?", db.space)
+    return Extent(rows.time(last[0]) if last else None, cards, tokens)
+
+
+def main_subject(db: Connection) -> str | None:
+    """The subject of more than six cards in ten."""
+    found = db.rows(
+        "SELECT subject, count(*) FROM cards WHERE space = ? GROUP BY subject", db.space
+    )
+    subject, count = max(found, key=lambda each: each[1], default=("", 0))
+    return subject if count > 0.6 * sum(each for _, each in found) else None
+
+
+def embedder(db: Connection) -> tuple[str, int]:
+    name, dim = one(db, "SELECT embedder, dim FROM spaces WHERE space = ?", db.space)
+    return name, dim
+
+
+# ---------------------------------------------------------------- cards
+
+
+def cards_at(db: Connection, keys: Sequence[int]) -> dict[int, Card]:
+    """In the order of the keys."""
+    found = among(db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND key IN", keys, db.space)
+    cards = {each[0]: rows.card_of(each) for each in found}
+    return {key: cards[key] for key in keys if key in cards}
+
+
+def card(db: Connection, card_id: str) -> Card:
+    found = row(db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND id = ?", db.space, card_id)
+    if found is None:
+        raise NotInMemory(f"There is no card {card_id!r} in this space.")
+    return rows.card_of(found)
+
+
+def cards(db: Connection, where: CardFilter, keys: Collection[int] | None) -> list[Card]:
+    """In order of time. `keys`: only these, which have the words that were asked for."""
+    conditions, values = ["c.space = ?", "s.space = ?", "s.draft = 0"], [db.space, db.space]
+    for column, value in (
+        ("kind", where.kind),
+        ("status", where.status),
+        ("session", where.session_id),
+    ):
+        if value is not None:
+            conditions.append(f"c.{column} = ?")
+            values.append(value)
+    if where.subject is not None:
+        named = subjects(db, where.subject)
+        conditions.append(f"c.subject IN ({', '.join('?' * len(named)) or 'NULL'})")
+        values += named
+    listed = ", ".join(f"c.{column}" for column in rows.CARD.split(", "))
+    page = "" if keys is not None else f" LIMIT {where.limit} OFFSET {where.offset}"
+    found = db.each(
+        f"SELECT {listed} FROM sessions s JOIN cards c ON c.session = s.id "
+        f"WHERE {' AND '.join(conditions)} ORDER BY s.instant, s.number, c.key{page}",
+        *values,
+    )
+    if keys is None:
+        return [rows.card_of(each) for each in found]
+    wanted = [each for each in found if each[0] in keys]
+    return [rows.card_of(each) for each in wanted[where.offset :][: where.limit]]
+
+
+def subjects(db: Connection, subject: str) -> list[str]:
+    """As they are written: case does not matter."""
+    found = db.rows("SELECT DISTINCT subject FROM cards WHERE space = ?", db.space)
+    return [name for (name,) in found if name.casefold() == subject.casefold()]
+
+
+def quarantined(db: Connection, session_id: str) -> list[Quarantined]:
+    found = db.rows(
+        "SELECT subject, fact, reason FROM quarantine WHERE space = ? AND session = ? "
+        "ORDER BY place",
+        *(db.space, session_id),
+    )
+    return [rows.quarantined_of(each) for each in found]
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def blocks(
+    db: Connection,
+    *,
+    kind: Index | None = None,
+    sessions: Sequence[str] | None = None,
+    after: int = -1,
+    vectors: bool = True,
+) -> Iterator[Block]:
+    """`after`: those that were written in a later generation."""
+    columns = f"{_BLOCK}, vectors" if vectors else _BLOCK
+    kinds = "" if kind is None else f"AND kind = '{kind}'"
+    sql = f"SELECT {columns} FROM blocks WHERE space = ? {kinds}"
+    if sessions is not None:
+        found: Iterator[Any] = among(db, f"{sql} AND session IN", sessions, db.space)
+    else:
+        found = db.each(f"{sql} AND generation > ?", db.space, after)
+    return (Block.unpacked(*each) for each in found)
+
+
+def block_texts(db: Connection, block: Block) -> list[str]:
+    """What the postings of a block are made of."""
+    if block.kind == "passages":
+        return rows.passage_texts(session(db, block.session), block.places.tolist())
+    found = cards_at(db, block.keys.tolist())
+    return [found[key].text for key in block.keys.tolist()]
+
+
+def vector_texts(db: Connection, index: Index, after: int, count: int) -> list[tuple[int, str]]:
+    """The texts that the vectors of an index stand for, in order of their keys. For passages,
+    whole sessions at a time, so a little more than `count` may come."""
+    if index == "cards":
+        listed = db.rows(
+            f"SELECT {rows.CARD} FROM cards WHERE space = ? AND key > ? ORDER BY key LIMIT ?",
+            *(db.space, after, count),
+        )
+        return [(each[0], rows.card_of(each).dated) for each in listed]
+    firsts = db.rows(
+        "SELECT session FROM blocks WHERE space = ? AND kind = 'passages' AND first_key > ? "
+        "ORDER BY first_key LIMIT ?",
+        *(db.space, after, count),
+    )
+    found: list[tuple[int, str]] = []
+    for (id,) in firsts:
+        for block in blocks(db, kind="passages", sessions=[id], vectors=False):
+            found += zip(block.keys.tolist(), block_texts(db, block), strict=True)
+        if len(found) >= count:
+            break
+    return found
+
+
+# ---------------------------------------------------------------- whole sessions
+
+
+def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
+    """All that is stored of these sessions, in their order."""
+    columns = "id, draft, state, reason, tokens, card_tokens"
+    heads = {
+        (id, draft): rest
+        for id, draft, *rest in among(
+            db, f"SELECT {columns} FROM sessions WHERE space = ? AND id IN", ids, db.space
+        )
+    }
+    current, newest = (texts(db, ids, newest=each, checked=False) for each in (False, True))
+    cards: dict[str, list[Card]] = {}
+    listed = among(
+        db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND session IN", ids, db.space
+    )
+    for each in sorted(listed, key=lambda each: each[0]):
+        cards.setdefault(each[2], []).append(rows.card_of(each))
+    held = {(block.session, block.kind): block for block in blocks(db, sessions=ids)}
+    made = []
+    for id in dict.fromkeys(ids):
+        if (id, 0) not in heads:
+            continue
+        state, reason, tokens, card_tokens = heads[id, 0]
+        failed = (id, 1) in heads and heads[id, 1][0] == SessionState.FAILED
+        digested = Digested(
+            state=SessionState(state),
+            reason=reason,
+            cards=cards.get(id, []),
+            card_vectors=_vectors(held.get((id, "cards"))),
+            passages=_passages(held.get((id, "passages"))),
+            passage_vectors=_vectors(held.get((id, "passages"))),
+            quarantined=quarantined(db, id),
+            tokens=tokens,
+            card_tokens=card_tokens,
+        )
+        made.append(
+            Whole(
+                session=current[id],
+                digested=digested,
+                waiting=newest[id] if (id, 1) in heads else None,
+                failure=heads[id, 1][1] if failed else "",
+            )
+        )
+    return made
+
+
+def _vectors(block: Block | None) -> Vectors:
+    return _NONE if block is None or block.vectors is None else block.vectors.astype(np.float32)
+
+
+def _passages(block: Block | None) -> list[Passage]:
+    return [] if block is None else [rows.passage(block.session, p) for p in block.places.tolist()]
+
+
+# ---------------------------------------------------------------- sums
+
+
+def spent(db: Connection, day: date) -> int:
+    found = row(
+        db,
+        "SELECT tokens + reserved FROM spending WHERE space = ? AND day = ?",
+        *(db.space, day.isoformat()),
+    )
+    return int(found[0]) if found else 0
+
+
+def spent_on(db: Connection, session_id: str) -> int:
+    found = db.rows(
+        "SELECT spent FROM sessions WHERE space = ? AND id = ? ORDER BY draft DESC",
+        *(db.space, session_id),
+    )
+    return int(found[0][0]) if found else 0
+
+
+def spending(db: Connection) -> list[tuple[date, int]]:
+    found = db.rows("SELECT day, tokens FROM spending WHERE space = ?", db.space)
+    return sorted((date.fromisoformat(day), tokens) for day, tokens in found)
+
+
+def stats(db: Connection, size: int) -> Stats:
+    listed = sessions(db)
+    states: dict[str, int] = {}
+    for each in listed:
+        states[each.state] = states.get(each.state, 0) + 1
+    sums = one(
+        db,
+        "SELECT coalesce(sum(turns), 0), coalesce(sum(cards), 0), coalesce(sum(quarantined), 0), "
+        "coalesce(sum(tokens), 0), coalesce(sum(card_tokens), 0) FROM sessions "
+        "WHERE space = ? AND draft = 0",
+        db.space,
+    )
+    turns, cards, quarantined, tokens, card_tokens = map(int, sums)
+    kinds = db.rows("SELECT kind, count(*) FROM cards WHERE space = ? GROUP BY kind", db.space)
+    return Stats(
+        space=db.space,
+        sessions=states,
+        turns=turns,
+        cards=cards,
+        quarantined=quarantined,
+        kinds=dict(sorted(kinds)),
+        history_tokens=tokens,
+        card_tokens=card_tokens,
+        bytes=size,
+        embedder=embedder(db)[0],
+        spent_tokens=sum(tokens for _, tokens in spending(db)),
+    )
+
+
+def counts(db: Connection) -> Mapping[str, int]:
+    """What would go with the whole space."""
+    names = ("cards", "sessions", "turns", "quarantined")
+    sums = one(
+        db,
+        "SELECT coalesce(sum(cards), 0), count(*), coalesce(sum(turns), 0), "
+        "coalesce(sum(quarantined), 0) FROM sessions WHERE space = ? AND draft = 0",
+        db.space,
+    )
+    return dict(zip(names, map(int, sums), strict=True))
+
+
+# ---------------------------------------------------------------- the change log
+
+
+def entries(
+    db: Connection, after: int, before: int | None, latest: bool, limit: int
+) -> list[tuple[int, str, str]]:
+    """(number, time, text) in order of numbers: the first `limit`, or the latest."""
+    found = db.rows(
+        "SELECT number, at, entry FROM log WHERE space = ? AND number > ? AND number < ? "
+        f"ORDER BY number {'DESC' if latest else ''} LIMIT ?",
+        *(db.space, after, before or 2**62, limit),
+    )
+    return sorted((number, at, entry) for number, at, entry in found)

@@ -1,0 +1,160 @@
+"""Values to rows and back. What we wrote ourselves is not validated again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from justmem.domain import (
+    Card,
+    EventDate,
+    Passage,
+    Quarantined,
+    Session,
+    SessionRecord,
+    SessionState,
+    Turn,
+)
+from justmem.errors import StoreDamaged
+
+SETTLED = (SessionState.STORED, SessionState.EMPTY)
+CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns"
+TURN = "speaker, role, text, at, key, forgotten"
+RECORD = "id, draft, at, digest, state, reason, turns, cards, quarantined, tokens"
+
+
+def instant(at: datetime) -> float:
+    """To sort by. A time without a zone counts as UTC."""
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+@lru_cache(1024)  # the cards of a session share their time
+def time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@lru_cache(4096)
+def _event(text: str) -> EventDate:
+    return EventDate.parse(text)
+
+
+# ---------------------------------------------------------------- turns
+
+
+def turn_row(turn: Turn) -> tuple[Any, ...]:
+    at = turn.at.isoformat() if turn.at else None
+    text = "" if turn.forgotten else turn.text
+    return turn.speaker, turn.role, text, at, turn.key, int(turn.forgotten)
+
+
+def turn_of(row: Sequence[Any]) -> Turn:
+    speaker, role, text, at, key, forgotten = row
+    return Turn.trusted(
+        speaker=speaker,
+        role=role,
+        text=text,
+        at=time(at) if at is not None else None,
+        key=key,
+        forgotten=bool(forgotten),
+    )
+
+
+def session_of(id: str, at: str, turns: Iterable[Sequence[Any]], digest: str | None) -> Session:
+    """`digest`: as it was recorded when the words came in, to check them by."""
+    session = Session.trusted(id=id, at=time(at), turns=tuple(map(turn_of, turns)))
+    if digest is not None and session.digest != digest:
+        raise StoreDamaged(
+            f"The words of session {id!r} are not those that were stored: restore the store from a "
+            "backup, or forget that session and remember it again."
+        )
+    return session
+
+
+def passage_texts(session: Session, passages: Iterable[Sequence[int]]) -> list[str]:
+    return [session.turn(turn).text[start:end] for turn, start, end in passages]
+
+
+def passage(session: str, place: Sequence[int]) -> Passage:
+    turn, start, end = place
+    return Passage.trusted(session_id=session, turn=turn, start=start, end=end)
+
+
+# ---------------------------------------------------------------- cards
+
+
+def card_row(key: int, card: Card) -> tuple[Any, ...]:
+    row = (
+        key,
+        card.id,
+        card.session_id,
+        card.subject,
+        card.fact,
+        card.event_date.text,
+        card.status,
+        card.kind,
+        card.said_at.isoformat(),
+        " ".join(map(str, card.turns)),
+    )
+    return (*row, card_mark(row))
+
+
+def card_mark(row: Sequence[Any]) -> str:
+    """Of a row of `cards` without its space and its mark."""
+    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=6).hexdigest()
+
+
+def card_of(row: Sequence[Any]) -> Card:
+    _, id, session, subject, fact, event, status, kind, said, turns = row
+    try:
+        return Card.trusted(
+            id=id,
+            subject=subject,
+            fact=fact,
+            event_date=_event(event),
+            status=status,
+            kind=kind,
+            session_id=session,
+            said_at=time(said),
+            turns=tuple(map(int, turns.split())),
+        )
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        raise StoreDamaged(
+            f"The card {id!r} cannot be read any more: restore the store from a backup, or forget "
+            "its session and remember it again."
+        ) from None
+
+
+def quarantined_of(row: Sequence[Any]) -> Quarantined:
+    subject, fact, reason = row
+    return Quarantined.trusted(subject=subject, fact=fact, reason=reason)
+
+
+# ---------------------------------------------------------------- records
+
+
+def records_of(rows: Iterable[Sequence[Any]]) -> list[SessionRecord]:
+    """One for each session, in the order of the rows. A text that waits tells time and state."""
+    current: dict[str, Sequence[Any]] = {}
+    waiting: dict[str, Sequence[Any]] = {}
+    for row in rows:
+        (waiting if row[1] else current)[row[0]] = row
+    return [_record(row, waiting.get(id, row)) for id, row in current.items()]
+
+
+def _record(current: Sequence[Any], newest: Sequence[Any]) -> SessionRecord:
+    id, _, at, digest, state, reason, turns, *_ = newest
+    cards, quarantined, tokens = current[7:]
+    return SessionRecord.trusted(
+        id=id,
+        at=time(at),
+        digest=digest,
+        state=SessionState(state),
+        reason=reason,
+        turns=turns,
+        cards=cards,
+        quarantined=quarantined,
+        tokens=tokens,
+    )

@@ -1,0 +1,180 @@
+"""The tables, and the numbered, append-only migrations that make them.
+
+Both engines run the same statements. The space is the first column of every key, so that a
+distributed PostgreSQL can place each space on one node. A migration is never changed once it is
+released: add the next one. Each runs in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_FIRST = """
+-- One row per space. `generation` counts every change of what can be found, `removals` those that
+-- took something away: caches compare them. Keys are never given twice, so that a key held across
+-- a change cannot mean another card. `cards` and `tokens` are sums over all sessions, because every
+-- question asks for them. `unswept`: something was forgotten, and its bytes may still be in the
+-- file. `replaced`: the same for words that were replaced. `terms` names the rules that cut texts
+-- into search terms.
+CREATE TABLE spaces (
+    space TEXT NOT NULL PRIMARY KEY,
+    embedder TEXT NOT NULL DEFAULT '',
+    dim INTEGER NOT NULL DEFAULT 0,
+    generation BIGINT NOT NULL DEFAULT 0,
+    removals BIGINT NOT NULL DEFAULT 0,
+    next_key BIGINT NOT NULL DEFAULT 1,
+    next_session BIGINT NOT NULL DEFAULT 1,
+    cards BIGINT NOT NULL DEFAULT 0,
+    tokens BIGINT NOT NULL DEFAULT 0,
+    unswept INTEGER NOT NULL DEFAULT 0,
+    replaced INTEGER NOT NULL DEFAULT 0,
+    terms TEXT NOT NULL DEFAULT ''
+);
+
+-- `draft` 0 is the current text of a session: its cards come from it. `draft` 1 is a changed text
+-- that waits for its cards; the current one serves until they are made. `at` is the time as it was
+-- given, `instant` the same to sort by, `day` its day on the wall calendar (0001-01-01 is 1).
+-- `spent`: tokens spent on cards that are not made yet.
+CREATE TABLE sessions (
+    space TEXT NOT NULL,
+    id TEXT NOT NULL,
+    draft INTEGER NOT NULL,
+    number BIGINT NOT NULL,
+    at TEXT NOT NULL,
+    instant DOUBLE PRECISION NOT NULL,
+    day INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    state TEXT NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    turns INTEGER NOT NULL,
+    cards INTEGER NOT NULL DEFAULT 0,
+    quarantined INTEGER NOT NULL DEFAULT 0,
+    tokens BIGINT NOT NULL DEFAULT 0,
+    card_tokens BIGINT NOT NULL DEFAULT 0,
+    spent BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (space, id, draft)
+);
+CREATE INDEX sessions_by_time ON sessions (space, draft, instant, number);
+CREATE INDEX sessions_by_state ON sessions (space, state);
+
+-- `forgotten` 1: the turn keeps its number and its speaker, and its words are gone. `key` is the
+-- caller's own, to drop duplicates.
+CREATE TABLE turns (
+    space TEXT NOT NULL,
+    session TEXT NOT NULL,
+    draft INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    speaker TEXT NOT NULL,
+    role TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at TEXT,
+    key TEXT,
+    forgotten INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (space, session, draft, number)
+);
+
+-- `turns` are the numbers of the turns that a card rests on, separated by spaces. `mark` is a hash
+-- of the rest of the row, to tell whether it is still what was stored.
+CREATE TABLE cards (
+    space TEXT NOT NULL,
+    key BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    session TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    fact TEXT NOT NULL,
+    event_date TEXT NOT NULL,
+    status TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    said_at TEXT NOT NULL,
+    turns TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    PRIMARY KEY (space, key)
+);
+CREATE INDEX cards_by_id ON cards (space, id);
+CREATE INDEX cards_by_session ON cards (space, session);
+
+-- Cards that no turn supports.
+CREATE TABLE quarantine (
+    space TEXT NOT NULL,
+    session TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    fact TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (space, session, place)
+);
+
+-- What a search reads: for each session one row of kind 'cards' and one of kind 'passages'. See
+-- `Block` in search.py for the two blobs. `generation` is that of the space when it was written.
+CREATE TABLE blocks (
+    space TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    session TEXT NOT NULL,
+    generation BIGINT NOT NULL,
+    first_key BIGINT NOT NULL,
+    day INTEGER NOT NULL,
+    postings {blob} NOT NULL,
+    vectors {blob},
+    PRIMARY KEY (space, kind, session)
+);
+CREATE INDEX blocks_by_generation ON blocks (space, kind, generation);
+
+-- Ids of cards and marks of turns that were forgotten on their own. Both are hashes.
+CREATE TABLE forgotten (
+    space TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (space, id)
+);
+
+-- Tokens spent with language models, by day. `reserved` is set aside by work that is under way.
+CREATE TABLE spending (
+    space TEXT NOT NULL,
+    day TEXT NOT NULL,
+    tokens BIGINT NOT NULL DEFAULT 0,
+    reserved BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (space, day)
+);
+
+-- Sessions whose cards are still to be made. Whoever makes them is the `owner` and moves `due`
+-- ahead again and again, so that a crash gives the session back. Both times are in seconds.
+CREATE TABLE queue (
+    space TEXT NOT NULL,
+    session TEXT NOT NULL,
+    due DOUBLE PRECISION NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    owner TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (space, session)
+);
+CREATE INDEX queue_by_due ON queue (due);
+
+-- The change log: see log.py.
+CREATE TABLE log (
+    space TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    at TEXT NOT NULL,
+    entry TEXT NOT NULL,
+    PRIMARY KEY (space, number)
+);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+TABLES = (
+    "spaces", "sessions", "turns", "cards", "quarantine", "blocks", "forgotten", "spending",
+    "queue", "log",
+)  # fmt: skip
+# Where words are kept. A single word that occurs in any other table belongs to its machinery.
+WITH_WORDS = ("spaces", "sessions", "turns", "cards", "quarantine")
+
+
+def statements(migration: str, blob: str) -> Iterator[str]:
+    """Without comments. No statement of ours holds a semicolon inside."""
+    lines = (line.partition("--")[0] for line in migration.replace("{blob}", blob).splitlines())
+    yield from filter(None, (each.strip() for each in "\n".join(lines).split(";")))
+
+
+def explain_old(where: str) -> str:
+    return (
+        f"{where} was written by JustMem 0.1.0, whose format this version does not read. Nothing "
+        "was changed. Install justmem==0.1.0 in another environment, run `justmem export -o FILE` "
+        "there for each space, and `justmem import FILE` with this version."
+    )

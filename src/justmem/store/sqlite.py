@@ -1,0 +1,569 @@
+"""The SQLite engine: one file per space, plain or encrypted by SQLCipher.
+
+One connection writes, a few read, each used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from justmem import private
+from justmem.errors import (
+    InvalidSession,
+    JustMemError,
+    NotForgotten,
+    NotInMemory,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    StoreNotLocked,
+    StoreTooNew,
+)
+from justmem.forks import Origin
+from justmem.ports import Searched
+from justmem.store import drivers, erase, files, schema
+from justmem.store.check import RESTORE
+from justmem.store.drivers import Claim, Lock
+from justmem.store.engine import Connection, Row
+from justmem.store.keys import Keyring, unlocked
+from justmem.store.store import SqlStore
+from justmem.store.writes import create as create_space
+from justmem.traces import Traces
+
+T = TypeVar("T")
+APPLICATION = 0x4A4D3032  # "JM02", in the file's header: tells our files from other SQLite files
+OLD_APPLICATION = 0x4A4D454D  # of version 0.1.0
+PAGE = 4096
+READERS = 4
+_ATTEMPTS = 40  # at opening a file that others make or replace at the same moment
+# What reading back what we wrote ourselves can only raise if it is not what we wrote.
+_UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
+
+
+class SqliteConnection:
+    def __init__(self, db: sqlite3.Connection, space: str) -> None:
+        self.db = db
+        self.space = space
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        return self.db.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[Row]:
+        return iter(self.db.execute(sql, values))
+
+    def run(self, sql: str, *values: Any) -> int:
+        return self.db.execute(sql, values).rowcount
+
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        if rows:
+            self.db.executemany(f"{sql} ({', '.join('?' * len(rows[0]))})", rows)
+
+    def now(self) -> float:
+        return time.time()
+
+
+# ---------------------------------------------------------------- the engine
+
+
+class SqliteEngine:
+    """See `Engine`. Without a claim it is a database in memory."""
+
+    def __init__(
+        self,
+        space: str,
+        writer: sqlite3.Connection,
+        claim: Claim | None = None,
+        patience: float = 5.0,
+        lock: Lock | None = None,
+        keys: Keyring | None = None,
+    ) -> None:
+        self.space = space
+        self.owner = ""
+        self.lock = lock
+        self._claim, self._patience, self._keys = claim, patience, keys
+        self.path = None if claim is None else claim.path
+        self.where = "the store in memory" if claim is None else str(claim.path)
+        self._writer = SqliteConnection(writer, space)
+        self._file = 0 if self.path is None else os.stat(self.path).st_ino
+        self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
+        self._write_thread = ThreadPoolExecutor(1, "justmem-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
+        self._closed = False
+        self._origin = Origin()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        if self.path is None:
+            return await self.write(work)
+        return await self._run(self._read_threads, lambda: self._read(work))
+
+    async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        def job(db: SqliteConnection) -> T:
+            with writing(db.db):
+                return work(db)
+
+        return await self._alone(job)
+
+    async def _alone(self, work: Callable[[SqliteConnection], T]) -> T:
+        """With the connection that writes, outside a transaction."""
+
+        def job() -> T:
+            with translated(self.where):
+                self._check_still_there()
+                return work(self._writer)
+
+        return await self._run(self._write_thread, job)
+
+    async def _run(self, threads: ThreadPoolExecutor, job: Callable[[], T]) -> T:
+        if self._closed:
+            raise StoreError(f"{self.where} is closed: open it again.")
+        self._origin.check()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(threads, job)
+        except RuntimeError as error:  # no more threads are started
+            raise StoreError(
+                f"The program ends, and {self.where} is still in use: close the memory first."
+            ) from error
+        return await running
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with translated(self.where):
+            self._check_still_there()
+            try:
+                db = self._idle.get_nowait()
+            except queue.Empty:
+                db = SqliteConnection(self._connect(), self.space)
+                db.db.execute("PRAGMA query_only = ON")
+            try:
+                with reading(db.db):
+                    return work(db)
+            finally:
+                self._idle.put(db)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        return connect(self.path, self._patience, self.lock)
+
+    def _check_still_there(self) -> None:
+        """A write to a file that another process unlinked would vanish without an error, and a
+        reader would still see what was erased."""
+        if self.path is None:
+            return
+        try:
+            there = os.stat(self.path).st_ino == self._file
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise StoreError(f"{self.path} was erased by another process: open the space again.")
+
+    def is_dead(self, owner: str) -> bool:
+        """Owners are processes of this machine."""
+        try:
+            pid = int(owner.partition(".")[0])
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except (ValueError, OSError):
+            return False
+        return False
+
+    # ------------------------------------------------------------ forgetting
+
+    async def sweep(self, *, thorough: bool = False) -> None:
+        await self._alone(partial(_sweep, thorough=thorough))
+
+    async def remains(self, traces: Traces) -> Searched:
+        if self._closed and self.path is not None:  # erased: what is left are files, if anything
+            return await asyncio.to_thread(
+                erase.in_files, self.path, traces, None, None, self._keys
+            )
+        if self._closed:
+            return Searched()
+        if found := await self._alone(foreign):
+            raise NotForgotten(
+                f"It is forgotten, but there is no certificate: {self.where} holds what JustMem "
+                f"did not make and what may keep words ({', '.join(found)}). See what it is, and "
+                "remove it with DROP in SQLite."
+            )
+        await self.sweep(thorough=True)
+        searched, machinery = await self._alone(lambda db: in_tables(db.db, traces))
+        if self.path is None:
+            return searched
+        return searched + await asyncio.to_thread(
+            erase.in_files,
+            self.path,
+            traces.without(machinery),
+            self._claim,
+            self.lock,
+            self._keys,
+        )
+
+    async def erase(self) -> None:
+        await self.close()
+        if self.path is not None:
+            await asyncio.to_thread(erase_file, self.path, self._keys)
+
+    # ------------------------------------------------------------ the file
+
+    async def size(self) -> int:
+        if self.path is not None:
+            return files.size(self.path)
+        pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        return int((await self._alone(lambda db: db.rows(pages)))[0][0])
+
+    async def damage(self) -> Sequence[tuple[str, str]]:
+        def look(db: Connection) -> list[tuple[str, str]]:
+            assert isinstance(db, SqliteConnection)
+            broken = [line for (line,) in db.rows("PRAGMA integrity_check(20)") if line != "ok"]
+            if broken:
+                return [(f"the file is damaged: {line}", RESTORE) for line in broken]
+            fix = "see what it is, and remove it with DROP in SQLite"
+            return [(f"the file holds {e} that JustMem did not make", fix) for e in foreign(db)]
+
+        return await self.read(look)
+
+    async def backup(self, to: Path) -> None:
+        """A copy of the whole space in a new file, while others go on writing. It opens with the
+        same key."""
+        await self._run(self._read_threads, lambda: self._back_up(to))
+
+    def _back_up(self, to: Path) -> None:
+        with translated(self.where):
+            self._check_still_there()
+        try:
+            os.close(private.create(to))
+        except FileExistsError:
+            raise StoreError(f"{to} is there already: choose another name.") from None
+        except OSError as error:
+            raise StoreError(f"{to} cannot be written ({error.strerror}).") from None
+        try:
+            with (
+                translated(str(to)),
+                closing(self._connect()) as source,
+                closing(drivers.connect(to, self._patience, self.lock)) as target,
+            ):
+                source.backup(target)
+        except BaseException:
+            to.unlink(missing_ok=True)
+            raise
+
+    async def rekey(self, lock: Lock) -> None:
+        """Encrypts the file anew. `lock` is of the same salt."""
+        await self._alone(lambda db: _rekey(db, lock))
+        self.lock = lock
+        while not self._idle.empty():
+            self._idle.get().db.close()
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._read_threads.shutdown()
+        self._write_thread.shutdown()
+        while not self._idle.empty():
+            self._idle.get().db.close()
+        self._writer.db.close()
+        if self._claim is not None:
+            self._claim.release()
+
+
+def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
+    """Rewrites the file without what was forgotten, and `thorough` also without what is left of
+    replaced words. `secure_delete` blanks deleted rows, but when SQLite moves rows between pages
+    it leaves copies in the gaps, which only VACUUM drops. The log holds earlier pages until it is
+    copied back and cut."""
+    ((unswept, replaced),) = db.rows("SELECT unswept, replaced FROM spaces")
+    if unswept or (thorough and replaced):
+        db.run("VACUUM")
+        ((busy, _, _),) = db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise StoreBusy("Another process has been reading for long: try again in a moment.")
+        db.run("UPDATE spaces SET unswept = 0, replaced = 0")
+
+
+def _rekey(db: SqliteConnection, lock: Lock) -> None:
+    db.run("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.run("PRAGMA journal_mode = DELETE")  # rekey rewrites every page: no log may keep old ones
+    try:
+        db.run(f'PRAGMA rekey = "{lock.phrase}"')
+    finally:
+        db.run("PRAGMA journal_mode = WAL")
+
+
+def erase_file(path: Path, keys: Keyring | None) -> None:
+    """The key first: without it, no copy of the file can be read, wherever it lies."""
+    if keys is not None:
+        keys.begin_erasing(path.stem)
+    files.unlink(path)
+    if keys is not None:
+        keys.destroy(path.stem)
+
+
+def in_tables(db: sqlite3.Connection, traces: Traces) -> tuple[Searched, set[int]]:
+    """Everything that SQL can read; and the single words among the traces that are part of the
+    file's machinery, no one's words."""
+    made = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    machinery = traces.weak(traces.found("\n".join(sql for (sql,) in made).encode()))
+    tables = ((name, iter(db.execute(f'SELECT * FROM "{name}"'))) for name in names)
+    return erase.in_tables(tables, traces, machinery)
+
+
+# ---------------------------------------------------------------- connections
+
+
+def connect(path: Path, patience: float, lock: Lock | None = None) -> sqlite3.Connection:
+    return _tuned(drivers.connect(path, patience, lock))
+
+
+def _tuned(db: sqlite3.Connection) -> sqlite3.Connection:
+    # FULL: with NORMAL a power failure may take back the last commits, and a session whose
+    # `remember` returned must not be lost. It is one more fsync of the log per commit.
+    db.execute("PRAGMA synchronous = FULL")
+    # Always on, not just while forgetting: a page freed earlier would keep its words.
+    db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA cache_size = -8000")  # KiB; a recall reads hundreds of pages
+    db.execute("PRAGMA cell_size_check = ON")  # a damaged page is told from a sound one
+    return db
+
+
+@contextmanager
+def writing(db: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing. IMMEDIATE: a second writer waits here, before it has read anything."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def reading(db: sqlite3.Connection) -> Iterator[None]:
+    """One moment of the store for all that is read within."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:
+            db.execute("COMMIT")
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """SQLite's errors as ours."""
+    try:
+        yield
+    except drivers.errors() as error:
+        raise _named(error, where) from error
+    except UnicodeEncodeError:
+        raise InvalidSession(
+            "The session holds text that is not valid Unicode (a lone surrogate): "
+            "decode it with errors='replace' and remember it again."
+        ) from None
+    except _UNREADABLE as error:
+        raise _damaged(where, error) from error
+
+
+def _named(error: Exception, where: str) -> JustMemError:
+    match drivers.code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusy(f"Another process is writing to {where}: try again in a moment.")
+        case sqlite3.SQLITE_FULL:
+            return StoreFull(
+                f"There is no room left for {where}: free some space on its disk and try again."
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return _damaged(where, error)
+        case sqlite3.SQLITE_ERROR:  # in SQL that works with every file we made
+            return _damaged(where, error)
+        case None if "decode to UTF-8" in str(error):
+            return _damaged(where, error)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return StoreError(
+                f"The store {where} cannot be opened for writing ({error}): "
+                "correct the permissions of the file and its folder."
+            )
+    return StoreError(f"SQLite cannot work with {where} ({error}): check the disk and the file.")
+
+
+def _damaged(where: str, error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"{where} is not a readable store ({error}): restore it from a backup, or export what can "
+        "still be read and import it into a new space."
+    )
+
+
+# ---------------------------------------------------------------- the schema
+
+
+def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
+    """Brings the file up to date, whoever opens it first; the others wait."""
+    version = _version(db, where)
+    if version == 0:
+        db.execute(f"PRAGMA page_size = {PAGE}")
+    if version > len(schema.MIGRATIONS):
+        raise StoreTooNew(
+            f"{where} was written by a newer JustMem (version {version} of its format, this one "
+            f"knows {len(schema.MIGRATIONS)}): upgrade JustMem to open it."
+        )
+    _use_log(db)
+    if version < len(schema.MIGRATIONS):
+        with writing(db):
+            _migrate(db, _version(db, where), space)
+    name = name_in(db)
+    if name != space:
+        raise StoreError(f"{where} holds the space {name!r}, not {space!r}: rename one of them.")
+
+
+def name_in(db: sqlite3.Connection) -> str:
+    (name,) = db.execute("SELECT space FROM spaces").fetchone()
+    return str(name)
+
+
+def is_ours(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+
+
+def _version(db: sqlite3.Connection, where: str) -> int:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application == OLD_APPLICATION:
+        raise StoreError(schema.explain_old(where))
+    if application != APPLICATION and (version or tables):
+        raise StoreDamaged(
+            f"{where} is an SQLite file of another program: move it out of JustMem's folder."
+        )
+    return int(version)
+
+
+def _use_log(db: sqlite3.Connection) -> None:
+    """Readers go on while one writes. SQLite does not wait when two processes make this switch
+    at once, so the waiting is ours."""
+    for _ in range(200):
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except drivers.errors() as error:
+            if drivers.code(error) != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(0.025)
+        else:
+            return
+    raise StoreBusy("Another process is creating this space: try again in a moment.")
+
+
+def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
+    for migration in schema.MIGRATIONS[version:]:
+        for statement in schema.statements(migration, "BLOB"):
+            db.execute(statement)
+    if version == 0:
+        create_space(SqliteConnection(db, space))
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
+
+
+def foreign(db: SqliteConnection) -> list[str]:
+    """Tables, indexes, triggers and views that JustMem did not make, or not like this."""
+    made = _made()
+    return [
+        f"{'an' if kind == 'index' else 'a'} {kind} {name!r}"
+        for (kind, name), sql in _objects(db.db)
+        if made.get((kind, name)) != sql
+    ]
+
+
+@cache
+def _made() -> dict[tuple[str, str], str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        _migrate(db, 0, "x")
+        return dict(_objects(db))
+
+
+def _objects(db: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], str]]:
+    """By kind and name."""
+    for kind, name, sql in db.execute(
+        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ):
+        yield (kind, name), " ".join(re.sub(r"--[^\n]*", "", sql or "").split())
+
+
+# ---------------------------------------------------------------- opening
+
+
+async def open_store(
+    folder: Path,
+    space: str,
+    *,
+    create: bool = True,
+    patience: float = 5.0,
+    keys: Keyring | None = None,
+) -> SqlStore:
+    """`patience`: seconds to wait for another process that writes, before StoreBusy. `keys`: the
+    space is encrypted, with the key that they hold for it."""
+    engine = await asyncio.to_thread(_open, Path(folder), space, create, patience, keys)
+    with suppress(StoreBusy, StoreFull):  # not worth failing for: the next opening will
+        await engine.sweep()
+    return SqlStore(engine)
+
+
+def _open(
+    folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
+) -> SqliteEngine:
+    path = folder / files.file_name(space)
+    if keys is not None and keys.erasing(path.stem):  # killed after the key was destroyed
+        erase_file(path, keys)
+    for _ in range(_ATTEMPTS):
+        if create:
+            files.create_private(path)
+        elif not files.exists(path):
+            raise NotInMemory(f"There is no space {space!r} in {folder}.")
+        with suppress(FileNotFoundError, drivers.Outrun):
+            claim = drivers.claim(path)
+            empty = claim.kind == "new"
+            try:
+                with translated(str(path)):
+                    return _opened(claim, space, patience, keys)
+            except (StoreDamaged, StoreLocked, StoreNotLocked):
+                # A file that was made or replaced meanwhile is another one: look again.
+                drivers.check_current(claim)
+                if not (empty and path.stat().st_size):
+                    raise
+        time.sleep(0.05)
+    raise drivers.Outrun(path)
+
+
+def _opened(claim: Claim, space: str, patience: float, keys: Keyring | None) -> SqliteEngine:
+    path = claim.path
+    with ExitStack() as undo:
+        undo.callback(claim.release)
+        lock = unlocked(claim, keys, patience)
+        db = connect(path, patience, lock)
+        undo.callback(db.close)
+        if lock is not None:
+            drivers.check(db, claim)
+        prepare(db, str(path), space)
+        drivers.check_current(claim)
+        claim.filled("plain" if lock is None else "locked")
+        undo.pop_all()
+        return SqliteEngine(space, db, claim, patience, lock, keys)

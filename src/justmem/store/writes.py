@@ -1,0 +1,493 @@
+"""Changes of a space, except forgetting. Each function is part of the transaction it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+
+import numpy as np
+
+from justmem.domain import Card, Session, SessionRecord, SessionState, Turn
+from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory, StoreBusy, StoreError
+from justmem.ports import BEGUN, Digested, Index, Vectors, Whole
+from justmem.store import reads, rows, tombstones
+from justmem.store.engine import Connection, one, row
+from justmem.store.rows import SETTLED
+from justmem.store.search import TERMS, Block
+
+PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
+_LONGEST_PAUSE, _FIRST_PAUSE = 3600.0, 60.0  # seconds until a worker tries a failed session again
+
+
+def create(db: Connection) -> None:
+    db.run(
+        "INSERT INTO spaces (space, terms) VALUES (?, ?) ON CONFLICT (space) DO NOTHING",
+        db.space,
+        TERMS,
+    )
+
+
+def bind(db: Connection, embedder: str, dim: int) -> None:
+    stored, size = reads.embedder(db)
+    if (stored, size) == (embedder, dim):
+        return
+    there = row(
+        db, "SELECT 1 FROM blocks WHERE space = ? AND vectors IS NOT NULL LIMIT 1", db.space
+    )
+    if there and (stored or size != dim):
+        raise EmbedderMismatch(
+            f"The vectors of this space come from {stored or 'another embedder'} ({size} "
+            f"dimensions), the embedder is now {embedder} ({dim}): go back to the former, "
+            "or run `justmem reembed` to embed everything again with the new one."
+        )
+    db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def keep(db: Connection, session: Session) -> SessionRecord:
+    session = reads.blanked(db, session)
+    texts = _texts(db, session.id)
+    if 0 not in texts:
+        _write(db, session, 0, PENDING)
+    elif texts[0].digest == session.digest:
+        # Said again as it stands: a change that was waiting is taken back.
+        if 1 in texts:
+            remove_text(db, session.id, 1)
+        if texts[0].state in SETTLED:
+            _dequeue(db, session.id)
+    elif texts[0].state not in SETTLED:
+        _write(db, session, 0, PENDING)
+    elif 1 not in texts or texts[1].digest != session.digest:
+        _write(db, session, 1, PENDING)
+    return reads.record(db, session.id)
+
+
+def append(
+    db: Connection, session_id: str, turns: Sequence[Turn], at: datetime | None
+) -> SessionRecord:
+    """Turns whose key is known already are left out."""
+    known = reads.texts(db, [session_id], newest=True).get(session_id)
+    if known is None:
+        if at is None:
+            raise InvalidSession(
+                f"There is no session {session_id!r} yet: say with at= when it takes place."
+            )
+        known = Session(id=session_id, at=at, turns=())
+    keys = {turn.key for turn in known.turns if turn.key is not None}
+    fresh: list[Turn] = []
+    for turn in turns:
+        if turn.key is None or turn.key not in keys:
+            fresh.append(turn)
+            keys.add(turn.key or "")
+    return keep(db, known.model_copy(update={"turns": (*known.turns, *fresh)}))
+
+
+class _Text:
+    """The row of a session's text."""
+
+    def __init__(self, digest: str, state: str, number: int, cards: int, tokens: int) -> None:
+        self.digest, self.state, self.number = digest, SessionState(state), number
+        self.cards, self.tokens = cards, tokens
+
+
+def _texts(db: Connection, session_id: str) -> dict[int, _Text]:
+    """By draft."""
+    found = db.rows(
+        "SELECT draft, digest, state, number, cards, tokens FROM sessions "
+        "WHERE space = ? AND id = ?",
+        *(db.space, session_id),
+    )
+    return {draft: _Text(*rest) for draft, *rest in found}
+
+
+def _write(
+    db: Connection, session: Session, draft: int, state: SessionState, reason: str = ""
+) -> None:
+    """A text in the place of the one that was there, which waits for its cards."""
+    known = _texts(db, session.id)
+    if draft in known:
+        leave_traces(db)
+    number = known[0].number if known else _next_number(db)
+    at = session.at
+    values = (at.isoformat(), rows.instant(at), at.toordinal(), session.digest, state, reason)
+    db.run(
+        "INSERT INTO sessions (space, id, draft, number, at, instant, day, digest, state, reason, "
+        "turns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (space, id, draft) DO UPDATE "
+        "SET at = excluded.at, instant = excluded.instant, day = excluded.day, "
+        "digest = excluded.digest, state = excluded.state, reason = excluded.reason, "
+        "turns = excluded.turns, spent = 0",
+        *(db.space, session.id, draft, number, *values, len(session.turns)),
+    )
+    write_turns(db, session, draft)
+    _enqueue(db, session.id)
+
+
+def write_turns(db: Connection, session: Session, draft: int) -> None:
+    where = (db.space, session.id, draft)
+    db.run("DELETE FROM turns WHERE space = ? AND session = ? AND draft = ?", *where)
+    db.run_many(
+        f"INSERT INTO turns (space, session, draft, number, {rows.TURN}) VALUES",
+        [(*where, n, *rows.turn_row(turn)) for n, turn in enumerate(session.turns, 1)],
+    )
+
+
+def _next_number(db: Connection) -> int:
+    (number,) = one(db, "SELECT next_session FROM spaces WHERE space = ?", db.space)
+    db.run("UPDATE spaces SET next_session = next_session + 1 WHERE space = ?", db.space)
+    return int(number)
+
+
+def remove_text(db: Connection, session_id: str, draft: int) -> None:
+    where = (db.space, session_id, draft)
+    db.run("DELETE FROM turns WHERE space = ? AND session = ? AND draft = ?", *where)
+    db.run("DELETE FROM sessions WHERE space = ? AND id = ? AND draft = ?", *where)
+    leave_traces(db)
+
+
+def leave_traces(db: Connection) -> None:
+    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
+    after `forget` that need not be at the next opening."""
+    db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)
+
+
+def fail(db: Connection, session_id: str, reason: str) -> None:
+    """Marks the text that waits for its cards. One that has them keeps them. Workers try it again,
+    each time after a longer pause."""
+    draft, state = _newest(db, session_id)
+    if state in SETTLED:
+        return
+    db.run(
+        "UPDATE sessions SET state = ?, reason = ? WHERE space = ? AND id = ? AND draft = ?",
+        *(FAILED, reason, db.space, session_id, draft),
+    )
+    found = row(
+        db, "SELECT attempts FROM queue WHERE space = ? AND session = ?", db.space, session_id
+    )
+    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(found[0] if found else 0, 10))
+    db.run(
+        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ?",
+        *(db.now() + pause, db.space, session_id),
+    )
+
+
+def begin(db: Connection, session_id: str) -> None:
+    draft, state = _newest(db, session_id)
+    if state == PENDING:
+        db.run(
+            "UPDATE sessions SET reason = ? WHERE space = ? AND id = ? AND draft = ?",
+            *(BEGUN, db.space, session_id, draft),
+        )
+
+
+def _newest(db: Connection, session_id: str) -> tuple[int, SessionState]:
+    texts = _texts(db, session_id)
+    if not texts:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    return max(texts), texts[max(texts)].state
+
+
+# ---------------------------------------------------------------- what follows from a session
+
+
+def settle(db: Connection, session: Session, digested: Digested) -> None:
+    """A text that was replaced or forgotten while its cards were made must not come back."""
+    texts = _texts(db, session.id)
+    draft = next((n for n in sorted(texts) if texts[n].digest == session.digest), None)
+    if draft is None:
+        raise NotInMemory(
+            f"Session {session.id!r} was changed or forgotten while its cards were being made: "
+            "remember it again if it should stay."
+        )
+    if draft == 1:
+        _move_draft(db, session.id, texts[0].number)
+    put_derived(db, session, digested, before=texts[0])
+    _dequeue(db, session.id)
+
+
+def _move_draft(db: Connection, session_id: str, number: int) -> None:
+    remove_text(db, session_id, 0)
+    where = (db.space, session_id)
+    db.run("UPDATE turns SET draft = 0 WHERE space = ? AND session = ? AND draft = 1", *where)
+    db.run(
+        "UPDATE sessions SET draft = 0, number = ? WHERE space = ? AND id = ? AND draft = 1",
+        *(number, *where),
+    )
+
+
+def put_derived(db: Connection, session: Session, digested: Digested, before: _Text) -> None:
+    """In the place of what was made of the session before."""
+    removed = remove_derived(db, session.id)
+    if removed:
+        leave_traces(db)
+    dim, key, generation = one(
+        db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
+    )
+    places = _wanted(db, digested.cards)
+    cards = [digested.cards[place] for place in places]
+    vectors = {
+        "cards": _checked(digested.card_vectors, len(digested.cards), dim),
+        "passages": _checked(digested.passage_vectors, len(digested.passages), dim),
+    }
+    given = [each for each in vectors.values() if each is not None]
+    _put_cards(db, session, cards, key)
+    rest_on = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
+    of_cards = None if vectors["cards"] is None else vectors["cards"][places]
+    spans = [(p.turn, p.start, p.end) for p in digested.passages]
+    texts = rows.passage_texts(session, spans)
+    day, first = session.at.toordinal(), key + len(cards)
+    for block in (
+        Block.made("cards", session.id, key, day, [c.text for c in cards], rest_on, of_cards),
+        Block.made("passages", session.id, first, day, texts, spans, vectors["passages"]),
+    ):
+        put_block(db, block, generation + 1)
+    db.run_many(
+        "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
+        [
+            (db.space, session.id, n, held.subject, held.fact, held.reason)
+            for n, held in enumerate(digested.quarantined)
+        ],
+    )
+    db.run(
+        "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
+        "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
+        *(digested.state, digested.reason, len(cards), len(digested.quarantined)),
+        *(digested.tokens, digested.card_tokens, db.space, session.id),
+    )
+    db.run(
+        "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
+        "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
+        *(int(removed), first + len(spans), len(cards) - before.cards),
+        *(digested.tokens - before.tokens, given[0].shape[1] if given else dim, db.space),
+    )
+
+
+def _wanted(db: Connection, cards: Sequence[Card]) -> list[int]:
+    """Places of the cards to store: each id once, and none that was forgotten on its own."""
+    first = {card.id: place for place, card in reversed(list(enumerate(cards)))}
+    forgotten = reads.forgotten_among(db, list(first))
+    return sorted(place for id, place in first.items() if id not in forgotten)
+
+
+def _checked(vectors: Vectors, count: int, dim: int) -> Vectors | None:
+    if not len(vectors):
+        return None
+    if len(vectors) != count:
+        raise StoreError(f"{count} texts came with {len(vectors)} vectors: embed each of them.")
+    if dim not in (0, vectors.shape[1]):
+        raise EmbedderMismatch(
+            f"The vectors of this space have {dim} dimensions, these have {vectors.shape[1]}: "
+            "use the embedder that the space was made with, or run `justmem reembed`."
+        )
+    return vectors
+
+
+def _put_cards(db: Connection, session: Session, cards: Sequence[Card], key: int) -> None:
+    db.run_many(
+        f"INSERT INTO cards (space, {rows.CARD}, mark) VALUES",
+        [(db.space, *rows.card_row(key + n, card)) for n, card in enumerate(cards)],
+    )
+
+
+def put_block(db: Connection, block: Block, generation: int) -> None:
+    """An empty one is removed."""
+    where = (db.space, block.kind, block.session)
+    db.run("DELETE FROM blocks WHERE space = ? AND kind = ? AND session = ?", *where)
+    if len(block):
+        db.run(
+            "INSERT INTO blocks (space, kind, session, generation, first_key, day, postings, "
+            "vectors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(*where, generation, block.first, block.day),
+            *(block.packed(), block.packed_vectors()),
+        )
+
+
+def remove_derived(db: Connection, session_id: str) -> bool:
+    """Whether anything was there that could be found."""
+    deleted = [
+        db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
+        for table in ("cards", "blocks", "quarantine")
+    ]
+    return any(deleted[:2])
+
+
+def replace_vectors(
+    db: Connection,
+    embedder: str,
+    dim: int,
+    replaced: Mapping[Index, tuple[Sequence[int], Vectors]],
+) -> None:
+    """All vectors. An index that is left out has none afterwards."""
+    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    for block in reads.blocks(db):
+        keys, vectors = replaced.get(block.kind, ((), np.zeros((0, 0), np.float32)))
+        known = np.asarray(keys, np.int64)
+        packed = None
+        if block.kind in replaced:
+            places = np.searchsorted(known, block.keys)
+            if not len(known) or (known[places.clip(max=len(known) - 1)] != block.keys).any():
+                raise StoreBusy(
+                    "Another process added to the space while it was embedded again: run it again."
+                )
+            packed = np.ascontiguousarray(vectors[places], "<f2").tobytes()
+        db.run(
+            "UPDATE blocks SET vectors = ?, generation = ? "
+            "WHERE space = ? AND kind = ? AND session = ?",
+            *(packed, generation + 1, db.space, block.kind, block.session),
+        )
+    db.run(
+        "UPDATE spaces SET embedder = ?, dim = ?, generation = generation + 1, "
+        "removals = removals + 1, replaced = 1 WHERE space = ?",
+        *(embedder, dim, db.space),
+    )
+
+
+def index_again(db: Connection) -> None:
+    """The postings anew, after the rules for terms have changed."""
+    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    for block in list(reads.blocks(db)):
+        texts = reads.block_texts(db, block)
+        made = Block.made(
+            block.kind, block.session, block.first, block.day, texts, block.places.tolist(), None
+        )
+        put_block(
+            db,
+            Block(
+                block.kind,
+                block.session,
+                block.first,
+                block.day,
+                block.offsets,
+                block.places,
+                made.hashes,
+                made.rows,
+                block.vectors,
+            ),
+            generation + 1,
+        )
+    db.run(
+        "UPDATE spaces SET terms = ?, generation = generation + 1, removals = removals + 1 "
+        "WHERE space = ?",
+        *(TERMS, db.space),
+    )
+
+
+# ---------------------------------------------------------------- whole sessions
+
+
+def take(db: Connection, wholes: Sequence[Whole], forgotten: Sequence[str]) -> None:
+    """Sessions of another store as they are there, but for what was forgotten here."""
+    db.run_many(
+        "INSERT INTO forgotten (space, id) VALUES",
+        [(db.space, id) for id in set(forgotten) - reads.forgotten_among(db, forgotten)],
+    )
+    gone = set(reads.forgotten(db)) if wholes else set()
+    for whole in wholes:
+        _take(db, tombstones.spared(whole, gone))
+
+
+def _take(db: Connection, whole: Whole) -> None:
+    id, made = whole.session.id, whole.digested
+    keep(db, whole.session)
+    if made.state in SETTLED:
+        settle(db, whole.session, made)
+    elif made.state == FAILED:
+        fail(db, id, made.reason)
+    if whole.waiting is not None:
+        keep(db, whole.waiting)
+        if whole.failure:
+            fail(db, id, whole.failure)
+
+
+# ---------------------------------------------------------------- the ledger
+
+
+def reserve(db: Connection, day: date, tokens: int, limit: int) -> bool:
+    if reads.spent(db, day) + tokens > limit:
+        return False
+    _enter(db, day, 0, tokens)
+    return True
+
+
+def spend(db: Connection, day: date, tokens: int, reserved: int, session_id: str | None) -> None:
+    _enter(db, day, tokens, -reserved)
+    if session_id is not None:  # one that was forgotten meanwhile has no row
+        texts = _texts(db, session_id)
+        db.run(
+            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = ?",
+            *(tokens, db.space, session_id, max(texts, default=0)),
+        )
+
+
+def _enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
+    found = row(
+        db,
+        "SELECT tokens, reserved FROM spending WHERE space = ? AND day = ?",
+        *(db.space, day.isoformat()),
+    )
+    spent, held = found or (0, 0)
+    db.run(
+        "INSERT INTO spending (space, day, tokens, reserved) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (space, day) DO UPDATE "
+        "SET tokens = excluded.tokens, reserved = excluded.reserved",
+        *(db.space, day.isoformat(), spent + tokens, max(0, held + reserved)),
+    )
+
+
+# ---------------------------------------------------------------- leases
+
+
+def _enqueue(db: Connection, session_id: str) -> None:
+    db.run(
+        "INSERT INTO queue (space, session, due) VALUES (?, ?, ?) ON CONFLICT (space, session) "
+        "DO UPDATE SET due = excluded.due, owner = '', attempts = 0",
+        *(db.space, session_id, db.now()),
+    )
+
+
+def _dequeue(db: Connection, session_id: str) -> None:
+    """Unless a newer text waits."""
+    db.run(
+        "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
+        "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
+        *(db.space, session_id) * 2,
+    )
+
+
+def claim(
+    db: Connection, session_id: str, owner: str, lease: float, is_dead: Callable[[str], bool]
+) -> bool:
+    """False if another has the session, or its cards are made. Renews one's own claim."""
+    found = row(
+        db, "SELECT owner, due FROM queue WHERE space = ? AND session = ?", db.space, session_id
+    )
+    if found is None:
+        return False
+    holder, due = found
+    now = db.now()
+    if holder not in ("", owner) and due > now and not is_dead(holder):
+        return False
+    db.run(
+        "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
+        *(owner, now + lease, db.space, session_id),
+    )
+    return True
+
+
+def release(db: Connection, session_id: str, owner: str) -> None:
+    db.run(
+        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
+        *(db.now(), db.space, session_id, owner),
+    )
+
+
+# ---------------------------------------------------------------- the change log
+
+
+def log(db: Connection, entries: Sequence[tuple[int, str, str]]) -> None:
+    """Entries as (number, time, text)."""
+    db.run_many(
+        "INSERT INTO log (space, number, at, entry) VALUES",
+        [(db.space, *entry) for entry in entries],
+    )

@@ -1,0 +1,47 @@
+"""The contract of all stores, on each engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from justmem.store.keys import Keyring
+from justmem.store.memory import MemoryStorage
+from justmem.store.sqlite import open_store
+from new_contract import OpenSpace, StoreContract
+
+
+class TestInMemory(StoreContract):
+    @pytest.fixture
+    async def open_space(self) -> AsyncIterator[OpenSpace]:
+        storage = MemoryStorage()
+
+        async def open_space(space: str = "ana") -> Any:
+            return await storage.open(space)
+
+        yield open_space
+        await storage.close()
+
+
+class TestSqlite(StoreContract):
+    keys: Keyring | None = None
+
+    @pytest.fixture
+    async def open_space(self, tmp_path: Path) -> AsyncIterator[OpenSpace]:
+        opened: list[Any] = []
+
+        async def open_space(space: str = "ana") -> Any:
+            opened.append(await open_store(tmp_path, space, keys=self.keys))
+            return opened[-1]
+
+        yield open_space
+        for store in opened:
+            await store.close()
+
+
+class TestEncryptedSqlite(TestSqlite):
+    keys = Keyring(SecretStr("0123456789abcdef" * 4))
