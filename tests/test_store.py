@@ -11,8 +11,11 @@ from pydantic import SecretStr
 
 from justmem.store.keys import Keyring
 from justmem.store.memory import MemoryStorage
+from justmem.store.postgres import open_store as open_postgres
 from justmem.store.sqlite import open_store
 from new_contract import OpenSpace, StoreContract
+
+pytest_plugins = ["postgres_fixtures"]
 
 
 class TestInMemory(StoreContract):
@@ -45,3 +48,19 @@ class TestSqlite(StoreContract):
 
 class TestEncryptedSqlite(TestSqlite):
     keys = Keyring(SecretStr("0123456789abcdef" * 4))
+
+
+class TestPostgres(StoreContract):
+    @pytest.fixture
+    async def open_space(self, database_url: str) -> AsyncIterator[OpenSpace]:
+        opened: list[Any] = []
+
+        async def open_space(space: str = "ana") -> Any:
+            opened.append(await open_postgres(database_url, space))
+            return opened[-1]
+
+        yield open_space
+        for store in opened:
+            await store.close()
+        for space in {store.space for store in opened}:
+            await (await open_postgres(database_url, space)).erase()

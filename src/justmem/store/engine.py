@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from justmem.errors import StoreError
 from justmem.ports import Searched
 from justmem.traces import Traces
 
@@ -29,7 +30,7 @@ class Connection(Protocol):
         """How many rows were changed."""
         ...
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         """`sql` ends with VALUES: one row is inserted for each of `rows`."""
         ...
 
@@ -85,7 +86,11 @@ def row(db: Connection, sql: str, *values: Any) -> Row | None:
 
 
 def one(db: Connection, sql: str, *values: Any) -> Row:
-    return db.rows(sql, *values)[0]
+    """A row of the space, or a sum: it is there unless the space is gone."""
+    found = row(db, sql, *values)
+    if found is None:
+        raise StoreError(f"The space {db.space!r} was erased by another process: open it again.")
+    return found
 
 
 def among(db: Connection, sql: str, ids: Sequence[Any], *values: Any) -> Iterator[Row]:

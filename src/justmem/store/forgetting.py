@@ -20,7 +20,13 @@ from justmem.store import reads, tombstones
 from justmem.store.engine import Connection, one
 from justmem.store.search import Block
 from justmem.store.tombstones import FORGOTTEN_SINCE
-from justmem.store.writes import put_block, remove_derived, remove_text, write_turns
+from justmem.store.writes import (
+    put_block,
+    remember_forgotten,
+    remove_derived,
+    remove_text,
+    write_turns,
+)
 
 
 def forget(
@@ -92,7 +98,7 @@ def _forget_turns(db: Connection, session_id: str, numbers: Collection[int]) -> 
     waiting = reads.texts(db, [session_id], newest=True)[session_id]
     named = tombstones.named(current, waiting if waiting != current else None, numbers)
     marks = [tombstones.mark(text, number) for text, number in named]
-    _remember_marks(db, marks)
+    remember_forgotten(db, marks)
     gone = tombstones.marked(current, marks)
     count = Forgotten(turns=len(gone.union(numbers)))
     listed = db.rows(
@@ -113,14 +119,9 @@ def _drop_words(db: Connection, session_id: str) -> Forgotten:
     waiting = reads.texts(db, [session_id], newest=True)[session_id]
     numbers = [n for n, turn in enumerate(current.turns, 1) if not turn.forgotten]
     marks = [tombstones.mark(current, number) for number in numbers]
-    _remember_marks(db, marks)
+    remember_forgotten(db, marks)
     _blank(db, current, waiting, marks)
     return Forgotten(turns=len(numbers))
-
-
-def _remember_marks(db: Connection, marks: Sequence[str]) -> None:
-    new = dict.fromkeys(marks).keys() - reads.forgotten_among(db, marks)
-    db.run_many("INSERT INTO forgotten (space, id) VALUES", [(db.space, id) for id in sorted(new)])
 
 
 def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[str]) -> None:
@@ -177,7 +178,7 @@ def _forget_card(db: Connection, card_id: str) -> Forgotten:
             *(db.space, session_id),
         )
         gone = _sum(gone, _remove_quarantined(db, session_id, subject, fact))
-    _remember_marks(db, [card_id])
+    remember_forgotten(db, [card_id])
     return gone
 
 

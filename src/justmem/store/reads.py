@@ -107,10 +107,9 @@ def waiting(db: Connection, newest: int | None = None) -> list[Session]:
 
 def blanked(db: Connection, session: Session) -> Session:
     """Without the words of turns that were forgotten on their own."""
-    start = tombstones.prefix(session.id)
     found = db.rows(
-        "SELECT id FROM forgotten WHERE space = ? AND id >= ? AND id < ?",
-        *(db.space, start, start + "~"),
+        "SELECT id FROM forgotten WHERE space = ? AND prefix = ?",
+        *(db.space, tombstones.prefix(session.id)),
     )
     return tombstones.blanked(session, [mark for (mark,) in found])
 
@@ -119,9 +118,9 @@ def forgotten(db: Connection) -> list[str]:
     return sorted(id for (id,) in db.rows("SELECT id FROM forgotten WHERE space = ?", db.space))
 
 
-def forgotten_among(db: Connection, ids: Sequence[str]) -> set[str]:
-    found = among(db, "SELECT id FROM forgotten WHERE space = ? AND id IN", ids, db.space)
-    return {id for (id,) in found}
+def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
+    sql = "SELECT id FROM forgotten WHERE space = ? AND prefix = '' AND id IN"
+    return {id for (id,) in among(db, sql, cards, db.space)}
 
 
 def extent(db: Connection) -> Extent:

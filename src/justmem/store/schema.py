@@ -119,11 +119,13 @@ CREATE TABLE blocks (
 );
 CREATE INDEX blocks_by_generation ON blocks (space, kind, generation);
 
--- Ids of cards and marks of turns that were forgotten on their own. Both are hashes.
+-- Ids of cards and marks of turns that were forgotten on their own. Both are hashes. `prefix` is
+-- the part of a mark that stands for its session; of a card it is empty.
 CREATE TABLE forgotten (
     space TEXT NOT NULL,
+    prefix TEXT NOT NULL,
     id TEXT NOT NULL,
-    PRIMARY KEY (space, id)
+    PRIMARY KEY (space, prefix, id)
 );
 
 -- Tokens spent with language models, by day. `reserved` is set aside by work that is under way.

@@ -67,9 +67,9 @@ class SqliteConnection:
     def run(self, sql: str, *values: Any) -> int:
         return self.db.execute(sql, values).rowcount
 
-    def run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    def run_many(self, sql: str, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         if rows:
-            self.db.executemany(f"{sql} ({', '.join('?' * len(rows[0]))})", rows)
+            self.db.executemany(f"{sql} ({', '.join('?' * len(rows[0]))}) {tail}", rows)
 
     def now(self) -> float:
         return time.time()

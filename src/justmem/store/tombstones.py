@@ -22,9 +22,17 @@ def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
+_PREFIX = 17  # characters
+
+
 def prefix(session_id: str) -> str:
     """What the marks of a session begin with."""
     return "t" + _hash(session_id)
+
+
+def prefix_of(id: str) -> str:
+    """Of a mark; empty for the id of a card."""
+    return id[:_PREFIX] if "." in id else ""
 
 
 def _words(session_id: str, text: str) -> str:

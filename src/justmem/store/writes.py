@@ -378,13 +378,19 @@ def index_again(db: Connection) -> None:
 
 def take(db: Connection, wholes: Sequence[Whole], forgotten: Sequence[str]) -> None:
     """Sessions of another store as they are there, but for what was forgotten here."""
-    db.run_many(
-        "INSERT INTO forgotten (space, id) VALUES",
-        [(db.space, id) for id in set(forgotten) - reads.forgotten_among(db, forgotten)],
-    )
+    remember_forgotten(db, forgotten)
     gone = set(reads.forgotten(db)) if wholes else set()
     for whole in wholes:
         _take(db, tombstones.spared(whole, gone))
+
+
+def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
+    """Ids of cards and marks of turns."""
+    db.run_many(
+        "INSERT INTO forgotten (space, prefix, id) VALUES",
+        [(db.space, tombstones.prefix_of(id), id) for id in dict.fromkeys(ids)],
+        "ON CONFLICT (space, prefix, id) DO NOTHING",
+    )
 
 
 def _take(db: Connection, whole: Whole) -> None:
