@@ -30,7 +30,7 @@ from justmem.extraction.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Index, Store, View
-from justmem.stores.storage import storage
+from justmem.store.storage import storage
 from justmem_eval.benchmarks import locomo
 from justmem_eval.benchmarks.types import Case, History
 from postgres import Server, create_database, short_folder
@@ -55,7 +55,7 @@ async def compared(
     places = [storage(str(folder), None), storage(url, None)]
     one, other = [memory_of(await place.open(history.id), embedder) for place in places]
     await one.remember_many(history.sessions)
-    source, target = [await place.open_copy(history.id) for place in places]
+    source, target = [await place.open(history.id) for place in places]
     await copy(source, target)
     same: Counter[str] = Counter()
     for case in cases:
@@ -70,13 +70,13 @@ async def compared(
         for index in INDEXES:
             views = [View(asked.text, vector)]
             near, worded = [], []
-            for side in (source.store, target.store):
+            for side in (source, target):
                 (hits,) = await side.search(views, index, dense=40, lexical=20, until=None)
                 near.append(await named(side, index, hits.dense))
                 worded.append(await named(side, index, hits.lexical))
             same[f"{index} by vector"] += near[0] == near[1]
             same[f"{index} by words"] += worded[0] == worded[1]
-    for closing in (one, other, source.store, target.store, *places):
+    for closing in (one, other, source, target, *places):
         await closing.close()
     return same
 

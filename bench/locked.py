@@ -38,12 +38,11 @@ from justmem.answering.rules import RulesAnswerer
 from justmem.extraction.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
-from justmem.stores.drivers import Lock
-from justmem.stores.keyring import Keyring
-from justmem.stores.locks import rekey
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
-from justmem.stores.storage import storage
+from justmem.store.drivers import Lock
+from justmem.store.keys import Keyring
+from justmem.store.sqlite import open_store, rekey
+from justmem.store.storage import storage
+from justmem.store.store import SqlStore
 
 FIRST, KEYS = (Keyring(SecretStr(digits * 32)) for digits in ("a1", "5f"))
 
@@ -89,7 +88,7 @@ async def _locked_copy(plain: Path, locked: Path) -> None:
     await target.store.close()
 
 
-def memory_of(store: SqliteStore, embedder: Any) -> AsyncMemory:
+def memory_of(store: SqlStore, embedder: Any) -> AsyncMemory:
     stages = {
         "extractor": RulesExtractor(LANGUAGES),
         "planner": RulesPlanner(LANGUAGES),
@@ -113,7 +112,7 @@ async def opening(folders: list[Path], writer: Writer) -> None:
 
 
 async def asking(
-    memories: list[AsyncMemory], stores: list[SqliteStore], writer: Writer, rounds: int
+    memories: list[AsyncMemory], stores: list[SqlStore], writer: Writer, rounds: int
 ) -> None:
     recalls: list[list[float]] = [[], []]
     searches: list[list[float]] = [[], []]
@@ -130,7 +129,7 @@ async def asking(
     row("search", *searches)
 
 
-async def remembering(stores: list[SqliteStore], cards: int, writer: Writer, rounds: int) -> None:
+async def remembering(stores: list[SqlStore], cards: int, writer: Writer, rounds: int) -> None:
     times: list[list[float]] = [[], []]
     fresh = writer.sessions(cards + CARDS_A_SESSION * (rounds + 1))
     for session, digested in islice(fresh, cards // CARDS_A_SESSION + 1, None):

@@ -38,7 +38,7 @@ from justmem.passages import opening, passages
 from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
 from justmem.sessions import as_session
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 
 QUESTION = "When did Mira's {} {} have the {} {}?"
 

@@ -34,8 +34,8 @@ import numpy as np
 
 from justmem.domain import Card, Passage, Session, SessionState, Turn, card_id
 from justmem.ports import Digested, Vectors, View
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
+from justmem.store.sqlite import open_store
+from justmem.store.store import SqlStore
 
 CARDS_A_SESSION = 14
 EMBEDDING = 4.4e-3  # seconds of CPU that the default embedder takes for a card
@@ -165,7 +165,7 @@ async def search(folder: Path, cards: int, writer: Writer, rounds: int) -> tuple
     return median(ours), median(theirs)
 
 
-async def _ask(store: SqliteStore, view: View) -> None:
+async def _ask(store: SqlStore, view: View) -> None:
     await store.search([view], "cards", dense=40, lexical=20, until=None)
 
 

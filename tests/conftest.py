@@ -12,7 +12,7 @@ import perturbation
 import pytest
 
 from justmem import AsyncMemory
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import Make, by_model, by_rules
 

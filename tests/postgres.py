@@ -173,8 +173,8 @@ def short_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="jm-pg-"))
 
 
-def create_database(server_url: str, name: str, *, pgvector: bool = True) -> str:
-    """A new database with pgvector, owned by an ordinary role; its address for that role."""
+def create_database(server_url: str, name: str) -> str:
+    """A new database, owned by an ordinary role; its address for that role."""
     with psycopg.connect(server_url, autocommit=True) as db:
         db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         if not db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (ROLE,)).fetchone():
@@ -182,9 +182,6 @@ def create_database(server_url: str, name: str, *, pgvector: bool = True) -> str
         db.execute(f"CREATE DATABASE {name} OWNER {ROLE}")
     parsed = conninfo_to_dict(server_url)
     parsed["dbname"] = name
-    if pgvector:
-        with psycopg.connect(**parsed, autocommit=True) as db:  # type: ignore[arg-type]
-            db.execute("CREATE EXTENSION IF NOT EXISTS vector")
     return _url({**parsed, "user": ROLE})
 
 
@@ -199,12 +196,9 @@ def _url(parts: dict[str, object]) -> str:
 
 async def rows(url: str, sql: str, *params: Any, space: str | None = None) -> list[Any]:
     """A raw query, as a program that forgot everything about spaces would send it."""
-    from justmem.stores.pg import schema
-
     async with await psycopg.AsyncConnection.connect(url) as db:
         if space is not None:
-            number = str(schema.number(space))
-            await db.execute("SELECT set_config('justmem.space', %s, true)", [number])
+            await db.execute("SELECT set_config('justmem.space', %s, true)", [space])
         return await (await db.execute(sql, params)).fetchall()  # type: ignore[arg-type]
 
 

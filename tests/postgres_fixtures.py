@@ -46,11 +46,12 @@ def fresh_database_url(administrator_url: str, worker_id: str) -> str:
 @pytest.fixture
 async def open_postgres(database_url: str) -> AsyncIterator[Callable[..., Any]]:
     """Opens spaces by name, and erases them when the test ends."""
-    from justmem.stores.postgres import PostgresStore, open_store
+    from justmem.store.postgres import open_store
+    from justmem.store.store import SqlStore
 
-    opened: list[PostgresStore] = []
+    opened: list[SqlStore] = []
 
-    async def open_postgres(space: str = "ana", **options: Any) -> PostgresStore:
+    async def open_postgres(space: str = "ana", **options: Any) -> SqlStore:
         store = await open_store(database_url, space, **options)
         opened.append(store)
         return store

@@ -7,6 +7,7 @@ opened when the test ends.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -30,9 +31,8 @@ from justmem.errors import (
     EmbedderMismatch,
     InvalidSession,
     NotInMemory,
-    StoreError,
 )
-from justmem.ports import CardFilter, Digested, Extent, Reach, Store, Vectors, View
+from justmem.ports import BEGUN, CardFilter, Digested, Extent, Reach, Store, Vectors, View
 from justmem.traces import Traces
 
 DIM = 8
@@ -49,11 +49,8 @@ def vector(seed: str) -> Vectors:
     return drawn / np.linalg.norm(drawn)
 
 
-KITTEN = ("I adopted a kitten called Pesto.", "How lovely!")
-
-
 def session(id: str = "s1", *texts: str, at: datetime = MAY) -> Session:
-    said = texts or KITTEN
+    said = texts or ("I adopted a kitten called Pesto.", "How lovely!")
     turns = (Turn(speaker="Ana" if n % 2 == 0 else "Ben", text=t) for n, t in enumerate(said))
     return Session(id=id, at=at, turns=tuple(turns))
 
@@ -93,6 +90,17 @@ def matrix(texts: Sequence[str]) -> Vectors:
 async def remember(store: Store, of: Session, *facts: str) -> None:
     await store.keep(of)
     await store.settle(of, digested(of, *(card(of, fact) for fact in facts)))
+
+
+async def kept(store: Store, of: Session) -> Session:
+    """The session as it is kept."""
+    await store.keep(of)
+    return (await store.sessions_at([of.id], newest=True))[of.id]
+
+
+async def held_aside(store: Store) -> list[Quarantined]:
+    """The quarantined cards of session s1."""
+    return [each for whole in await store.wholes(["s1"]) for each in whole.digested.quarantined]
 
 
 def view(text: str) -> View:
@@ -343,7 +351,7 @@ class SettlingContract:
         store, of = await open_space(), session()
         await store.keep(of)
         await store.settle(of, digested(of, quarantined=[held]))
-        assert await store.quarantined("s1") == [held]
+        assert await held_aside(store) == [held]
         assert (await store.sessions())[0].quarantined == 1
         assert await found(store, "yacht") == ([], [])
 
@@ -375,7 +383,7 @@ class SearchContract:
         )
         assert len(hits.dense) == 2
         assert await facts(store, [hits.dense[0][0]]) == ["likes rain"]
-        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-5)
+        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-3)
         assert hits.lexical == []
 
     async def test_each_view_is_answered_on_its_own(self, open_space: OpenSpace) -> None:
@@ -480,6 +488,23 @@ class SearchContract:
         assert dense == [min(everything[0])]
         assert await found(store, "swim", index, date(2023, 4, 30)) == ([], [])
 
+    async def test_turns_are_found_by_word_alone_while_their_sessions_change(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+
+        async def said(text: str) -> int:
+            (hits,) = await store.search([view(text)], "passages", dense=0, lexical=9, until=None)
+            return len(hits.lexical)
+
+        for id in ("s1", "s2", "s3"):
+            await remember(store, session(id, f"The theremin of {id}."))
+        assert await said("theremin") == 3
+        await remember(store, session("s1", "No, the zither."))
+        assert (await said("theremin"), await said("zither")) == (2, 1)
+        await store.forget(sessions=["s2"])
+        assert (await said("theremin"), await said("zither")) == (1, 1)
+
     async def test_an_empty_space_finds_nothing(self, open_space: OpenSpace) -> None:
         store = await open_space()
         assert await found(store, "anything") == ([], [])
@@ -506,10 +531,10 @@ class SearchContract:
         assert [c.fact for c in by_turn.cards.values()] == ["likes tea", "ran"]
         assert (set(by_turn.places[0]), by_turn.sessions) == ({("s1", 1)}, {})
         np.testing.assert_allclose(
-            by_turn.vectors, np.stack([vector("Ana likes tea"), vector("Ben ran")]), atol=1e-6
+            by_turn.vectors, np.stack([vector("Ana likes tea"), vector("Ben ran")]), atol=1e-3
         )
         np.testing.assert_allclose(
-            by_turn.turns["s1", 1], np.stack([vector("We drank oolong")]), atol=1e-6
+            by_turn.turns["s1", 1], np.stack([vector("We drank oolong")]), atol=1e-3
         )
         bare = await find("ferry")
         assert (bare.cards, bare.sessions) == ({}, {"s1": told})
@@ -612,7 +637,7 @@ async def _compare(store: Store, text: str) -> None:
     kept = [c for c in await store.cards(CardFilter()) if c.said_at.date() <= until]
     scores = sorted((float(vector(c.text) @ vector(text)) for c in kept), reverse=True)
     (hits,) = await store.search([view(text)], "cards", dense=10, lexical=100, until=until)
-    assert [s for _, s in hits.dense] == pytest.approx(scores[:10], abs=1e-5)
+    assert [s for _, s in hits.dense] == pytest.approx(scores[:10], abs=1e-3)
     hit = await store.cards_at([key for key, _ in hits.dense])
     assert {c.id for c in hit.values()} <= {c.id for c in kept}
     words = set(text.lower().split())
@@ -727,14 +752,14 @@ class ForgettingContract:
         assert await all_facts(store) == ["rests on (1,)", "rests on (3,)"]
         assert await found(store, "stamps", "passages") != ([], [passage])
         assert (await found(store, "stamps", "passages"))[1] == []
-        (whole,) = await store.copying().wholes(["s1"])
+        (whole,) = await store.wholes(["s1"])
         assert [passage.turn for passage in whole.digested.passages] == [1, 3]
         kept = matrix(["I play the theremin.", "And I bake bread."])
-        np.testing.assert_allclose(whole.digested.passage_vectors, kept, atol=1e-6)
+        np.testing.assert_allclose(whole.digested.passage_vectors, kept, atol=1e-3)
         assert await store.passages_at([passage]) == {}
         _, (other,) = await found(store, "bread", "passages")
         assert (await store.passages_at([other]))[other].turn == 3
-        assert await store.quarantined("s1") == []
+        assert await held_aside(store) == []
         (record,) = await store.sessions()
         assert (record.state, record.turns, record.cards) == ("stored", 3, 2)
         assert record.quarantined == 0
@@ -747,16 +772,16 @@ class ForgettingContract:
         await remember(store, of, "plays the theremin")
         await store.forget(turns=[("s1", 2)])
         assert (await store.keep(of)).state == "stored"  # nothing is new in it
-        assert await store.blanked(of) == of.without([2])
         moved = session("s1", "Hello.", *(turn.text for turn in of.turns))
-        assert await store.blanked(moved) == moved.without([3, 5])  # no one can tell which it was
+        # No one can tell which it was.
+        assert await kept(store, moved) == moved.without([3, 5])
         grown = session("s1", "And more.").turns
         longer = of.without([2]).model_copy(
             update={"turns": (*of.without([2]).turns, *of.turns[3:], *grown)}
         )
-        assert await store.blanked(longer) == longer
+        assert await kept(store, longer) == longer
         other = session("s2", *(turn.text for turn in of.turns))
-        assert await store.blanked(other) == other
+        assert await kept(store, other) == other
 
     async def test_a_turn_forgotten_while_a_change_waits_goes_from_both_texts(
         self, open_space: OpenSpace
@@ -774,7 +799,7 @@ class ForgettingContract:
         assert waiting == changed.without([2, 4])
         assert "theremin" not in (await store.sessions())[0].reason
         only = changed.without([2, 4])
-        assert (await store.blanked(changed), only.turns[1].forgotten) == (only, True)
+        assert (await kept(store, changed), only.turns[1].forgotten) == (only, True)
         await store.settle(waiting, digested(waiting))
         assert await store.session("s1") == changed.without([2, 4])
 
@@ -821,7 +846,7 @@ class ForgettingContract:
         ]
         await store.settle(of, digested(of, quarantined=held))
         assert (await store.forget(subject="Ana")).quarantined == 1
-        assert [each.subject for each in await store.quarantined("s1")] == ["Ben"]
+        assert [each.subject for each in await held_aside(store)] == ["Ben"]
         assert (await store.sessions())[0].quarantined == 1
 
     async def test_what_is_left_of_a_text_is_found_wherever_a_store_keeps_words(
@@ -918,7 +943,7 @@ class EmbedderContract:
         query = View(text="", vector=np.tile(vector("Ana more 3"), 2) / np.float32(np.sqrt(2)))
         (hits,) = await store.search([query], "cards", dense=1, lexical=0, until=None)
         assert await facts(store, [hits.dense[0][0]]) == ["more 3"]
-        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-5)
+        assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-3)
 
 
 class LedgerContract:
@@ -967,54 +992,194 @@ class LedgerContract:
         assert stats.bytes > 0
 
 
-class MentionsContract:
-    async def test_every_passage_that_names_something_is_found(self, open_space: OpenSpace) -> None:
-        store = await open_space()
-        for id, text in (
-            ("s1", "Ana Lopez came."),
-            ("s2", "The Lopezes came, without Ben."),
-            ("s3", "Lopez, and the café; later Ana."),
-        ):
-            await remember(store, session(id, text), f"fact {id}")
-
-        async def naming(text: str) -> list[str]:
-            return [passage.session_id for passage in await store.mentions(text)]
-
-        assert await naming("ana lopez") == ["s1", "s3"]
-        assert await naming("Café") == ["s3"]
-        assert await naming("the") == await naming("") == await naming("?!") == []
-
-
 class WordsContract:
-    """Words that go while their cards stay."""
-
-    async def test_the_words_go_and_the_cards_stay(self, open_space: OpenSpace) -> None:
+    async def test_the_words_of_a_session_go_and_its_cards_stay(
+        self, open_space: OpenSpace
+    ) -> None:
         store, of = await open_space(), session()
-        await store.keep(of)
-        await store.settle(of, digested(of, card(of, "adopted a kitten"), tokens=9))
+        await remember(store, of, "adopted a kitten")
         gone = await store.forget(words=["s1"])
         assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
-        assert await store.session("s1") == of.without({1, 2})
+        left = await store.session("s1")
+        assert [(turn.speaker, turn.text, turn.forgotten) for turn in left.turns] == [
+            ("Ana", "", True),
+            ("Ben", "", True),
+        ]
         assert await found(store, "kitten", "passages") == ([], [])
         asked = await store.find([view("kitten")], Reach(dense=5, lexical=5, spoken=5, quotes=5))
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
+        assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
         assert list(await store.texts("passages")) == []
         assert (await store.check()).sound
         (record,) = await store.sessions()
-        assert (record.turns, record.tokens, record.cards) == (2, 0, 1)
+        assert (record.turns, record.cards, record.state) == (2, 1, "stored")
         assert (await store.forget(words=["s1"])).turns == 0
 
-    async def test_a_session_whose_words_are_gone_can_come_again(
+    async def test_words_that_went_do_not_come_back_with_their_session(
         self, open_space: OpenSpace
     ) -> None:
-        store, grown = await open_space(), session("s1", *KITTEN, "I adopted a dog.")
+        store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await store.forget(words=["s1"])
-        assert (await store.keep(session())).state == "stored"  # known by the marks of its turns
+        assert (await store.keep(session())).state == "stored"
+        grown = session("s1", *(turn.text for turn in session().turns), "And a dog.")
         assert (await store.keep(grown)).state == "pending"
-        assert list(await store.waiting()) == [grown.without({1, 2})]
-        assert (await store.forget(sessions=["s1"])).cards == 1
-        assert await all_facts(store) == []
+        (waiting,) = await store.waiting()
+        assert [turn.text for turn in waiting.turns] == ["", "", "And a dog."]
+
+    async def test_a_text_that_waits_keeps_the_words_that_are_new_in_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.keep(session("s1", "I adopted a kitten called Pesto.", "How lovely!", "More."))
+        await store.forget(words=["s1"])
+        (waiting,) = await store.waiting()
+        assert [turn.text for turn in waiting.turns] == ["", "", "More."]
+
+    async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.forget(words=["s1"])
+        ((key, text),) = await store.texts("cards")
+        await store.replace_vectors("other", DIM, {"cards": ([key], matrix([text]))})
+        assert (await found(store, text))[0] == [key]
+
+
+class AppendContract:
+    async def test_turns_are_added_to_a_session_and_a_new_one_is_made(
+        self, open_space: OpenSpace
+    ) -> None:
+        store, said = await open_space(), session("s1", "one", "two", "three").turns
+        with pytest.raises(InvalidSession, match="at="):
+            await store.append("s1", said[:1])
+        assert (await store.append("s1", said[:1], at=MAY)).state == "pending"
+        record = await store.append("s1", said[1:])
+        assert (record.turns, await store.waiting()) == (3, [session("s1", "one", "two", "three")])
+
+    async def test_a_settled_session_serves_while_what_was_added_waits(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, session("s1", "one"), "says one")
+        await store.append("s1", session("s1", "", "two").turns[1:])
+        assert await store.session("s1") == session("s1", "one")
+        assert await store.waiting() == [session("s1", "one", "two")]
+        await store.append("s1", session("s1", "three").turns)
+        assert await store.waiting() == [session("s1", "one", "two", "three")]
+        assert await all_facts(store) == ["says one"]
+
+    async def test_a_turn_with_a_known_key_is_dropped(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        one, two = (Turn(speaker="Ana", text="the same", key=key) for key in ("k1", "k2"))
+        await store.append("s1", [one, one], at=MAY)
+        record = await store.append("s1", [one, two, Turn(speaker="Ana", text="the same")])
+        assert record.turns == 3
+        assert (await store.append("s1", [two])).turns == 3
+        await store.settle(*(kept := (await store.waiting())[0], digested(kept)))
+        assert (await store.append("s1", [one])).state == "empty"
+        assert [turn.key for turn in (await store.session("s1")).turns] == ["k1", "k2", None]
+
+    async def test_no_append_is_lost_when_many_come_at_once(self, open_space: OpenSpace) -> None:
+        stores = [await open_space(), await open_space()]
+        await asyncio.gather(
+            *(
+                stores[n % 2].append("s1", [Turn(speaker="Ana", text=f"said {n}")], at=MAY)
+                for n in range(10)
+            )
+        )
+        texts = [turn.text for turn in (await stores[0].session("s1")).turns]
+        assert sorted(texts) == [f"said {n}" for n in range(10)]
+
+
+class ClaimContract:
+    async def test_one_of_two_makes_the_cards_of_a_session(self, open_space: OpenSpace) -> None:
+        one, other = await open_space(), await open_space()
+        await one.keep(session())
+        async with one.claim("s1") as mine:
+            assert mine
+            async with other.claim("s1") as theirs:
+                assert not theirs
+        async with other.claim("s1") as theirs:
+            assert theirs
+            await other.settle(session(), digested(session()))
+        async with one.claim("s1") as mine:
+            assert not mine  # its cards are made
+
+    async def test_what_is_at_work_is_marked(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await store.keep(session())
+        async with store.claim("s1"):
+            (record,) = await store.sessions()
+            assert (record.state, record.reason) == ("pending", BEGUN)
+            await store.fail("s1", "it broke")
+        async with store.claim("s1") as mine:
+            assert mine
+            assert (await store.sessions())[0].reason == "it broke"
+
+    async def test_a_changed_text_can_be_claimed_again(self, open_space: OpenSpace) -> None:
+        one, other = await open_space(), await open_space()
+        await one.keep(session())
+        async with one.claim("s1"):
+            await other.keep(session("s1", "changed"))
+            async with other.claim("s1") as theirs:
+                assert theirs
+
+
+class LogContract:
+    async def test_entries_come_back_in_order(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        given = [(n, f"2024-01-0{n}", f"entry {n}") for n in range(1, 6)]
+        await store.log(given[:2])
+        await store.log(given[2:])
+        assert list(await store.logged()) == given
+        assert list(await store.logged(after=1, before=4)) == given[1:3]
+        assert list(await store.logged(latest=True, limit=2)) == given[3:]
+        assert await (await open_space("ben")).logged() == []
+
+
+class TransferContract:
+    async def test_whole_sessions_arrive_as_they_were(self, open_space: OpenSpace) -> None:
+        store, other = await open_space(), await open_space("ben")
+        of, held = session(), [Quarantined(subject="Ana", fact="owns a yacht", reason="no turn")]
+        await store.keep(of)
+        await store.settle(of, digested(of, card(of, "likes tea"), quarantined=held, tokens=7))
+        await store.keep(session("s1", "changed"))
+        await store.fail("s1", "nonsense")
+        await store.keep(session("s2", "waits"))
+        await other.take(await store.wholes(["s1", "s2", "nowhere"]))
+        assert await other.sessions() == await store.sessions()
+        for one, two in zip(
+            await store.wholes(["s1", "s2"]), await other.wholes(["s1", "s2"]), strict=True
+        ):
+            assert (one.session, one.waiting, one.failure) == (
+                two.session,
+                two.waiting,
+                two.failure,
+            )
+            assert one.digested.cards == two.digested.cards
+            assert one.digested.quarantined == two.digested.quarantined
+            np.testing.assert_array_equal(one.digested.card_vectors, two.digested.card_vectors)
+            np.testing.assert_array_equal(
+                one.digested.passage_vectors, two.digested.passage_vectors
+            )
+
+    async def test_what_was_forgotten_here_does_not_arrive(self, open_space: OpenSpace) -> None:
+        store, other = await open_space(), await open_space("ben")
+        of = session("s1", "I play the theremin.", "I bake bread.")
+        await store.keep(of)
+        cards = card(of, "plays", turns=(1,)), card(of, "bakes", turns=(2,)), card(of, "sings")
+        await store.settle(of, digested(of, *cards))
+        await other.keep(of)
+        await other.settle(of, digested(of, *cards))
+        await other.forget(cards=[cards[1].id], turns=[("s1", 1)])
+        marks = await other.forgotten()
+        assert cards[1].id in marks
+        await store.take([], marks)
+        assert list(await store.forgotten()) == list(marks)
+        await other.take(await store.wholes(["s1"]))
+        assert await all_facts(other) == []
+        assert await other.session("s1") == of.without([1])
 
 
 class SpentOnContract:
@@ -1070,15 +1235,6 @@ class CheckContract:
         assert (checked.space, checked.sessions, checked.cards) == ("ana", 3, 2)
         assert checked.passages == 3
 
-    async def test_a_space_without_words_is_sound(self, open_space: OpenSpace) -> None:
-        store = await open_space()
-        await remember(store, session("s1"), "likes tea")
-        await remember(store, session("s2", "I ran."), "ran")
-        await store.forget(words=["s1", "s2"])
-        checked = await store.check()
-        assert checked.sound, checked.damage
-        assert (checked.sessions, checked.cards, checked.passages) == (2, 2, 0)
-
     async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1"), "likes tea")
@@ -1100,26 +1256,6 @@ class CheckContract:
         assert "forget that session" in found.fix
 
 
-class LogContract:
-    """Lines of the change log. What they say is up to `store_log`."""
-
-    async def test_lines_are_kept_in_order_and_no_number_is_taken_twice(
-        self, open_space: OpenSpace
-    ) -> None:
-        one, other = await open_space(), await open_space()
-        lines = [(number, f"2024-06-0{number}", f"entry {number} \u2603") for number in (1, 2, 3)]
-        await one.log(lines[:2])
-        with pytest.raises(StoreError):
-            await other.log([(2, "2024-06-02", "another")])
-        await other.log(lines[2:])
-        assert list(await one.logged()) == lines
-        assert list(await one.logged(after=1, before=3)) == lines[1:2]
-        assert list(await one.logged(latest=True, limit=2)) == lines[1:]
-        assert list(await one.logged(limit=2)) == lines[:2]
-        await one.erase()
-        assert list(await (await open_space()).logged()) == []
-
-
 class StoreContract(
     CheckContract,
     KeepingContract,
@@ -1129,9 +1265,11 @@ class StoreContract(
     ForgettingContract,
     EmbedderContract,
     LedgerContract,
+    AppendContract,
+    ClaimContract,
     LogContract,
+    TransferContract,
     WordsContract,
-    MentionsContract,
     SpentOnContract,
 ):
     """All of it."""

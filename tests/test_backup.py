@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from justmem.cli import app
 from justmem.errors import InvalidFile, InvalidSetting
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from torture._talk import memory, session
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it

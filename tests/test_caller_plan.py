@@ -13,7 +13,7 @@ from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
 from justmem.ports import Embedded
 from justmem.secrets import secrets
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted
 

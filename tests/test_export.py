@@ -16,7 +16,7 @@ from justmem.errors import InputError, InvalidFile
 from justmem.exporting import wholes
 from justmem.language.languages import LANGUAGES
 from justmem.ports import Store, Whole
-from justmem.stores.storage import storage
+from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
 from test_copying import filled
@@ -93,7 +93,7 @@ async def test_a_loaded_memory_gives_the_same_answers(
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     file = await written(memory, tmp_path / "ana.jsonl", vectors=vectors)
-    other = "postgres" if type(store_of(memory)).__name__ == "SqliteStore" else "sqlite"
+    other = "postgres" if store_of(memory).path else "sqlite"
     again = await opened("ana again", other)
     done = await again.load(file)
     assert (done.sessions, done.brought) == (3, 3)
@@ -112,7 +112,7 @@ async def test_everything_a_store_can_hold_comes_back(opened: Opened, tmp_path: 
     assert (done.forgotten, done.embedded) == (1, 0)
     assert await prints(again) == await prints(memory)
     assert await again.waiting() == await memory.waiting()
-    sides = [store_of(each).copying() for each in (memory, again)]
+    sides = [store_of(each) for each in (memory, again)]
     assert await sides[0].forgotten() == await sides[1].forgotten()
     assert await sides[0].spending() == await sides[1].spending()
     ignored = {"bytes": 0, "space": ""}
@@ -317,15 +317,15 @@ async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path
     memory = await opened("ana")
     await memory.remember_many([{**RUN, "id": f"run {n}"} for n in range(45)])
     held: list[int] = []
-    copying = store_of(memory)._store.copying()
-    asked = type(copying).wholes
+    kind = type(store_of(memory)._store)
+    asked = kind.wholes
 
     async def counted(self: Any, ids: Sequence[str]) -> Sequence[Whole]:
         held.append(len(ids))
         return await asked(self, ids)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(copying), "wholes", counted)
+        patch.setattr(kind, "wholes", counted)
         lines = memory.export()
         assert json.loads(await anext(lines))["is"] == "export"
         assert json.loads(await anext(lines))["is"] == "session"

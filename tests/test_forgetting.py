@@ -24,7 +24,7 @@ from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
 from justmem.proving import digest
-from justmem.stores import drivers
+from justmem.store import drivers
 from justmem.traces import Traces
 from stories import BIKE, HISTORY, KYOTO, RUN, Make, plan, scripted
 
@@ -283,7 +283,7 @@ async def test_a_certificate_says_what_went_and_where_it_was_looked_for(
     assert proof.vectors == gone.cards + 3
     assert {digest(text) for text in texts} < set(proof.digests)
     assert {"test.db", "test.db-wal"} <= set(proof.files)
-    assert {"texts", "cards", "passage_words_data"} <= set(proof.tables)
+    assert {"turns", "cards", "blocks"} <= set(proof.tables)
     assert proof.remains == 0
     assert "gravel" not in proof.model_dump_json()
     files = b"".join(file.read_bytes() for file in (tmp_path / "memory").iterdir())
@@ -341,14 +341,15 @@ async def test_no_certificate_for_a_file_that_somebody_else_added_to(
     with closing(sqlite3.connect(tmp_path / "memory" / "test.db")) as db:
         db.execute("CREATE TABLE kept (words TEXT)")
         db.execute(
-            "CREATE TRIGGER spy AFTER DELETE ON texts "
-            "BEGIN INSERT INTO kept VALUES (hex(old.turns)); END"
+            "CREATE TRIGGER spy AFTER DELETE ON turns "
+            "BEGIN INSERT INTO kept VALUES (hex(old.text)); END"
         )
         db.commit()
     with pytest.raises(NotForgotten, match=r"a table 'kept', a trigger 'spy'.*DROP"):
         await memory.forget(session="bike", verify=True)
     with closing(sqlite3.connect(tmp_path / "memory" / "test.db")) as db:
-        assert b"gravel" in bytes.fromhex(db.execute("SELECT words FROM kept").fetchone()[0])
+        kept = [bytes.fromhex(words) for (words,) in db.execute("SELECT words FROM kept")]
+        assert b"gravel" in b" ".join(kept)
         db.execute("DROP TRIGGER spy")
         db.execute("DROP TABLE kept")
     assert (await memory.forget(session="run", verify=True)).certificate is not None
@@ -539,7 +540,7 @@ def test_a_text_is_found_however_it_was_written(text: str) -> None:
 def test_a_text_is_found_across_the_pieces_that_a_file_is_read_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.stores.drivers._CHUNK", 64)
+    monkeypatch.setattr("justmem.store.drivers._CHUNK", 64)
     traces = Traces.of(["a sentence that lies anywhere"])
     for before in range(200):
         (tmp_path / "file").write_bytes(b"." * before + b"a sentence that lies anywhere")

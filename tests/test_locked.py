@@ -18,7 +18,7 @@ import justmem
 from justmem import config
 from justmem.cli import app
 from justmem.errors import InvalidSetting, StoreLocked, StoreNotLocked, WrongKey
-from justmem.stores.files import file_name
+from justmem.store.files import file_name
 from justmem.testing import ScriptedModel
 from servers import command, environment, serve
 
@@ -276,8 +276,8 @@ Keys(here / "served" / "home").add("ana", "read", ("ana",), as_time("2024-06-01"
 model = RecordedModel(here / "recordings" / "r.jsonl", ScriptedModel(["{}"]))
 asyncio.run(model.complete(Prompt(stage="plan", system="", user="x", schema={}, max_tokens=9)))
 from pydantic import SecretStr
-from justmem.stores.keyring import Keyring
-from justmem.stores.locks import rekey
+from justmem.store.keys import Keyring
+from justmem.store.sqlite import rekey
 old, new = (Keyring(SecretStr(words)) for words in ("a passphrase", "another one"))
 rekey(here / "deep" / "home", "locked", old, new)
 print(json.dumps({str(p): p.stat().st_mode & 0o777 for p in sorted(here.rglob("*"))}))

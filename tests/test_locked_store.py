@@ -28,12 +28,11 @@ from justmem.errors import (
     StoreNotLocked,
     WrongKey,
 )
-from justmem.stores import drivers, files
-from justmem.stores.folder import spaces
-from justmem.stores.keyring import KeyFile, Keyring
-from justmem.stores.locks import rekey
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
+from justmem.store import drivers, files
+from justmem.store.folder import spaces
+from justmem.store.keys import KeyFile, Keyring
+from justmem.store.sqlite import open_store, rekey
+from justmem.store.store import SqlStore
 from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
 from talking import talking
@@ -51,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def open_space(folder: Path) -> AsyncIterator[OpenSpace]:
-    opened: list[SqliteStore] = []
+    opened: list[SqlStore] = []
 
     async def open_space(space: str = "ana", keys: Keyring | None = RAW, **more: Any) -> Any:
         store = await open_store(folder, space, keys=keys, **more)
@@ -260,8 +259,8 @@ MAKE = """
 import asyncio, sys
 from pathlib import Path
 from pydantic import SecretStr
-from justmem.stores.keyring import Keyring
-from justmem.stores.opening import open_store
+from justmem.store.keys import Keyring
+from justmem.store.sqlite import open_store
 async def main():
     store = await open_store(Path(sys.argv[1]), "ana", keys=Keyring(SecretStr(sys.argv[2])))
     await store.spend(__import__("datetime").date(2024, 5, 1), 1)
@@ -333,8 +332,8 @@ async def test_what_somebody_else_added_to_the_file_is_named(
     store = await open_store(folder, "ana", keys=keys)
     assert (await store.check()).damage == ()
     assert (await store.remains(Traces.of(["something else"]))).remains == ()
-    spy = "CREATE TRIGGER spy AFTER DELETE ON texts BEGIN SELECT 1; END"
-    await store._db.write(lambda db: db.execute(spy))
+    spy = "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END"
+    await store.engine.write(lambda db: db.run(spy))
     with pytest.raises(NotForgotten, match="a trigger 'spy'"):
         await store.remains(Traces.of(["something else"]))
     assert "a trigger 'spy'" in (await store.check()).damage[0].what

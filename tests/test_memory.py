@@ -14,7 +14,7 @@ from justmem.errors import (
     NotInMemory,
     StoreError,
 )
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
 

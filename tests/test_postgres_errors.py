@@ -11,8 +11,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from justmem.errors import InvalidSetting, NotInMemory, StoreError
-from justmem.stores.postgres import open_store
-from justmem.stores.storage import storage
+from justmem.store.postgres import open_store
+from justmem.store.storage import storage
 from postgres import create_database
 from store_contract import (
     OpenSpace,
@@ -48,12 +48,18 @@ class TestClearErrors:
         with pytest.raises(StoreError, match="check user and password"):
             await open_store(database_url.replace("//justmem_tests@", "//nobody_here@"), "ana")
 
-    async def test_a_database_without_pgvector_says_who_must_do_what(
+    async def test_a_database_of_an_earlier_format_is_explained_and_left_as_it_was(
         self, administrator_url: str, worker_id: str
     ) -> None:
-        url = create_database(administrator_url, f"justmem_{worker_id}_bare", pgvector=False)
-        with pytest.raises(StoreError, match="CREATE EXTENSION vector"):
+        url = create_database(administrator_url, f"justmem_{worker_id}_old")
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("CREATE SCHEMA justmem")
+            db.execute("CREATE TABLE justmem.format (version integer)")
+        with pytest.raises(StoreError, match=r"earlier format.*justmem export.*justmem import"):
             await open_store(url, "ana")
+        with psycopg.connect(url) as db:
+            tables = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'justmem'")
+            assert tables.fetchall() == [("format",)]
 
     async def test_a_server_that_is_too_old(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One that introduces itself as version 11, and says no more."""
@@ -116,7 +122,9 @@ class TestClearErrors:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
 
-        for name in [n for n in sys.modules if n.startswith("justmem.stores.pg")]:
+        for name in [
+            n for n in sys.modules if n in ("justmem.store.postgres", "justmem.store.faults")
+        ]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
         with pytest.raises(InvalidSetting, match=r"justmem\[postgres\]"):

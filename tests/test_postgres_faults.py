@@ -17,9 +17,7 @@ import pytest
 from justmem.domain import SessionState
 from justmem.errors import StoreError
 from justmem.ports import CardFilter
-from justmem.stores.pg.database import Database
-from justmem.stores.pg.wire import Statement
-from justmem.stores.postgres import open_store
+from justmem.store.postgres import open_store
 from postgres import Server, create_database, short_folder
 from store_contract import (
     OpenSpace,
@@ -133,23 +131,6 @@ class TestCuts:
             with suppress(asyncio.CancelledError):
                 await task
         assert await all_facts(store) == ["likes tea"]
-
-    @pytest.mark.parametrize("moments", range(8))
-    async def test_a_question_is_cancelled_even_as_its_connection_comes(
-        self, database_url: str, moments: int
-    ) -> None:
-        """Whatever moment it is: waiting for a connection, just given one, or at work."""
-        database = Database(database_url, size=1)
-        async with database._wire():
-            asking = asyncio.create_task(database.read(1, Statement("SELECT 1")))
-            await asyncio.sleep(0.02)
-        for _ in range(moments):
-            await asyncio.sleep(0)
-        if asking.cancel():
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-        assert (await database.read(1, Statement("SELECT 2")))[0].rows == [(2,)]
-        await database.close()
 
 
 class TestKilledServer:

@@ -19,8 +19,8 @@ from justmem.errors import StoreBusy, StoreError
 from justmem.extraction.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
-from justmem.stores.pg import remains
-from justmem.stores.postgres import open_store
+from justmem.store import postgres
+from justmem.store.postgres import open_store, prepared, sweep
 from justmem.testing import HashEmbedder
 from postgres import ROLE, Server
 
@@ -31,8 +31,8 @@ DOCS = Path(__file__).parents[1] / "docs" / "postgresql.md"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remains, "_TRIES", 2)
-    monkeypatch.setattr(remains, "_LOCK_TIMEOUT", "500ms")
+    monkeypatch.setattr(postgres, "_TRIES", 2)
+    monkeypatch.setattr(postgres, "_LOCK_TIMEOUT", "500ms")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def in_files(postgres_server: Server, administrator: str, word: str) -> Callable
 
 _SNAPSHOT = ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1 FROM pg_class")
 _CURSOR = ("BEGIN", "DECLARE c CURSOR FOR SELECT 1 FROM pg_class", "FETCH 1 FROM c")
-_READER = ("BEGIN", "SELECT count(*) FROM justmem.texts")  # it keeps its locks until it ends
+_READER = ("BEGIN", "SELECT count(*) FROM justmem.turns")  # it keeps its locks until it ends
 
 
 @pytest.mark.parametrize("held", [_SNAPSHOT, _CURSOR, _READER], ids=["snapshot", "cursor", "lock"])
@@ -125,13 +125,13 @@ async def test_the_age_of_a_transaction_is_said_where_the_role_may_see_it(
 async def test_a_sweep_says_that_rows_are_kept_and_works_afterwards(
     memory: AsyncMemory, in_files: Callable[[], bool], database_url: str, administrator: str
 ) -> None:
-    store = await open_store(database_url, "mira")
+    database = await prepared(database_url)
     with _transaction(administrator, *_SNAPSHOT):
         await memory.forget(session="kite")
         with pytest.raises(StoreBusy, match="still sees deleted rows"):
-            await store.sweep(rewrite=True)
-    await store.sweep(rewrite=True)
-    await store.close()
+            await sweep(database, rewrite=True)
+    await sweep(database, rewrite=True)
+    await database.close()
     assert not in_files()
 
 
@@ -175,10 +175,10 @@ async def test_no_sweep_is_claimed_where_the_server_says_nothing(
     as_app: str, rewrite: bool
 ) -> None:
     """A server may be set to keep its warnings to itself."""
-    store = await open_store(f"{as_app}&options=-c%20client_min_messages%3Derror", "mira")
+    database = await prepared(f"{as_app}&options=-c%20client_min_messages%3Derror")
     with pytest.raises(StoreError, match="did not vacuum justmem"):
-        await store.sweep(rewrite=rewrite)
-    await store.close()
+        await sweep(database, rewrite=rewrite)
+    await database.close()
 
 
 async def test_a_role_that_may_vacuum_gets_its_certificate(

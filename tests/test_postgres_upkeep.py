@@ -12,9 +12,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import justmem
 from justmem.copying import fingerprint
 from justmem.errors import StoreTooNew
-from justmem.stores.pg import schema
-from justmem.stores.pg.whole import PostgresCopy
-from justmem.stores.postgres import open_store
+from justmem.store import schema
+from justmem.store.postgres import open_store, sweep
 from justmem.testing import HashEmbedder
 from postgres import Server, create_database, rows
 from store_contract import (
@@ -54,14 +53,8 @@ class TestMigrations:
             return count
 
         working = asyncio.create_task(busy())
-        steps = (
-            *schema.migrations(),
-            "ALTER TABLE justmem.sessions ADD COLUMN mood text NOT NULL DEFAULT ''",
-            "-- outside a transaction, so each statement must bear being run again\n"
-            "DROP INDEX IF EXISTS justmem.sessions_by_mood;"
-            "CREATE INDEX CONCURRENTLY sessions_by_mood ON justmem.sessions_03 (space, mood)",
-        )
-        monkeypatch.setattr(schema, "migrations", lambda: steps)
+        added = "ALTER TABLE sessions ADD COLUMN mood TEXT NOT NULL DEFAULT '';"
+        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, added))
         newer = await open_store(fresh_database_url, "ben")
         done.set()
         count = await working
@@ -88,7 +81,7 @@ async def test_no_byte_of_what_was_forgotten_stays_after_a_sweep(
     assert _markers(postgres_server) >= {b"Marzipan01", b"Marzipan03", b"Marzipan05"}
     await store.forget(cards=[card(of, "likes Marzipan03").id], sessions=["s2"])
     await store.forget(sessions=["s1"])
-    await store.sweep(rewrite=True)
+    await sweep(store.engine.database, rewrite=True)
     with psycopg.connect(administrator_url, autocommit=True) as db:
         db.execute("CHECKPOINT")
     assert _markers(postgres_server) == set()
@@ -122,16 +115,16 @@ async def test_a_dump_is_restored_to_the_same_memory(
     file = postgres_server.folder / "dump"
     name = str(conninfo_to_dict(database_url)["dbname"])
     postgres_server.run("pg_dump", "-Fc", "-f", str(file), postgres_server.url(name))
-    create_database(administrator_url, f"{name}_restored", pgvector=False)
+    create_database(administrator_url, f"{name}_restored")
     target = postgres_server.url(f"{name}_restored")
     postgres_server.run("pg_restore", "-d", target, str(file))
     restored = await open_store(database_url.replace(f"/{name}?", f"/{name}_restored?"), "ana")
     ids = [record.id for record in await store.sessions()]
-    assert [fingerprint(w) for w in await PostgresCopy(restored).wholes(ids)] == [
-        fingerprint(w) for w in await PostgresCopy(store).wholes(ids)
+    assert [fingerprint(w) for w in await restored.wholes(ids)] == [
+        fingerprint(w) for w in await store.wholes(ids)
     ]
     assert await found(restored, "fact 3") == await found(store, "fact 3")
-    assert await rows(restored.database.url, "SELECT * FROM justmem.cards") == []
+    assert await rows(restored.engine.database.url, "SELECT * FROM justmem.cards") == []
     await restored.close()
 
 

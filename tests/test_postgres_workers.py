@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory
 from justmem.cli.app import app
 from justmem.domain import SessionState
-from justmem.ports import BEGUN, Extraction
-from justmem.stores.pg import workers
-from justmem.stores.pg.database import Database
-from justmem.stores.storage import storage
+from justmem.ports import Extraction
+from justmem.store.postgres import Database, Job, take
+from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
 from postgres import rows
 from store_contract import (
@@ -64,11 +63,11 @@ class TestWorkers:
             store = await open_postgres(space)
             for number in range(10):
                 await store.keep(session(f"{space} {number}"))
-        taken: list[workers.Job] = []
+        taken: list[Job] = []
 
         async def worker() -> None:
             database = Database(database_url, size=1)
-            while jobs := await workers.take(database, 3):
+            while jobs := await take(database, 3):
                 taken.extend(jobs)
             await database.close()
 
@@ -81,14 +80,14 @@ class TestWorkers:
         store = await open_postgres()
         await store.keep(session())
         dead, alive = Database(database_url), Database(database_url)
-        assert len(await workers.take(dead)) == 1
-        assert await workers.take(alive) == []
+        assert len(await take(dead)) == 1
+        assert await take(alive) == []
         await rows(  # time passes
             database_url,
-            "UPDATE justmem.queue SET due = due - interval '1 hour' RETURNING 1",
+            "UPDATE justmem.queue SET due = due - 3600 RETURNING 1",
             space="ana",
         )
-        assert [job.session for job in await workers.take(alive)] == [session()]
+        assert [job.session for job in await take(alive)] == [session()]
         await dead.close()
         await alive.close()
 
@@ -99,24 +98,14 @@ class TestWorkers:
         for space, id in (("ana", "tried"), ("ana", "a1"), ("ana", "a2"), ("ben", "b1")):
             await (await open_postgres(space)).keep(session(id))
             if id == "tried":
-                await workers.take(database, lease=0)  # and its worker died
+                await take(database, lease=0)  # and its worker died
         order = []
         for busy, full in (((), ()), (("ana",), ()), (("ana",), ("ana",)), ((), ())):
-            taken = await workers.take(database, busy=busy, full=full)
+            taken = await take(database, busy=busy, full=full)
             order.append([job.session.id for job in taken])
         assert order == [["a1"], ["b1"], [], ["a2"]]
-        assert [job.session.id for job in await workers.take(database)] == ["tried"]
+        assert [job.session.id for job in await take(database)] == ["tried"]
         await database.close()
-
-    async def test_what_is_at_work_is_marked(self, open_postgres: OpenSpace) -> None:
-        store = await open_postgres()
-        await store.keep(session())
-        await store.begin("s1")
-        (record,) = await store.sessions()
-        assert (record.state, record.reason) == ("pending", BEGUN)
-        await store.fail("s1", "it broke")
-        await store.begin("s1")
-        assert (await store.sessions())[0].reason == "it broke"
 
     async def test_a_wrong_clock_steals_no_claim(
         self, open_postgres: OpenSpace, monkeypatch: pytest.MonkeyPatch
@@ -133,9 +122,9 @@ class TestWorkers:
     ) -> None:
         store, database = await open_postgres(), Database(database_url)
         await store.keep(session())
-        await workers.take(database)
+        await take(database)
         await store.fail("s1", "the model stayed away")
-        assert await workers.take(database) == []
+        assert await take(database) == []
         assert await store.waiting() == [session()]
         async with store.claim("s1") as mine:  # but `retry` may
             assert mine

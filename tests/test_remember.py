@@ -228,7 +228,7 @@ async def test_many_at_once_stay_within_the_concurrency_and_keep_their_order(mak
             nonlocal running, most
             running += 1
             most = max(most, running)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
             running -= 1
             return await super().complete(prompt, sample=sample)
 

@@ -122,7 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JUSTMEM_CONFIG", str(file))
 
     async def fill() -> None:
-        from justmem.stores.opening import open_store
+        from justmem.store.sqlite import open_store
         from stories import by_model
 
         store = await open_store(tmp_path / "spaces", "default")

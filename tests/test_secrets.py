@@ -17,7 +17,7 @@ import justmem
 from justmem import config, opening
 from justmem.cli import app
 from justmem.errors import JustMemError
-from justmem.stores.storage import storage
+from justmem.store.storage import storage
 from justmem.testing import Request, Respond, error_body, serve_openai
 from servers import serve
 

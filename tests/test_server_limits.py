@@ -25,7 +25,7 @@ from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
 from justmem.serving import Serving
 from justmem.sessions import as_session
-from justmem.stores.storage import storage
+from justmem.store.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
 from stories import BIKE, RUN

@@ -61,7 +61,7 @@ async def over_stdio(folder: Path, settings: str = "") -> AsyncIterator[Client]:
 def actors(file: Path) -> set[str]:
     """Of the change log."""
     with closing(sqlite3.connect(file)) as db:
-        return {json.loads(text)["actor"] for (text,) in db.execute("SELECT targets FROM audit")}
+        return {json.loads(text)["actor"] for (text,) in db.execute("SELECT entry FROM log")}
 
 
 async def used(client: Client) -> None:

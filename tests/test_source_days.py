@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, Retention, SessionState
 from justmem.cli.app import app
 from justmem.errors import ModelUnavailable, NotInMemory
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import BIKE, HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
 
@@ -32,7 +32,7 @@ async def memory(request: pytest.FixtureRequest, make: Make) -> Any:
     if request.param == "sqlite":
         yield await make(told(source=True, op="quote"), retention=AT_ONCE)
         return
-    from justmem.stores.postgres import open_store as open_postgres
+    from justmem.store.postgres import open_store as open_postgres
 
     store = await open_postgres(request.getfixturevalue("database_url"), "wordless")
     found = await make(told(source=True, op="quote"), store=store, retention=AT_ONCE)

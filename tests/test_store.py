@@ -13,7 +13,7 @@ from justmem.store.keys import Keyring
 from justmem.store.memory import MemoryStorage
 from justmem.store.postgres import open_store as open_postgres
 from justmem.store.sqlite import open_store
-from new_contract import OpenSpace, StoreContract
+from store_contract import OpenSpace, StoreContract
 
 pytest_plugins = ["postgres_fixtures"]
 

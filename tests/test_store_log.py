@@ -26,7 +26,7 @@ async def memory(request: pytest.FixtureRequest, make: Make) -> Any:
     if request.param == "sqlite":
         yield await make(MODEL, clock=lambda: NOON)
         return
-    from justmem.stores.postgres import open_store as open_postgres
+    from justmem.store.postgres import open_store as open_postgres
 
     store = await open_postgres(request.getfixturevalue("database_url"), "logged")
     found = await make(MODEL, store=store, clock=lambda: NOON)
@@ -150,8 +150,6 @@ async def tampered(make: Make, tmp_path: Path, *statements: str) -> tuple[str, C
     last = (await memory.log())[-1].hash
     await memory.close()
     with closing(sqlite3.connect(tmp_path / "memory" / "test.db")) as db, db:
-        for name in ("audit_is_not_changed", "audit_is_not_cut"):
-            db.execute(f"DROP TRIGGER {name}")
         for statement in statements:
             db.execute(statement)
     again = await make(MODEL)
@@ -161,37 +159,35 @@ async def tampered(make: Make, tmp_path: Path, *statements: str) -> tuple[str, C
 @pytest.mark.parametrize(
     "change",
     [
-        """replace(targets, '"actor":"program"', '"actor":"nobody"')""",
-        """replace(targets, '"verb":"', '"verb":"un')""",
-        """replace(targets, '"turns":3', '"turns":2')""",
-        """replace(targets, '"hash":"', '"hash":"0')""",
+        """replace(entry, '"actor":"program"', '"actor":"nobody"')""",
+        """replace(entry, '"verb":"', '"verb":"un')""",
+        """replace(entry, '"turns":3', '"turns":2')""",
+        """replace(entry, '"hash":"', '"hash":"0')""",
         "'none'",
         "''",
     ],
 )
 async def test_an_edited_entry_is_named(make: Make, tmp_path: Path, change: str) -> None:
-    edit = f"UPDATE audit SET targets = {change} WHERE number = 1"
+    edit = f"UPDATE log SET entry = {change} WHERE number = 1"
     _, checked, _ = await tampered(make, tmp_path, edit)
     assert (checked.whole, checked.entries) == (False, 0)
     assert checked.problem == "entry 1 was changed"
 
 
 async def test_an_entry_taken_out_is_missed(make: Make, tmp_path: Path) -> None:
-    _, checked, _ = await tampered(make, tmp_path, "DELETE FROM audit WHERE number IN (3, 4)")
+    _, checked, _ = await tampered(make, tmp_path, "DELETE FROM log WHERE number IN (3, 4)")
     assert checked.problem == "missing: 3 to 4, before entry 5"
 
 
 async def test_a_cut_end_shows_only_to_who_kept_the_last_hash(make: Make, tmp_path: Path) -> None:
-    last, alone, kept = await tampered(make, tmp_path, "DELETE FROM audit WHERE number > 4")
+    last, alone, kept = await tampered(make, tmp_path, "DELETE FROM log WHERE number > 4")
     assert (alone.whole, alone.entries) == (True, 4)  # this is the limit of a chain
     assert not kept.whole
     assert last in kept.problem
 
 
 async def test_an_entry_that_was_rewritten_breaks_the_chain(make: Make, tmp_path: Path) -> None:
-    swap = (
-        "UPDATE audit SET targets = (SELECT targets FROM audit WHERE number = 4) WHERE number = 3"
-    )
+    swap = "UPDATE log SET entry = (SELECT entry FROM log WHERE number = 4) WHERE number = 3"
     _, checked, _ = await tampered(make, tmp_path, swap)
     assert not checked.whole
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from justmem.domain import EventDate, Quarantined
+from justmem.domain import Quarantined
 from justmem.errors import (
     InvalidSetting,
     NotInMemory,
@@ -30,15 +30,13 @@ from justmem.errors import (
     StoreFull,
     StoreTooNew,
 )
-from justmem.ports import CardFilter, View
-from justmem.stores import drivers, forgetting, schema, words
-from justmem.stores.folder import Known, spaces
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
+from justmem.store import drivers, schema, search, sqlite
+from justmem.store.folder import Known, spaces
+from justmem.store.sqlite import open_store
+from justmem.store.store import SqlStore
 from store_contract import (
     DIM,
     OpenSpace,
-    StoreContract,
     all_facts,
     card,
     digested,
@@ -60,9 +58,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def open_space(folder: Path) -> AsyncIterator[OpenSpace]:
-    opened: list[SqliteStore] = []
+    opened: list[SqlStore] = []
 
-    async def open_space(space: str = "ana", **options: Any) -> SqliteStore:
+    async def open_space(space: str = "ana", **options: Any) -> SqlStore:
         store = await open_store(folder, space, **options)
         opened.append(store)
         return store
@@ -70,10 +68,6 @@ async def open_space(folder: Path) -> AsyncIterator[OpenSpace]:
     yield open_space
     for store in opened:
         await store.close()
-
-
-class TestContract(StoreContract):
-    pass
 
 
 class TestFiles:
@@ -200,50 +194,27 @@ class TestMigrations:
         folder.mkdir()
         return Path(shutil.copy(OLD_FILE, folder))
 
-    def test_the_first_migration_still_makes_what_the_old_file_holds(self) -> None:
-        """Migrations are append-only: an edited one would leave old files behind."""
-        fresh = sqlite3.connect(":memory:")
-        old = sqlite3.connect(f"{OLD_FILE.as_uri()}?mode=ro", uri=True)
-        fresh.executescript(schema.migrations()[0])
-        query = "SELECT name, sql FROM sqlite_master ORDER BY name"
-        assert fresh.execute(query).fetchall() == old.execute(query).fetchall()
-        fresh.close()
-        old.close()
-
-    async def test_an_old_file_opens_with_all_it_held(
+    async def test_a_file_of_an_earlier_format_is_explained_and_left_as_it_was(
         self, open_space: OpenSpace, old: Path
     ) -> None:
-        store = await open_space("version-1", create=False)
-        (record,) = await store.sessions()
-        assert (record.id, record.state, record.cards) == ("s1", "stored", 2)
-        assert (await store.session("s1")).digest == record.digest
-        cards = await store.cards(CardFilter(text="kitten"))
-        assert [c.event_date for c in cards] == [EventDate.parse("2023-05")]
-        query = View(text="kitten", vector=np.eye(1, DIM, dtype=np.float32)[0])
-        (hits,) = await store.search([query], "cards", dense=1, lexical=1, until=None)
-        assert hits.dense == [(1, 1.0)]
-        assert [key for key, _ in hits.lexical] == [1]
+        before = old.read_bytes()
+        with pytest.raises(StoreError, match=r"earlier format.*justmem export.*justmem import"):
+            await open_space("version-1")
+        assert old.read_bytes() == before
+        assert [file.name for file in old.parent.iterdir()] == [old.name]
 
-    async def test_an_old_file_takes_new_things_and_gives_up_old_ones(
-        self, open_space: OpenSpace, old: Path
+    async def test_every_migration_is_reached_by_those_who_open_at_once(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        store = await open_space("version-1", create=False)
-        await store.bind("test", DIM)
-        await remember(store, session("s2", "I play the zither."), "plays the zither")
-        await remember(store, session("s1", "I adopted a dog."), "adopted a dog")
-        assert sorted(await all_facts(store)) == ["adopted a dog", "plays the zither"]
-        assert (await found(store, "kitten"))[1] == []
-        assert (await found(store, "kitten", "passages"))[1] == []
-        await store.spend(record_day := (await store.extent()).last_at.date(), 5)
-        assert await store.spent(record_day) == 5
-
-    def test_every_version_is_reached_by_those_who_open_at_once(self, old: Path) -> None:
-        script = "await store.spend(date(2023, 5, 7), 1)"
-        children = [child(old.parent, script, space="version-1") for _ in range(3)]
-        assert [process.wait() for process in children] == [0] * 3
-        with sqlite3.connect(old) as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (len(schema.migrations()),)
-            assert db.execute("SELECT tokens FROM spending").fetchall() == [(3,)]
+        await (await open_store(folder, "ana")).close()
+        added = (*schema.MIGRATIONS, "CREATE TABLE extra (x TEXT); INSERT INTO extra VALUES ('1');")
+        monkeypatch.setattr(schema, "MIGRATIONS", added)
+        stores = await asyncio.gather(*(open_store(folder, "ana") for _ in range(3)))
+        for store in stores:
+            await store.close()
+        with sqlite3.connect(folder / "ana.db") as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("SELECT count(*) FROM extra").fetchone() == (1,)
         db.close()
 
     def test_a_new_space_may_be_opened_by_many_at_once(self, folder: Path) -> None:
@@ -254,26 +225,39 @@ class TestMigrations:
         db.close()
 
     async def test_a_failed_migration_leaves_the_file_as_it_was(
-        self, open_space: OpenSpace, old: Path, monkeypatch: pytest.MonkeyPatch
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        broken = (*schema.migrations(), "CREATE TABLE extra (x);\nCREATE TABLE space (x);\n")
-        monkeypatch.setattr(schema, "migrations", lambda: broken)
+        await (await open_store(folder, "ana")).close()
+        broken = (*schema.MIGRATIONS, "CREATE TABLE extra (x TEXT); CREATE TABLE spaces (x TEXT);")
+        monkeypatch.setattr(schema, "MIGRATIONS", broken)
         with pytest.raises(StoreError, match="already exists"):
-            await open_space("version-1")
-        with sqlite3.connect(old) as db:
+            await open_store(folder, "ana")
+        with sqlite3.connect(folder / "ana.db") as db:
             assert db.execute("PRAGMA user_version").fetchone() == (1,)
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         db.close()
-        assert not {"spending", "extra"} & tables
+        assert "extra" not in tables
 
     async def test_a_file_of_a_newer_justmem_is_left_alone(
-        self, open_space: OpenSpace, old: Path
+        self, open_space: OpenSpace, folder: Path
     ) -> None:
-        with sqlite3.connect(old) as db:
+        await (await open_space()).close()
+        with sqlite3.connect(folder / "ana.db") as db:
             db.execute("PRAGMA user_version = 99")
         db.close()
         with pytest.raises(StoreTooNew, match=r"version 99.*upgrade JustMem"):
-            await open_space("version-1")
+            await open_space()
+
+    async def test_the_rows_of_a_file_can_be_read_with_plain_sql(
+        self, open_space: OpenSpace, folder: Path
+    ) -> None:
+        await remember(await open_space(), session(), "adopted a kitten")
+        with sqlite3.connect(folder / "ana.db") as db:
+            (told,) = db.execute("SELECT session, fact, turns FROM cards").fetchall()
+            said = db.execute("SELECT number, speaker, text FROM turns").fetchall()
+        db.close()
+        assert told == ("s1", "adopted a kitten", "1")
+        assert said == [(1, "Ana", "I adopted a kitten called Pesto."), (2, "Ben", "How lovely!")]
 
 
 class TestTrouble:
@@ -295,7 +279,7 @@ class TestTrouble:
         await store.close()
         path = folder / "ana.db"
         data = bytearray(path.read_bytes())
-        for page in range(3 * schema.PAGE, len(data), schema.PAGE):
+        for page in range(3 * sqlite.PAGE, len(data), sqlite.PAGE):
             data[page : page + 100] = b"\xff" * 100
         path.write_bytes(data)
         with pytest.raises(StoreDamaged, match="restore it"):
@@ -308,7 +292,7 @@ class TestTrouble:
         for id in ("s1", "s2"):
             await remember(store, session(id), f"fact of {id}")
         with sqlite3.connect(store.path) as db:
-            db.execute("UPDATE texts SET turns = substr(turns, 1, 9) WHERE session = 1")
+            db.execute("UPDATE turns SET text = substr(text, 1, 9) WHERE session = 's1'")
         db.close()
         with pytest.raises(StoreDamaged, match="restore the store"):
             await store.session("s1")
@@ -374,8 +358,8 @@ class TestTrouble:
         assert len(await all_facts(store)) == 500
 
 
-async def _limit_pages(store: SqliteStore, pages: int) -> None:
-    await store._db.write(lambda db: db.execute(f"PRAGMA max_page_count = {pages}"))
+async def _limit_pages(store: SqlStore, pages: int) -> None:
+    await store.engine.write(lambda db: db.rows(f"PRAGMA max_page_count = {pages}"))
 
 
 class TestForgottenBytes:
@@ -415,7 +399,10 @@ class TestForgottenBytes:
             if draw.random() < 0.55 or not present:
                 marker = next(markers)
                 padded = marker + " " * draw.randrange(60)
-                row = db.execute("INSERT INTO quarantine VALUES (2, '', ?, '')", (padded,))
+                place = len(present) + len(gone)
+                row = db.execute(
+                    "INSERT INTO quarantine VALUES ('ana', 's9', ?, '', ?, '')", (place, padded)
+                )
                 present.append((row.lastrowid, marker))
             else:
                 key, marker = present.pop(draw.randrange(len(present)))
@@ -431,7 +418,7 @@ class TestForgottenBytes:
     ) -> None:
         store, of = await open_space(), session()
         await remember(store, of, "likes tea", "plays the theremin")
-        vector = digested(of, card(of, "plays the theremin")).card_vectors.tobytes()
+        vector = digested(of, card(of, "plays the theremin")).card_vectors.astype("<f2").tobytes()
         await store.forget(cards=[card(of, "plays the theremin").id])
         data = _bytes(folder)
         assert b"theremin" not in data
@@ -454,7 +441,7 @@ class TestForgottenBytes:
         store = await open_space()
         await remember(store, session(), "plays the theremin")
         with monkeypatch.context() as patch:
-            patch.setattr(forgetting, "sweep", _interrupted)
+            patch.setattr(sqlite, "_sweep", _interrupted)
             with pytest.raises(StoreBusy, match="gone from memory, but not from the file yet"):
                 await store.forget(sessions=["s1"])
         assert b"theremin" in _bytes(folder)
@@ -466,7 +453,7 @@ def _bytes(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.iterdir())
 
 
-def _interrupted(db: sqlite3.Connection) -> None:
+def _interrupted(db: Any, *, thorough: bool) -> None:
     raise StoreBusy("Interrupted.")
 
 
@@ -497,7 +484,7 @@ class TestWords:
     async def test_words_on_too_many_cards_do_not_drive_a_search(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(words, "POSTINGS", 10)
+        monkeypatch.setattr(search, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)), "saw an owl")
         _, lexical = await found(store, "When did Ana walk and see the owl?")
@@ -506,7 +493,7 @@ class TestWords:
     async def test_where_all_words_are_too_common_the_newest_cards_come(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(words, "POSTINGS", 10)
+        monkeypatch.setattr(search, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)))
         _, lexical = await found(store, "Ana's walk")
@@ -515,7 +502,7 @@ class TestWords:
     async def test_a_word_counts_anew_after_additions_and_removals(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(words, "POSTINGS", 10)
+        monkeypatch.setattr(search, "COMMON", 10)
         store = await open_space()
         await remember(store, session("s1"), "saw an owl")
         assert len((await found(store, "owl"))[1]) == 1
@@ -541,7 +528,7 @@ CHILD = """
 import asyncio, sys
 from datetime import date
 from pathlib import Path
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from store_contract import *
 
 async def main():
@@ -560,9 +547,10 @@ REMEMBER_FOR_EVER = """
 
 
 def child(folder: Path, script: str, space: str = "ana") -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, "-c", CHILD.format(script=script.strip()), str(folder), space],
-        env={**os.environ, "PYTHONPATH": str(HERE), "OPENBLAS_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
     )

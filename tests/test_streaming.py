@@ -201,7 +201,7 @@ def test_the_synchronous_face_follows_too(tmp_path: Any) -> None:
     import asyncio
 
     from justmem import Memory
-    from justmem.stores.opening import open_store
+    from justmem.store.sqlite import open_store
     from justmem.testing import HashEmbedder
     from stories import by_model
 

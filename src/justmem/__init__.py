@@ -40,7 +40,7 @@ from justmem.errors import JustMemError
 from justmem.memory import AsyncMemory
 from justmem.opening import open, open_async
 from justmem.rank import Profile
-from justmem.store_log import acting_as
+from justmem.store.log import acting_as
 from justmem.sync import Memory
 
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ import numpy as np
 
 from justmem.domain import dump
 from justmem.errors import StoreError
-from justmem.ports import CopyableStore, Vectors, Whole
+from justmem.ports import Store, Vectors, Whole
 
 T = TypeVar("T")
 BATCH = 50  # sessions
@@ -42,26 +42,24 @@ class Copied:
     digest: str  # of everything above, content and all
 
 
-async def copy(
-    source: CopyableStore, target: CopyableStore, on_copied: OnCopied | None = None
-) -> Copied:
+async def copy(source: Store, target: Store, on_copied: OnCopied | None = None) -> Copied:
     """Raises StoreError where the two differ afterwards, as when someone writes to the source
     meanwhile: run it again then."""
-    records = {record.id: record for record in await source.store.sessions()}
-    arrived = {record.id: record for record in await target.store.sessions()}
+    records = {record.id: record for record in await source.sessions()}
+    arrived = {record.id: record for record in await target.sessions()}
     if strangers := arrived.keys() - records.keys():
         raise StoreError(
-            f"The space {target.store.space!r} holds sessions that are not in the source, such as "
+            f"The space {target.space!r} holds sessions that are not in the source, such as "
             f"{min(strangers)!r}: copy to an empty space, or to one that an earlier copy began."
         )
     if set(await target.forgotten()) - set(await source.forgotten()):
         raise StoreError(
-            f"The space {target.store.space!r} has forgotten cards or turns that the source still "
+            f"The space {target.space!r} has forgotten cards or turns that the source still "
             "holds: forget them there too, or copy to an empty space. Nothing was copied."
         )
     embedder, dim = await source.embedder()
     if embedder or dim:
-        await target.store.bind(embedder, dim)
+        await target.bind(embedder, dim)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     done = len(records) - len(missing)
 
@@ -72,7 +70,7 @@ async def copy(
         if on_copied:
             on_copied(done, len(records))
 
-    await target.take_forgotten(await source.forgotten())
+    await target.take([], await source.forgotten())
     await in_flight(bring, _batches(missing, BATCH))
     await spend(target, await source.spending())
     return await _compared(source, target, list(records), len(missing))
@@ -99,17 +97,15 @@ async def _awaited(work: Awaitable[None]) -> None:
     await work
 
 
-async def spend(target: CopyableStore, spending: Sequence[tuple[date, int]]) -> None:
+async def spend(target: Store, spending: Sequence[tuple[date, int]]) -> None:
     """Enters what is not there yet of each day."""
     there = dict(await target.spending())
     for day, tokens in spending:
         if tokens > there.get(day, 0):
-            await target.store.spend(day, tokens - there.get(day, 0))
+            await target.spend(day, tokens - there.get(day, 0))
 
 
-async def _compared(
-    source: CopyableStore, target: CopyableStore, ids: Sequence[str], brought: int
-) -> Copied:
+async def _compared(source: Store, target: Store, ids: Sequence[str], brought: int) -> Copied:
     total = hashlib.blake2b(digest_size=16)
     sums = np.zeros(3, np.int64)
     async for one, other in _pairs(source, target, ids):
@@ -132,7 +128,7 @@ async def _compared(
     total.update(json.dumps([sorted(aside[0]), [(str(d), t) for d, t in spent[0]]]).encode())
     cards, passages, quarantined = sums.tolist()
     return Copied(
-        space=target.store.space,
+        space=target.space,
         sessions=len(ids),
         brought=brought,
         cards=cards,
@@ -145,7 +141,7 @@ async def _compared(
 
 
 async def _pairs(
-    source: CopyableStore, target: CopyableStore, ids: Sequence[str]
+    source: Store, target: Store, ids: Sequence[str]
 ) -> AsyncIterator[tuple[Whole, Whole | None]]:
     for some in _batches(ids, BATCH):
         others = {whole.session.id: whole for whole in await target.wholes(some)}

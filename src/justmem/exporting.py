@@ -40,8 +40,7 @@ async def json_lines(store: Store, *, made: datetime, vectors: bool) -> AsyncGen
 
 
 async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
-    copying = store.copying()
-    embedder, dim = await copying.embedder()
+    embedder, dim = await store.embedder()
     stats = await store.stats()
     yield {
         "is": "export",
@@ -56,10 +55,10 @@ async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator
     }
     async for whole in wholes(store):
         yield session_line(whole, vectors=vectors)
-    gone = await copying.forgotten()
+    gone = await store.forgotten()
     for start in range(0, len(gone), _IDS):
         yield {"is": "forgotten", "ids": list(gone[start : start + _IDS])}
-    for day, tokens in await copying.spending():
+    for day, tokens in await store.spending():
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
 
 
@@ -83,10 +82,9 @@ def counted(value: Mapping[str, Any]) -> dict[str, int]:
 
 async def wholes(store: Store) -> AsyncGenerator[Whole]:
     """Every session in order of time. One that is forgotten meanwhile is left out."""
-    copying = store.copying()
     ids = [record.id for record in await store.sessions()]
     for start in range(0, len(ids), _BATCH):
-        for whole in await copying.wholes(ids[start : start + _BATCH]):
+        for whole in await store.wholes(ids[start : start + _BATCH]):
             yield whole
 
 

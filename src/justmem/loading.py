@@ -23,7 +23,7 @@ from justmem.exports import Contents, Head, check, sessions
 from justmem.passages import opening
 from justmem.ports import Embedder, Language, Store, Whole
 from justmem.redaction import Redaction
-from justmem.stores.tombstones import spared
+from justmem.store.tombstones import spared
 
 BATCH = 20  # sessions
 _NONE = np.zeros((0, 0), np.float32)
@@ -42,13 +42,12 @@ class Loading:
         self._language = language
         self._store = store
         self._redaction = redaction
-        self._copying = store.copying()
         self._embedder = embedder
 
     async def load(self, path: Path, on_loaded: OnLoaded | None) -> Loaded:
         with _opened(path) as file:
             contents = await asyncio.to_thread(check, file, path.name)
-            gone = set(await self._copying.forgotten())
+            gone = set(await self._store.forgotten())
             missing = await self._missing(contents, gone)
             file.seek(0)
             if self._redaction.active:
@@ -63,8 +62,8 @@ class Loading:
                 done = await self._stored(fresh, contents.head, done)
                 if on_loaded:
                     on_loaded(done.brought, len(missing))
-        await self._copying.take_forgotten(contents.forgotten)
-        await copying.spend(self._copying, contents.spending)
+        await self._store.take([], contents.forgotten)
+        await copying.spend(self._store, contents.spending)
         return done
 
     async def _check_redacted(self, file: BinaryIO, contents: Contents, missing: set[str]) -> None:
@@ -103,7 +102,7 @@ class Loading:
         texts = [text for whole in ready if not _embedded(whole) for text in self._texts(whole)]
         rows = iter((await self._embedder.embed(texts)).vectors if texts else ())
         ready = [whole if _embedded(whole) else _filled(whole, rows) for whole in ready]
-        await self._copying.take(ready)
+        await self._store.take(ready)
         return done.model_copy(
             update={
                 "brought": done.brought + len(ready),

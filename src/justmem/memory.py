@@ -76,7 +76,7 @@ from justmem.redaction import Redact, Redacted, Redaction
 from justmem.remembering import Remembering
 from justmem.retrieve import Retrieval
 from justmem.sessions import SessionLike, as_session, as_time
-from justmem.store_log import check, entries, logged
+from justmem.store.log import check, entries, logged
 
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 OnDone = Callable[[Remembered], None]
@@ -348,7 +348,11 @@ class AsyncMemory:
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""
         session_id = as_id(session_id, "session")
-        return list(await self._store.quarantined(session_id))
+        return [
+            each
+            for whole in await self._store.wholes([session_id])
+            for each in whole.digested.quarantined
+        ]
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
         """Everything that memory holds on a subject, by its words and without a model: the cards

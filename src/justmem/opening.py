@@ -18,8 +18,8 @@ from justmem.rank import PAPER, Profile
 from justmem.sync import Memory
 
 if TYPE_CHECKING:
-    from justmem.stores.keyring import Keyring
-    from justmem.stores.storage import Storage
+    from justmem.store.keys import Keyring
+    from justmem.store.storage import Storage
 
 
 def open(
@@ -94,26 +94,26 @@ def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:
     keys = _ready_keys(settings)
     if settings.store is None:
-        from justmem.stores.opening import open_store
+        from justmem.store.sqlite import open_store
 
         return await open_store(settings.folder, settings.space, create=create, keys=keys)
-    from justmem.stores.storage import open_postgres
+    from justmem.store.storage import open_postgres
 
     return await open_postgres(address(settings), settings.space, create=create)
 
 
 def keyring(settings: Settings) -> Keyring | None:
     """Where the keys of locked spaces come from; None: the spaces are plain."""
-    from justmem.stores.keyring import keyring
+    from justmem.store.keys import keyring
 
-    return keyring(*(getattr(settings, source) for source in KEY_SOURCES))
+    return keyring(settings.key, settings.key_file)
 
 
 def _ready_keys(settings: Settings) -> Keyring | None:
     """What stands in the way of a lock is said now, not when the first space is opened."""
     keys = keyring(settings)
     if keys is not None:
-        from justmem.stores import drivers
+        from justmem.store import drivers
 
         if settings.store is not None:
             raise InvalidSetting(
@@ -126,7 +126,7 @@ def _ready_keys(settings: Settings) -> Keyring | None:
 
 def spaces_of(settings: Settings) -> Storage:
     """The place that all spaces are kept in, with the keys to it."""
-    from justmem.stores.storage import storage
+    from justmem.store.storage import storage
 
     return storage(kept_in(settings), _ready_keys(settings))
 

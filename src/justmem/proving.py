@@ -124,9 +124,8 @@ class Prover:
         """In order of time; all of them, or those of these ids."""
         records = await self._store.sessions()
         ids = [record.id for record in records if wanted is None or record.id in wanted]
-        copying = self._store.copying()
         for start in range(0, len(ids), _BATCH):
-            for whole in await copying.wholes(ids[start : start + _BATCH]):
+            for whole in await self._store.wholes(ids[start : start + _BATCH]):
                 yield whole
 
     async def certificate(

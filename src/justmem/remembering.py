@@ -46,7 +46,6 @@ class Remembering:
         language: Language,
     ) -> None:
         self._store = store
-        self._claim = getattr(store, "claim", None)  # where several processes make cards
         self._embedder = embedder
         self._extractor = extractor
         self._budget = budget
@@ -64,10 +63,9 @@ class Remembering:
             if record.state in _SETTLED:
                 return await self._known(record, notes)
             if record.digest != session.digest:  # turns of it were forgotten: no model sees them
-                session = await self._store.blanked(session)
-            if self._claim is not None:
-                return await self._claimed(session, notes)
-            return await self._digest(session, notes)
+                kept = await self._store.sessions_at([session.id], newest=True)
+                session = kept.get(session.id, session)
+            return await self._claimed(session, notes)
 
     async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
         return Remembered(
@@ -80,8 +78,7 @@ class Remembering:
         )
 
     async def _claimed(self, session: Session, notes: Sequence[str]) -> Remembered:
-        assert self._claim is not None
-        async with self._claim(session.id) as mine:
+        async with self._store.claim(session.id) as mine:
             if mine:
                 return await self._digest(session, notes)
         record = await self._store.keep(session)

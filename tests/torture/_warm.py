@@ -2,9 +2,8 @@
 
 import justmem.cli.app
 import justmem.copying
-import justmem.stores.opening
-import justmem.stores.postgres
-import justmem.stores.whole
+import justmem.store.postgres
+import justmem.store.sqlite
 import torture._children
 import torture._talk
 from justmem import tokens

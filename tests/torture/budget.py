@@ -30,8 +30,8 @@ from justmem.extraction.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Completion, Prompt
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
+from justmem.store.sqlite import open_store
+from justmem.store.store import SqlStore
 from justmem.testing import HashEmbedder
 
 PROMISE = "No call sequence spends more than its limit, per ask, per session and per day."
@@ -260,7 +260,7 @@ class Leaky:
     """A store that may lose the entry of what was spent, as a kill before it would. The day then
     keeps all that was set aside; a session's own limit cannot know of it and begins anew."""
 
-    def __init__(self, store: SqliteStore, loses: Callable[[], bool], books: Books) -> None:
+    def __init__(self, store: SqlStore, loses: Callable[[], bool], books: Books) -> None:
         self._store = store
         self._loses = loses
         self._books = books
@@ -281,7 +281,7 @@ class Leaky:
 
 
 class Case:
-    def __init__(self, seed: int, stores: list[SqliteStore], folder: Path) -> None:
+    def __init__(self, seed: int, stores: list[SqlStore], folder: Path) -> None:
         self.rng = rng = random.Random(seed)
         self.seed = seed
         self.stores = stores

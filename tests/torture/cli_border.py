@@ -109,8 +109,8 @@ class Commands:
         if not self._store.exists():
             return [], ""
         with closing(sqlite3.connect(self._store)) as db:
-            ids = [id for (id,) in db.execute("SELECT id FROM sessions")]
-            tables = ("sessions", "texts", "incoming", "cards", "quarantine")
+            ids = [id for (id,) in db.execute("SELECT id FROM sessions WHERE draft = 0")]
+            tables = ("sessions", "turns", "cards", "quarantine")
             return ids, repr([db.execute(f"SELECT * FROM {name}").fetchall() for name in tables])
 
     # ------------------------------------------------------------ arguments

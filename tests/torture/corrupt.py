@@ -13,8 +13,8 @@ from typing import Any
 from justmem import AsyncMemory
 from justmem.domain import Session, dump
 from justmem.errors import JustMemError, NotInMemory, StoreDamaged, StoreError
-from justmem.stores.files import side_files
-from justmem.stores.opening import open_store
+from justmem.store.files import side_files
+from justmem.store.sqlite import open_store
 from torture._children import Child, Say
 from torture._places import folder
 from torture._talk import memory, session

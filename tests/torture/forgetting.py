@@ -30,8 +30,8 @@ from justmem.language.languages import LANGUAGES
 from justmem.models.recorded import RecordedModel
 from justmem.plan import RulesPlanner
 from justmem.ports import Prompt, Store
-from justmem.stores import opening, sqlite
-from justmem.stores.keyring import Keyring
+from justmem.store import sqlite
+from justmem.store.keys import Keyring
 from justmem.testing import HashEmbedder, ScriptedModel
 from torture import _places
 
@@ -88,7 +88,7 @@ async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
         recording = folder / "elsewhere" / "replies.jsonl"
 
         def opened(space: str) -> Any:
-            return opening.open_store(folder / "home", space, keys=keys)
+            return sqlite.open_store(folder / "home", space, keys=keys)
 
         async def data() -> bytes:
             home = [path.read_bytes() for path in (folder / "home").rglob("*") if path.is_file()]
@@ -104,25 +104,24 @@ async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
         yield Place(opened, data, recording)
 
 
-async def _read(store: sqlite.SqliteStore) -> bytes:
-    """Every value in every table, the shadows of the word indexes too."""
+async def _read(store: Any) -> bytes:
+    """Every value in every table."""
 
     def values(db: Any) -> bytes:
-        names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        tables = [name for (name,) in names if name not in ("card_words", "passage_words")]
-        rows = [row for name in tables for row in db.execute(f'SELECT * FROM "{name}"')]
+        names = db.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
+        rows = [row for (name,) in names for row in db.rows(f'SELECT * FROM "{name}"')]
         flat = (value for row in rows for value in row if isinstance(value, str | bytes))
         return b"\n".join(v.encode() if isinstance(v, str) else v for v in flat)
 
     try:
-        return await store._db.read(values)
+        return await store.engine.read(values)
     finally:
         await store.close()
 
 
 @asynccontextmanager
 async def _in_postgres() -> AsyncIterator[Place]:
-    from justmem.stores.postgres import open_store
+    from justmem.store.postgres import open_store
 
     server = _places.server()
     url = _places.database(f"forgetting_{os.getpid()}")
@@ -254,7 +253,7 @@ async def _tried(place: Place, count: int, chance: random.Random) -> int:
 
 async def _refused(place: Place, url: str, chance: random.Random) -> None:
     """There is no certificate while the server keeps the rows."""
-    from justmem.stores.postgres import open_store
+    from justmem.store.postgres import open_store, sweep
 
     for number, hindered in enumerate((_old_snapshot, _role_without_vacuum)):
         told = _tell(number, "session", chance)
@@ -274,7 +273,7 @@ async def _refused(place: Place, url: str, chance: random.Random) -> None:
             finally:
                 await memory.close()
         store = await open_store(url, "cleo")
-        await store.sweep(rewrite=True)
+        await sweep(store.engine.database, rewrite=True)
         await store.close()
         await _nothing_left(place, told.markers)
 

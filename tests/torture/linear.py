@@ -20,7 +20,7 @@ from justmem import AsyncMemory
 from justmem.errors import JustMemError
 from justmem.models.replies import ChatReply
 from justmem.secrets import secrets
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from justmem.transcripts import read_bytes
 from stories import by_model, by_rules

@@ -15,9 +15,8 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from justmem.errors import StoreLocked, StoreNotLocked
-from justmem.stores.keyring import Keyring
-from justmem.stores.locks import rekey
-from justmem.stores.opening import open_store
+from justmem.store.keys import Keyring
+from justmem.store.sqlite import open_store, rekey
 from store_contract import remember, session
 
 PROMISE = (

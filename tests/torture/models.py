@@ -17,8 +17,8 @@ from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.models.rerank import HttpReranker
-from justmem.stores.opening import open_store
-from justmem.stores.sqlite import SqliteStore
+from justmem.store.sqlite import open_store
+from justmem.store.store import SqlStore
 from justmem.testing import (
     HashEmbedder,
     Request,
@@ -148,7 +148,7 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
 @asynccontextmanager
 async def _opened(
     case: str, place: Path, url: str, patience: float
-) -> AsyncIterator[tuple[AsyncMemory, SqliteStore]]:
+) -> AsyncIterator[tuple[AsyncMemory, SqlStore]]:
     """The same parts for the same case, more or less patient."""
     parts = _parts(url, random.Random(f"{case} parts"), patience)
     models = [part for part in parts.values() if not isinstance(part, Budget)]

@@ -15,7 +15,7 @@ from justmem.errors import InputError, NotInMemory
 from justmem.language.words import content
 from justmem.plan import REWRITES
 from justmem.ports import Completion, Prompt
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, Scripted, ScriptedModel
 from stories import BIKE, KYOTO, RUN, by_model, by_rules, extract_history, plan
 from torture.hostile import Hostile

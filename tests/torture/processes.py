@@ -10,7 +10,7 @@ from typing import Any
 
 from justmem.domain import SessionState
 from justmem.errors import NotInMemory, StoreBusy
-from justmem.stores.storage import storage
+from justmem.store.storage import storage
 from torture._children import Child, Say
 from torture._life import Step
 from torture._places import database, folder, has_postgres

@@ -24,7 +24,7 @@ from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Embedded, Prompt
 from justmem.secrets import secrets
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 
 PROMISE = "What is redacted, expired or dropped is in no file, no prompt and no answer."

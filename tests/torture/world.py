@@ -17,7 +17,7 @@ from pathlib import Path
 
 from justmem.domain import Budget
 from justmem.errors import BudgetExceeded, StoreError
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from torture._children import Child, Say
 from torture._places import folder
 from torture._talk import memory, session

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.text import Text
 
-from justmem import specs, store_log
+from justmem import specs
 from justmem.cli import safety
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
@@ -22,6 +22,7 @@ from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.opening import spaces_of
 from justmem.ports import Prompt, Store
+from justmem.store.log import check as check_log
 
 State = Literal["ok", "note", "wrong"]
 _MARKS: dict[State, tuple[str, str]] = {
@@ -142,7 +143,7 @@ async def _deep(store: Store) -> list[Check]:
     if found.sound:
         words = "every word is as it was stored, and all that was made of it agrees"
         checks.append(Check("ok", words))
-    log = await store_log.check(store)
+    log = await check_log(store)
     if log.whole:
         checks.append(Check("ok", f"the change log is whole: {amount(log.entries, 'entry')}"))
     else:

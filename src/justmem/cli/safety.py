@@ -12,7 +12,7 @@ from justmem import private
 from justmem.config import Settings, address
 from justmem.errors import StoreError
 from justmem.opening import keyring
-from justmem.stores import drivers, files
+from justmem.store import drivers, files
 
 Finding = tuple[Literal["ok", "note", "wrong"], str, str]
 _SHOWN = 20  # names in a line

@@ -20,13 +20,13 @@ from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.extras import need
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
-from justmem.store_log import logged
-from justmem.stores import locks
-from justmem.stores.keyring import KeyFile
-from justmem.stores.storage import PostgresStorage, Storage, storage
+from justmem.store.keys import KeyFile
+from justmem.store.log import logged
+from justmem.store.sqlite import rekey as rekey_file
+from justmem.store.storage import PostgresStorage, Storage, storage
 
 if TYPE_CHECKING:
-    from justmem.stores.pg.workers import Job
+    from justmem.store.postgres import Job
 
 _AT_A_TIME = 4
 _MOST_OF_ONE = 3  # of one space, so that no space keeps the others waiting
@@ -68,7 +68,7 @@ def rekey(
         raise InvalidSetting(
             f"No key is set: set key_file, or the environment variable {settings.key_env}."
         )
-    locks.rekey(settings.folder, settings.space, old, KeyFile(new_file.expanduser()))
+    rekey_file(settings.folder, settings.space, old, KeyFile(new_file.expanduser()))
     out().print(f"{plain(settings.space, one_line=True)} has the new key.", soft_wrap=True)
 
 
@@ -116,14 +116,13 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.C
             raise NotInMemory(f"There is no space {missing[0]!r} in the source.")
         done = []
         for space in only or there:
-            left = await one.open_copy(space, create=False)
-            opened = await other.open_copy(space)
-            right = logged(opened.store, ACTOR, now).copying()
+            left = await one.open(space, create=False)
+            right = logged(await other.open(space), ACTOR, now)
             try:
                 done.append(await copying.copy(left, right, _told(space)))
             finally:
-                await left.store.close()
-                await right.store.close()
+                await left.close()
+                await right.close()
         return done
     finally:
         await one.close()
@@ -145,21 +144,20 @@ def sweep(
         typer.Option("--rewrite", help="Copy the tables without the deleted rows; others wait."),
     ] = False,
 ) -> None:
-    """Have PostgreSQL drop the bytes of what was forgotten in this space, by vacuum.
+    """Have PostgreSQL drop the bytes of what was forgotten, by vacuum.
 
     An SQLite store needs none of this: there, forgetting rewrites the file.
     """
 
     async def work() -> None:
-        run = run_of(context)
-        url = _address(run)
-        from justmem.stores.postgres import open_store
+        url = _address(run_of(context))
+        from justmem.store.postgres import prepared, sweep
 
-        store = await open_store(url, run.settings().space, create=False)
+        database = await prepared(url)
         try:
-            await store.sweep(rewrite=rewrite)
+            await sweep(database, rewrite=rewrite)
         finally:
-            await store.close()
+            await database.close()
 
     asyncio.run(work())
     out().print("Swept.")
@@ -180,7 +178,7 @@ def work(
 
 
 async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
-    from justmem.stores.pg import workers
+    from justmem.store import postgres
 
     place = PostgresStorage(url)
     parts = {**shared_parts(settings, report=fetching()), "actor": settings.actor or "worker"}
@@ -192,7 +190,7 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
             while len(at_work) < _AT_A_TIME:
                 spaces = Counter(at_work.values())
                 full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
-                jobs = await workers.take(database, busy=list(spaces), full=full)
+                jobs = await postgres.take(database, busy=list(spaces), full=full)
                 if not jobs:
                     break
                 for job in jobs:

@@ -44,7 +44,7 @@ from justmem.ports.stages import (
     Reply,
     StreamingAnswerer,
 )
-from justmem.ports.store import BEGUN, CopyableStore, Digested, Store, Whole
+from justmem.ports.store import BEGUN, Digested, Store, Whole
 from justmem.ports.sweeps import Searched
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "CardFilter",
     "Closes",
     "Completion",
-    "CopyableStore",
     "Digested",
     "Embedded",
     "Embedder",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
     Stats,
+    Turn,
 )
 from justmem.ports.models import Vectors
 from justmem.ports.searches import (
@@ -53,6 +55,16 @@ class Digested:
     card_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that a store holds of one session."""
+
+    session: Session  # the current text
+    digested: Digested  # what was made of it
+    waiting: Session | None = None  # a changed text whose cards are still to be made
+    failure: str = ""  # why that could not be done
+
+
 class Store(Protocol):
     """The memory of one space."""
 
@@ -70,10 +82,6 @@ class Store(Protocol):
         `limit` of them, or the latest."""
         ...
 
-    def copying(self) -> CopyableStore:
-        """What copying, export and import ask of it besides."""
-        ...
-
     async def bind(self, embedder: str, dim: int) -> None:
         """Remembers whose vectors these are; EmbedderMismatch if they are another's."""
         ...
@@ -85,8 +93,11 @@ class Store(Protocol):
         digest than `session`."""
         ...
 
-    async def blanked(self, session: Session) -> Session:
-        """The session as `keep` would keep it."""
+    async def append(
+        self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
+    ) -> SessionRecord:
+        """Adds turns to the newest text of a session, in one transaction. A turn whose key is
+        known already is left out. A session that is not there yet is made, at the time `at`."""
         ...
 
     async def settle(self, session: Session, digested: Digested) -> None:
@@ -94,9 +105,10 @@ class Store(Protocol):
         `session` its current text."""
         ...
 
-    async def begin(self, session_id: str) -> None:
-        """Marks a pending session with the reason BEGUN, until it is settled or failed. What has
-        it when a process starts was at work when an earlier one died."""
+    def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
+        """False inside the block if another process makes this session's cards, or has made
+        them: one extraction is paid for, however many try. A pending session has the reason BEGUN
+        from then on, until it is settled or failed."""
         ...
 
     async def fail(self, session_id: str, reason: str) -> None: ...
@@ -106,8 +118,10 @@ class Store(Protocol):
         session."""
         ...
 
-    async def sessions_at(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        """The current texts of those that there are."""
+    async def sessions_at(
+        self, ids: Sequence[str], *, newest: bool = False
+    ) -> Mapping[str, Session]:
+        """The current texts of those that there are; `newest`: those that wait, where any do."""
         ...
 
     async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
@@ -137,8 +151,6 @@ class Store(Protocol):
         words, and what there is to weigh and to quote them by."""
         ...
 
-    async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]: ...
-
     async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
 
     async def card(self, card_id: str) -> Card: ...
@@ -148,8 +160,6 @@ class Store(Protocol):
     async def mentions(self, text: str) -> Sequence[Passage]:
         """Every passage that holds all words of the text, in order of keys."""
         ...
-
-    async def quarantined(self, session_id: str) -> Sequence[Quarantined]: ...
 
     async def forget(
         self,
@@ -188,6 +198,27 @@ class Store(Protocol):
         """All vectors in one transaction, with the embedder they come from."""
         ...
 
+    async def embedder(self) -> tuple[str, int]:
+        """Whose vectors these are, and of how many dimensions."""
+        ...
+
+    async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
+        """All that is stored of those sessions that there are."""
+        ...
+
+    async def take(self, wholes: Sequence[Whole], forgotten: Sequence[str] = ()) -> None:
+        """Stores sessions as they are, but for what was forgotten here; all or none. What is
+        there already of a session is replaced. `forgotten` are ids that another store gave."""
+        ...
+
+    async def forgotten(self) -> Sequence[str]:
+        """Ids of cards and marks of turns forgotten on their own, in order."""
+        ...
+
+    async def spending(self) -> Sequence[tuple[date, int]]:
+        """Tokens spent, by day, in order."""
+        ...
+
     async def reserve(self, day: date, tokens: int, limit: int) -> bool:
         """Sets `tokens` aside if spent, reserved and these stay within `limit`. Atomic, so that
         several processes together never pass it."""
@@ -221,39 +252,3 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All that a store holds of one session."""
-
-    session: Session  # the current text
-    digested: Digested  # what was made of it
-    waiting: Session | None = None  # a changed text whose cards are still to be made
-    failure: str = ""  # why that could not be done
-
-
-class CopyableStore(Protocol):
-    """What copying between stores asks of one, beside the Store itself."""
-
-    @property
-    def store(self) -> Store: ...
-
-    async def embedder(self) -> tuple[str, int]: ...
-
-    async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]: ...
-
-    async def take(self, wholes: Sequence[Whole]) -> None:
-        """Stores them as they are, but for what was forgotten here; all or none. What is there
-        already of a session is replaced."""
-        ...
-
-    async def forgotten(self) -> Sequence[str]:
-        """Ids of cards and marks of turns forgotten on their own, in order."""
-        ...
-
-    async def take_forgotten(self, ids: Sequence[str]) -> None: ...
-
-    async def spending(self) -> Sequence[tuple[date, int]]:
-        """Tokens spent, by day, in order."""
-        ...

@@ -16,8 +16,8 @@ from justmem.errors import NotInMemory, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store
 from justmem.server.keys import Key
-from justmem.store_log import acting_as
-from justmem.stores.storage import Storage
+from justmem.store.log import acting_as
+from justmem.store.storage import Storage
 
 
 def no_such_space(space: str) -> NotInMemory:

@@ -115,8 +115,9 @@ def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
     try:
         (whole,) = reads.wholes(db, [id])
         blocks: dict[str, Block] = {block.kind: block for block in reads.blocks(db, sessions=[id])}
-        wrong = [*_texts(db, whole), *_derived(db, whole), *_postings(db, whole, blocks)]
-        return len(whole.digested.passages), wrong
+        wrong = list(_texts(db, whole))
+        indexes = [] if wrong else _postings(db, whole, blocks)
+        return len(whole.digested.passages), [*wrong, *_derived(db, whole), *indexes]
     except (StoreDamaged, ValueError, IndexError) as error:
         return 0, [_damaged(f"session {id!r}: {error}")]
 
@@ -188,12 +189,13 @@ def _postings(db: Connection, whole: Whole, blocks: dict[str, Block]) -> Iterato
     for block in blocks.values():
         if block.day != whole.session.at.toordinal():
             yield _damaged(f"the {block.kind} of {name} have another day than it has")
-        places = (
-            [(n, turn) for n, card in enumerate(whole.digested.cards) for turn in card.turns]
-            if block.kind == "cards"
-            else block.places.tolist()
-        )
-        texts = reads.block_texts(db, block)
+        cards = whole.digested.cards
+        if block.kind == "cards":
+            places = [[n, turn] for n, card in enumerate(cards) for turn in card.turns]
+            texts = [card.text for card in cards]
+        else:
+            places = block.places.tolist()
+            texts = rows.passage_texts(whole.session, places)
         made = Block.made(block.kind, block.session, 0, 0, texts, places, None)
         if not (
             np.array_equal(made.places, block.places)

@@ -144,6 +144,7 @@ class _File:
 
     kind: Kind
     salt: bytes
+    alone: bool  # nobody else in this process may open it
     kept: dict[tuple[int, int], int] = field(default_factory=dict)  # descriptors, by what they read
 
     def __post_init__(self) -> None:
@@ -207,17 +208,19 @@ _guard = threading.Lock()
 _files: WeakValueDictionary[tuple[int, int], _File] = WeakValueDictionary()  # by device and inode
 
 
-def claim(path: Path) -> Claim:
+def claim(path: Path, *, alone: bool = False) -> Claim:
     """Looks at the file's first page, or remembers what it was. To be released."""
     with _guard:
         identity = _identity(path)
         file = _files.get(identity)
         if file is None:
-            file = _files[identity] = _looked_into(path)
+            file = _files[identity] = _looked_into(path, alone)
+        elif alone or file.alone:
+            raise Outrun(path)
         return Claim(path, identity, file)
 
 
-def _looked_into(path: Path) -> _File:
+def _looked_into(path: Path, alone: bool) -> _File:
     try:
         with path.open("rb") as stream:
             first = stream.read(PAGE)
@@ -229,7 +232,7 @@ def _looked_into(path: Path) -> _File:
             f"The store {path} cannot be opened ({error.strerror}): "
             "correct the permissions of the file and its folder."
         ) from None
-    return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT])
+    return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
 
 
 def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:

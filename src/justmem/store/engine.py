@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
@@ -34,7 +35,7 @@ class Connection(Protocol):
         """`sql` ends with VALUES: one row is inserted for each of `rows`."""
         ...
 
-    def now(self) -> float:
+    def seconds(self) -> float:
         """Seconds, by the clock that all users of the database share."""
         ...
 
@@ -75,6 +76,10 @@ class Engine(Protocol):
 
     async def damage(self) -> Sequence[tuple[str, str]]:
         """What the engine itself finds wrong, and what to do about it."""
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """Writes the space to a new file while it is in use."""
         ...
 
     async def close(self) -> None: ...

@@ -5,8 +5,9 @@ All that a question needs comes from one transaction, so that it sees one moment
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -18,6 +19,7 @@ from justmem.store import reads, rows
 from justmem.store.engine import Connection, among, one
 from justmem.store.search import (
     Arrays,
+    Block,
     During,
     Ints,
     content_words,
@@ -27,7 +29,58 @@ from justmem.store.search import (
     words,
 )
 
-Stored = Mapping[str, Vectors]  # of each session, the vectors of its block
+_AT_ONCE = 512  # sessions that are loaded at a time
+_HELD = 16 << 20  # bytes of stored vectors that a space holds in memory
+Halves = NDArray[np.float16]
+_NO_ROWS = np.zeros(0, np.int32)
+
+
+class Stored:
+    """The stored vectors of sessions, those that were read last."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[Index, str], tuple[int, Halves | None]] = {}
+        self._size = 0
+
+    def of(self, db: Connection, kind: Index, blocks: Collection[Block]) -> dict[str, Halves]:
+        """Those of a session that changed meanwhile are left out."""
+        found: dict[str, Halves | None] = {}
+        missing: dict[str, Block] = {}
+        for block in blocks:
+            generation, vectors = self._held.get((kind, block.session), (-1, None))
+            if generation == block.generation:
+                found[block.session] = vectors
+            else:
+                missing[block.session] = block
+        columns = "session, generation, vectors"
+        sql = f"SELECT {columns} FROM blocks WHERE space = ? AND kind = ? AND session IN"
+        for id, generation, packed in among(db, sql, list(missing), db.space, kind):
+            if generation == missing[id].generation:
+                found[id] = unpacked_vectors(packed, len(missing[id]))
+                self._hold((kind, id), generation, found[id])
+        return {id: vectors for id, vectors in found.items() if vectors is not None}
+
+    def _hold(self, key: tuple[Index, str], generation: int, vectors: Halves | None) -> None:
+        old = self._held.pop(key, (0, None))[1]
+        self._held[key] = generation, vectors
+        self._size += _size(vectors) - _size(old)
+        while self._size > _HELD:
+            first = next(iter(self._held))
+            self._size -= _size(self._held.pop(first)[1])
+
+    def rows(self, db: Connection, arrays: Arrays, wanted: Ints) -> tuple[Ints, Vectors]:
+        """Of these rows those that have a vector, in rising order, and their vectors."""
+        located = list(arrays.located(np.unique(wanted)))
+        held = self.of(db, arrays.kind, [block for block, _, _ in located])
+        there = [(own, held[b.session][inside]) for b, own, inside in located if b.session in held]
+        if not there:
+            return _NO_ROWS, np.zeros((0, 0), np.float32)
+        rows = np.concatenate([own for own, _ in there])
+        return rows, np.concatenate([vectors for _, vectors in there]).astype(np.float32)
+
+
+def _size(vectors: Halves | None) -> int:
+    return 0 if vectors is None else vectors.nbytes
 
 
 class Finder:
@@ -39,6 +92,7 @@ class Finder:
 
     def clear(self) -> None:
         self._arrays: dict[Index, Arrays] = {index: Arrays(index) for index in INDEXES}
+        self._stored = Stored()
         self._subject: tuple[int, str | None] = (-1, None)
 
     def main_subject(self, db: Connection) -> str | None:
@@ -52,8 +106,8 @@ class Finder:
 
     def _current(self, db: Connection, index: Index, *, dense: bool = False) -> Arrays:
         """The arrays as they are now, or newer where another thread has moved on already."""
-        generation, removals = one(
-            db, "SELECT generation, removals FROM spaces WHERE space = ?", db.space
+        generation, removals, cards = one(
+            db, "SELECT generation, removals, cards FROM spaces WHERE space = ?", db.space
         )
         arrays = self._arrays[index]
         if dense and not arrays.dense:
@@ -68,7 +122,10 @@ class Finder:
             blocks = reads.blocks(db, kind=index, after=arrays.generation, vectors=arrays.dense)
             # Should reading fail, the next search begins anew.
             self._arrays[index] = Arrays(index)
-            arrays.update(gone, list(blocks))
+            arrays.expected = cards
+            arrays.update(gone, [])
+            while some := list(islice(blocks, _AT_ONCE)):
+                arrays.update((), some)
             arrays.generation, arrays.removals = generation, removals
         self._arrays[index] = arrays
         return arrays
@@ -109,15 +166,17 @@ class Finder:
         asked = [place for place, view in enumerate(views) if view.vector.size]
         queries = np.stack([np.asarray(views[place].vector, np.float32) for place in asked])
         found = arrays.candidates(queries, count, until, during)
-        every = np.concatenate([rows for each in found for rows in each])
-        stored, of_row = _rows(db, arrays, every)
+        every = np.concatenate([each for both in found for each in both])
+        rows, vectors = self._stored.rows(db, arrays, every)
         near: list[list[Pair]] = [[] for _ in views]
-        for place, query, (best, more) in zip(asked, queries, found, strict=True):
-            wanted = 0 if during is None else during.wanted
-            near[place] = union(
-                _scored(arrays, best, stored, of_row, query, count),
-                _scored(arrays, more, stored, of_row, query, wanted),
-            )
+        if not len(rows):
+            return near
+        for place, query, both in zip(asked, queries, found, strict=True):
+            best: list[Pair] = []
+            for wanted, most in zip(both, (count, during.wanted if during else 0), strict=True):
+                own = np.isin(rows, wanted)
+                best = union(best, ranked(arrays.keys_at(rows[own]), vectors[own] @ query, most))
+            near[place] = best
         return near
 
     def find(self, db: Connection, views: Sequence[View], reach: Reach) -> Found:
@@ -177,15 +236,16 @@ class Finder:
         return found
 
     def _vectors_of(self, db: Connection, keys: Sequence[int]) -> Vectors:
-        """Of cards, in the order of the keys. Zeros for a card without a vector."""
+        """Of cards, in rising order of their keys. Zeros for a card without a vector."""
         with self._lock:
             arrays = self._current(db, "cards")
             there = arrays.rows_at(keys)
-            stored, of_row = _rows(db, arrays, np.array(list(there.values()), np.int32))
-        found = np.zeros((len(keys), stored.shape[1]), np.float32)
-        for place, key in enumerate(keys):
-            if key in there and there[key] in of_row:
-                found[place] = stored[of_row[there[key]]]
+            rows, vectors = self._stored.rows(db, arrays, np.array(list(there.values()), np.int32))
+        place = {row: n for n, row in enumerate(rows.tolist())}
+        found = np.zeros((len(keys), vectors.shape[1]), np.float32)
+        for n, key in enumerate(keys):
+            if there.get(key) in place:
+                found[n] = vectors[place[there[key]]]
         return found
 
     def _turn_vectors(self, db: Connection, wanted: Collection[Place]) -> dict[Place, Vectors]:
@@ -196,14 +256,14 @@ class Finder:
         with self._lock:
             arrays = self._current(db, "passages")
             blocks = {id: block for id in asked if (block := arrays.block_of(id)) is not None}
-        stored = _stored(db, "passages", {id: len(block) for id, block in blocks.items()})
+            stored = self._stored.of(db, "passages", list(blocks.values()))
         found: dict[Place, Vectors] = {}
         for id, vectors in stored.items():
-            numbers = blocks[id].places[:, 0]
+            numbers = blocks[id].places[:, 0].tolist()
             for turn in asked[id]:
-                own = np.flatnonzero(numbers == turn)
-                if len(own):
-                    found[id, turn] = vectors[own].astype(np.float32)
+                if count := numbers.count(turn):  # they lie side by side
+                    first = numbers.index(turn)
+                    found[id, turn] = vectors[first : first + count].astype(np.float32)
         return found
 
     # ------------------------------------------------------------ by words alone
@@ -219,48 +279,3 @@ class Finder:
         with self._lock:
             keys = self._current(db, "passages").with_all(content_words(text)).tolist()
         return list(self.passages_at(db, keys).values())
-
-
-def _stored(
-    db: Connection, kind: Index, sizes: Mapping[str, int]
-) -> dict[str, NDArray[np.float16]]:
-    """The stored vectors of sessions; those of a session that changed meanwhile are left out."""
-    found: dict[str, NDArray[np.float16]] = {}
-    sql = f"SELECT session, vectors FROM blocks WHERE space = ? AND kind = '{kind}' AND session IN"
-    for id, packed in among(db, sql, list(sizes), db.space):
-        if packed is not None and not len(packed) % (2 * sizes[id]):
-            vectors = unpacked_vectors(packed, sizes[id])
-            assert vectors is not None
-            found[id] = vectors
-    return found
-
-
-def _rows(db: Connection, arrays: Arrays, wanted: Ints) -> tuple[Vectors, dict[int, int]]:
-    """The stored vectors of these rows, and which of them is which row's."""
-    located = arrays.located(wanted)
-    sizes = {id: len(block) for id in located if (block := arrays.block_of(id)) is not None}
-    parts: list[NDArray[np.float16]] = []
-    of_row: dict[int, int] = {}
-    for id, vectors in _stored(db, arrays.kind, sizes).items():
-        own, inside = located[id]
-        of_row.update(zip(own.tolist(), range(len(of_row), len(of_row) + len(own)), strict=True))
-        parts.append(vectors[inside])
-    if not parts:
-        return np.zeros((0, 0), np.float32), {}
-    return np.concatenate(parts).astype(np.float32), of_row
-
-
-def _scored(
-    arrays: Arrays,
-    rows: Ints,
-    stored: Vectors,
-    of_row: Mapping[int, int],
-    query: Vectors,
-    count: int,
-) -> list[Pair]:
-    """The nearest of these rows, by their stored vectors."""
-    there = [row for row in rows.tolist() if row in of_row]
-    if not there:
-        return []
-    scores = stored[[of_row[row] for row in there]] @ query
-    return ranked(arrays.keys_at(np.array(there, np.int32)), scores, count)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from justmem.errors import StoreError
 from justmem.store import drivers, files, sqlite
-from justmem.store.keys import Keyring, fitting
+from justmem.store.keys import Keyring, unlocked
 
 Known = dict[Path, tuple[int, str]]  # a file's number and the space in it
 
@@ -128,10 +128,9 @@ def _name_inside_locked(claim: drivers.Claim, keys: Keyring) -> str | None:
     file = claim.path.name
     if file not in _names:
         try:
-            lock = fitting(claim, keys, patience=1.0)
             with (
                 sqlite.translated(str(claim.path)),
-                closing(drivers.connect(claim.path, 1.0, lock)) as db,
+                closing(drivers.connect(claim.path, 1.0, unlocked(claim, keys, 1.0))) as db,
             ):
                 _names[file] = sqlite.name_in(db)
         except StoreError:

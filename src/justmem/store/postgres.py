@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,9 +45,13 @@ _LIMITS = (
     "SET idle_in_transaction_session_timeout = '60s'"
 )
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_OF_ALL = "SET LOCAL search_path = justmem; SET LOCAL justmem.all = 'on'"
+_OF_ALL = "SET LOCAL search_path = justmem; SET LOCAL justmem.everyone = 'on'"
 _ROWS = 500  # in one INSERT
 _FETCHED = 500  # rows at a time
+_NO_BACKUP = (
+    "A space in PostgreSQL is backed up with its database: use pg_dump. `justmem export` or "
+    "`justmem copy` writes one space."
+)
 _LOOKED_AT = 50  # sessions that a worker chooses from
 # PostgreSQL's text cannot hold NUL: it is written with "data link escape" before it.
 _ESCAPE = "\x10"
@@ -108,7 +113,7 @@ class PostgresConnection:
             values = [value for each in some for value in each]
             self._execute(f"{sql} {', '.join([row] * len(some))} {tail}", values)
 
-    def now(self) -> float:
+    def seconds(self) -> float:
         if self._now is None:
             sql = "SELECT extract(epoch FROM clock_timestamp())::double precision"
             ((self._now,),) = self.rows(sql)
@@ -254,6 +259,8 @@ class PostgresEngine:
 
         def job(db: Connection) -> T:
             if not db.rows("SELECT 1 FROM spaces WHERE space = ? FOR UPDATE", self.space):
+                if done:  # it was erased, and the answer was lost
+                    return done[-1]
                 raise StoreError(
                     f"The space {self.space!r} was erased by another process: open it again."
                 )
@@ -262,10 +269,12 @@ class PostgresEngine:
                     "SELECT 1 FROM marks WHERE space = ? AND id = ?", self.space, mark
                 ):
                     return done[-1]
-                db.run("DELETE FROM marks WHERE space = ? AND at < ?", self.space, db.now() - 3600)
+                db.run(
+                    "DELETE FROM marks WHERE space = ? AND at < ?", self.space, db.seconds() - 3600
+                )
                 db.run(
                     "INSERT INTO marks (space, id, at) VALUES (?, ?, ?)",
-                    *(self.space, mark, db.now()),
+                    *(self.space, mark, db.seconds()),
                 )
             done.append(work(db))
             return done[-1]
@@ -302,12 +311,7 @@ class PostgresEngine:
     async def sweep(self, *, thorough: bool = False) -> None:
         """Deleted rows are out of reach at once. Their bytes go with the server's own vacuum."""
         if thorough:
-            await self.vacuum(rewrite=True)
-
-    async def vacuum(self, *, rewrite: bool) -> None:
-        """VACUUM for all tables. It makes the room of deleted rows free. `rewrite` copies the
-        tables without them instead, so that no byte stays; others wait meanwhile."""
-        await self.database.run(lambda: vacuum(self.database, rewrite=rewrite))
+            await sweep(self.database, rewrite=True)
 
     async def remains(self, traces: Traces) -> Searched:
         # Outside the pool: it is asked for after `erase` too, when that is closed.
@@ -321,6 +325,9 @@ class PostgresEngine:
         await self.write(work)
         await self.close()
 
+    async def backup(self, target: Path) -> None:
+        raise InvalidSetting(_NO_BACKUP)
+
     async def close(self) -> None:
         if self._close:
             await self.database.close()
@@ -331,7 +338,12 @@ class PostgresEngine:
 
 async def open_store(url: str, space: str, *, create: bool = True) -> SqlStore:
     """With a pool of its own. To open many spaces of one database, share a `Database`."""
-    return await open_in(await prepared(url), space, create=create, close=True)
+    database = await prepared(url)
+    try:
+        return await open_in(database, space, create=create, close=True)
+    except BaseException:
+        await database.close()
+        raise
 
 
 async def prepared(url: str, *, size: int = 8) -> Database:
@@ -394,7 +406,7 @@ async def spaces(database: Database) -> list[str]:
 
 _LOCK = 0x4A4D454D  # one migration at a time
 _OWN = "space = current_setting('justmem.space', true)"
-_OR_ALL = f"{_OWN} OR current_setting('justmem.all', true) = 'on'"
+_OR_ALL = f"{_OWN} OR current_setting('justmem.everyone', true) = 'on'"
 _LISTED = ("spaces", "queue")  # what a worker may see of everyone
 # Marks of writes that must not be done twice, kept for an hour.
 _MARKS = """
@@ -506,7 +518,7 @@ async def take(
         return db.rows(
             "SELECT space, session, attempts, due FROM queue WHERE due <= ? AND attempts < ? "
             f"{leave_out} ORDER BY attempts > 0, due LIMIT {_LOOKED_AT}",
-            *(db.now(), MOST_ATTEMPTS, *full),
+            *(db.seconds(), MOST_ATTEMPTS, *full),
         )
 
     def job() -> list[Job]:
@@ -529,13 +541,13 @@ def _taken(database: Database, space: str, session_id: str, lease: float) -> Job
         if not db.rows(
             "SELECT 1 FROM queue WHERE space = ? AND session = ? AND due <= ? AND attempts < ? "
             "FOR UPDATE SKIP LOCKED",
-            *(space, session_id, db.now(), MOST_ATTEMPTS),
+            *(space, session_id, db.seconds(), MOST_ATTEMPTS),
         ):
             return None
         db.run(
             "UPDATE queue SET owner = ?, attempts = attempts + 1, due = ? "
             "WHERE space = ? AND session = ?",
-            *(database.owner, db.now() + lease, space, session_id),
+            *(database.owner, db.seconds() + lease, space, session_id),
         )
         text = reads.texts(db, [session_id], newest=True).get(session_id)
         return None if text is None else Job(space, text)
@@ -577,7 +589,13 @@ class _Notice(NamedTuple):
     detail: str | None
 
 
-def vacuum(database: Database, *, rewrite: bool) -> None:
+async def sweep(database: Database, *, rewrite: bool) -> None:
+    """VACUUM for all tables. It makes the room of deleted rows free. `rewrite` copies the tables
+    without them instead, so that no byte stays; others wait meanwhile."""
+    await database.run(lambda: _vacuum_all(database, rewrite=rewrite))
+
+
+def _vacuum_all(database: Database, *, rewrite: bool) -> None:
     with database.connection() as connection:
         connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
         for table in schema.TABLES:
@@ -651,7 +669,7 @@ def _remains(database: Database, space: str, traces: Traces) -> Searched:
     written anew, and the samples that its planner keeps. Its write-ahead log keeps old pages until
     it is recycled, and its backups as long as they are kept (see docs/forgetting.md)."""
     try:
-        vacuum(database, rewrite=True)
+        _vacuum_all(database, rewrite=True)
     except StoreError as error:
         raise type(error)(
             "It is forgotten and no query finds it, but its bytes may still be in the tables' "

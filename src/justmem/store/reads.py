@@ -226,7 +226,8 @@ def blocks(
     if sessions is not None:
         found: Iterator[Any] = among(db, f"{sql} AND session IN", sessions, db.space)
     else:
-        found = db.each(f"{sql} AND generation > ?", db.space, after)
+        order = "ORDER BY first_key" if after < 0 and kind is not None else ""
+        found = db.each(f"{sql} AND generation > ? {order}", db.space, after)
     return (Block.unpacked(*each) for each in found)
 
 

@@ -118,6 +118,7 @@ CREATE TABLE blocks (
     PRIMARY KEY (space, kind, session)
 );
 CREATE INDEX blocks_by_generation ON blocks (space, kind, generation);
+CREATE INDEX blocks_by_key ON blocks (space, kind, first_key);
 
 -- Ids of cards and marks of turns that were forgotten on their own. Both are hashes. `prefix` is
 -- the part of a mark that stands for its session; of a card it is empty.
@@ -176,7 +177,7 @@ def statements(migration: str, blob: str) -> Iterator[str]:
 
 def explain_old(where: str) -> str:
     return (
-        f"{where} was written by JustMem 0.1.0, whose format this version does not read. Nothing "
-        "was changed. Install justmem==0.1.0 in another environment, run `justmem export -o FILE` "
-        "there for each space, and `justmem import FILE` with this version."
+        f"{where} is in an earlier format of JustMem, which this version does not read. Nothing "
+        "was changed. Run `justmem export -o FILE` for each space with the version that wrote it, "
+        "and `justmem import FILE` with this one."
     )

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import StoreDamaged
+from justmem.language.words import stem
 from justmem.ports import Index, Pair, Vectors
-from justmem.words import stem
 
 TERMS = "en-1"  # change it with the rules of `terms`: stored postings are then made again
 HALF = np.dtype("<f2")  # of stored vectors
 _TILE = 512  # rows that are converted at a time, so that they stay in the processor's cache
+_SIZES = struct.Struct("<4i")
 _WORD = re.compile(r"[^\W_]+")
 _STOP_WORDS = """
     a about after again all also am an and any are as at be because been before being between
@@ -153,6 +156,21 @@ class Block:
             vectors=None if self.vectors is None else self.vectors[stay],
         )
 
+    def bare(self) -> Block:
+        """Without postings and vectors. Copies: a view would keep all that was read."""
+        offsets, places = self.offsets.copy(), self.places.copy()
+        return Block(
+            self.kind,
+            self.session,
+            self.first,
+            self.day,
+            offsets,
+            places,
+            _NO_HASHES,
+            _NO_ROWS,
+            generation=self.generation,
+        )
+
     def packed(self) -> bytes:
         """All but the vectors: four sizes, then the arrays."""
         arrays = (self.offsets, self.places.ravel(), self.hashes, self.rows)
@@ -179,25 +197,23 @@ class Block:
         vectors: bytes | None = None,
     ) -> Block:
         try:
-            sizes = np.frombuffer(postings, "<i4", 4)
-            rest = np.frombuffer(postings, "<i4", offset=16)
-            offsets, places, hashes, rows = np.split(rest, np.cumsum(sizes)[:-1])
-            block = cls(
+            a, b, c, d = _SIZES.unpack_from(postings)
+            rest: Any = np.frombuffer(postings, "<i4", offset=_SIZES.size)
+            if len(rest) != a + b + c + d or c != d or (not a and len(rest)):
+                raise ValueError("sizes")
+            return cls(
                 kind,
                 session,
                 first,
                 day,
-                offsets=offsets,
-                places=places.reshape(-1, 2 if kind == "cards" else 3),
-                hashes=hashes.view(np.uint32),
-                rows=rows,
-                generation=generation,
+                rest[:a],
+                rest[a : a + b].reshape(-1, 2 if kind == "cards" else 3),
+                rest[a + b : a + b + c].view(np.uint32),
+                rest[a + b + c :],
+                unpacked_vectors(vectors, a),
+                generation,
             )
-            whole = len(rest) == sizes.sum() and len(hashes) == len(rows)
-            if not whole or (len(rows) and not 0 <= rows.min() <= rows.max() < len(block)):
-                raise ValueError("sizes")
-            return replace(block, vectors=unpacked_vectors(vectors, len(block)))
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, struct.error):
             raise StoreDamaged(_DAMAGED) from None
 
 
@@ -265,6 +281,7 @@ class Arrays:
         self.kind = kind
         self.generation = self.removals = -1
         self.dense = False  # whether the vectors are loaded too
+        self.expected = 0  # rows to make room for
         self._clear()
 
     def _clear(self) -> None:
@@ -313,34 +330,36 @@ class Arrays:
         self._blocks = [self._blocks[n] for n in numbers]
         self._starts = np.concatenate([[0], np.cumsum(lengths[list(numbers)])]).astype(np.int64)
         self._keys, self._days = self._keys[old], self._days[old]
-        self._scales, codes = self._scales[old], self._codes[: len(moved)]
-        self._codes = codes[old] if self.dense else self._codes
+        if self.dense:
+            self._scales, self._codes = self._scales[old], self._codes[old]
         self._sorted = _renumbered(*self._sorted, moved)
         self._added = _renumbered(*self._added, moved)
         self._of_session = {block.session: n for n, block in enumerate(self._blocks)}
 
     def _append(self, blocks: Sequence[Block]) -> None:
-        starts = np.cumsum([len(self._keys), *(len(block) for block in blocks)])
-        self._starts = np.concatenate([self._starts, starts[1:]])
-        days = [np.full(len(block), block.day, np.int32) for block in blocks]
+        lengths = np.array([len(block) for block in blocks])
+        starts = len(self._keys) + np.cumsum(lengths) - lengths
+        rows = np.concatenate([block.rows for block in blocks])
+        counts = np.array([len(block.rows) for block in blocks])
+        if len(rows) and not 0 <= rows.min() <= rows.max() < max(lengths):
+            raise StoreDamaged(_DAMAGED)
         if self.dense:
-            self._append_codes(blocks, int(starts[-1]))
-        self._keys = np.concatenate([self._keys, *(block.keys for block in blocks)])
-        self._days = np.concatenate([self._days, *days])
+            self._append_codes(blocks, len(self._keys) + int(lengths.sum()))
+        offsets = np.concatenate([block.offsets for block in blocks])
+        keys = offsets + np.repeat(np.array([b.first for b in blocks], np.int64), lengths)
+        days = np.repeat(np.array([block.day for block in blocks], np.int32), lengths)
+        self._starts = np.concatenate([self._starts, starts + lengths])
+        self._keys = np.concatenate([self._keys, keys])
+        self._days = np.concatenate([self._days, days])
         self._added = (
             np.concatenate([self._added[0], *(block.hashes for block in blocks)]),
-            np.concatenate(
-                [
-                    self._added[1],
-                    *(b.rows + np.int32(at) for b, at in zip(blocks, starts[:-1], strict=True)),
-                ]
-            ),
+            np.concatenate([self._added[1], rows + np.repeat(starts, counts).astype(np.int32)]),
         )
         if len(self._added[0]) > 10_000 + len(self._sorted[0]) // 50:
             self._sort()
         for block in blocks:
             self._of_session[block.session] = len(self._blocks)
-            self._blocks.append(replace(block, hashes=_NO_HASHES, rows=_NO_ROWS, vectors=None))
+            self._blocks.append(block.bare())
 
     def _append_codes(self, blocks: Sequence[Block], total: int) -> None:
         at = len(self._keys)
@@ -349,7 +368,8 @@ class Arrays:
         if any(vectors.shape[1] != dim for vectors in given):
             raise StoreDamaged("The vectors of this space are damaged: run `justmem reembed`.")
         if self._codes.shape[1] != dim or len(self._codes) < total:
-            grown = np.zeros((total if not at else total + total // 4, dim), np.int8)
+            room = max(total + total // 4 if at else total, self.expected)
+            grown = np.zeros((room, dim), np.int8)
             if self._codes.shape[1] == dim:
                 grown[:at] = self._codes[:at]
             self._codes = grown
@@ -375,10 +395,11 @@ class Arrays:
     def rows_with(self, hash: int) -> Ints:
         """The rows that a term occurs in."""
         hashes, rows = self._sorted
-        low, high = np.searchsorted(hashes, [hash, hash + 1])
+        wanted = np.uint32(hash)  # of the same type: else the whole array would be converted
+        low, high = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, "right")
         if not len(self._added[0]):
             return rows[low:high]
-        return np.concatenate([rows[low:high], self._added[1][self._added[0] == hash]])
+        return np.concatenate([rows[low:high], self._added[1][self._added[0] == wanted]])
 
     def best(self, text: str, count: int, until: int | None) -> list[Pair]:
         """(key, score), best first. The score of a row is the sum of the weights of the query's
@@ -433,30 +454,33 @@ class Arrays:
         nothing: list[tuple[Ints, Ints]] = [(_NO_ROWS, _NO_ROWS) for _ in queries]
         if not len(self) or self._codes.shape[1] != queries.shape[1]:
             return nothing
-        codes, _ = quantised(np.asarray(queries, np.float32))
+        codes, scales = quantised(np.asarray(queries, np.float32))
         scores = _dots(self._codes[: len(self)], codes)
         scores *= self._scales
+        scores *= scales[:, None]
+        # Rounding to int8 moves a score by a fifth of these two at most, nearly always.
+        margins = 2 * (scales + self._scales.max(initial=0.0))
         left_out = self._scales == 0
         if until is not None:
             left_out |= self._days > until
         scores[:, left_out] = -np.inf
-        near = [_top(row, count) for row in scores]
+        near = [_top(row, count, margin) for row, margin in zip(scores, margins, strict=True)]
         if during is None:
             return [(rows, _NO_ROWS) for rows in near]
         scores[:, (self._days < during.first) | (self._days > during.last)] = -np.inf
-        more = [_top(row, during.wanted) for row in scores]
+        more = [
+            _top(row, during.wanted, margin) for row, margin in zip(scores, margins, strict=True)
+        ]
         return list(zip(near, more, strict=True))
 
-    def located(self, rows: Ints) -> dict[str, tuple[Ints, Ints]]:
-        """The sessions that rows belong to: the rows, and their places in the session's block."""
-        rows = np.unique(rows)
+    def located(self, rows: Ints) -> Iterator[tuple[Block, Ints, Ints]]:
+        """The blocks that rows in rising order belong to: the rows, and their places there."""
         numbers = np.searchsorted(self._starts, rows, "right") - 1
-        found = {}
-        for number in np.unique(numbers).tolist():
-            own = rows[numbers == number]
-            inside = (own - self._starts[number]).astype(np.int32)
-            found[self._blocks[number].session] = own, inside
-        return found
+        inside = (rows - self._starts[numbers]).astype(np.int32)
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(rows)]
+        for low, high in pairwise(cuts):
+            if low < high:
+                yield self._blocks[numbers[low]], rows[low:high], inside[low:high]
 
     def keys_at(self, rows: Ints) -> Keys:
         keys: Keys = self._keys[rows]
@@ -487,17 +511,18 @@ def _renumbered(hashes: Hashes, rows: Ints, moved: Ints) -> tuple[Hashes, Ints]:
 def _batches(blocks: Sequence[Block]) -> Iterable[tuple[Vectors | None, int]]:
     """Vectors of neighbouring blocks, some at a time; None for blocks without."""
     held: list[Any] = []
+    count = 0
     for block in blocks:
-        if block.vectors is None or sum(map(len, held)) > 8 * _TILE:
-            if held:
-                yield np.concatenate(held).astype(np.float32), sum(map(len, held))
-            held = []
+        if held and (block.vectors is None or count > 8 * _TILE):
+            yield np.concatenate(held).astype(np.float32), count
+            held, count = [], 0
         if block.vectors is None:
             yield None, len(block)
         else:
             held.append(block.vectors)
+            count += len(block)
     if held:
-        yield np.concatenate(held).astype(np.float32), sum(map(len, held))
+        yield np.concatenate(held).astype(np.float32), count
 
 
 def _check_lengths(vectors: Vectors) -> None:
@@ -506,14 +531,17 @@ def _check_lengths(vectors: Vectors) -> None:
         raise StoreDamaged("Vectors of this space are damaged: run `justmem reembed`.")
 
 
-def _top(scores: NDArray[np.float32], count: int) -> Ints:
-    """Twice as many as wanted and some more: int8 may have the nearest in another order."""
-    count = min(2 * count + 32, len(scores)) if count else 0
+def _top(scores: NDArray[np.float32], count: int, margin: float) -> Ints:
+    """The best, and all that come within a margin of the last of them: int8 may have the nearest
+    in another order."""
     if not count:
         return _NO_ROWS
-    rows = np.argpartition(scores, len(scores) - count)[len(scores) - count :]
-    found: Ints = rows[np.isfinite(scores[rows])].astype(np.int32)
-    return found
+    last = 0 if count >= len(scores) else len(scores) - count
+    least = np.partition(scores, last)[last]
+    found: Ints = np.flatnonzero(scores >= least - margin).astype(np.int32)
+    if len(found) > 4 * count + 64:  # many alike: which of them come does not matter
+        found = found[np.argsort(-scores[found], kind="stable")[: 4 * count + 64]]
+    return found[np.isfinite(scores[found])]
 
 
 def ranked(keys: Keys, scores: NDArray[np.float32], count: int) -> list[Pair]:
@@ -524,6 +552,3 @@ def ranked(keys: Keys, scores: NDArray[np.float32], count: int) -> list[Pair]:
 def union(near: Iterable[Pair], more: Iterable[Pair]) -> list[Pair]:
     """Each once, best first."""
     return sorted({*near, *more}, key=lambda pair: (-pair[1], pair[0]))
-
-
-Stored = Mapping[str, tuple[int, NDArray[np.float16]]]  # by session: generation and vectors

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from justmem import private
 from justmem.errors import (
+    InvalidFile,
     InvalidSession,
     JustMemError,
     NotForgotten,
@@ -71,8 +72,9 @@ class SqliteConnection:
         if rows:
             self.db.executemany(f"{sql} ({', '.join('?' * len(rows[0]))}) {tail}", rows)
 
-    def now(self) -> float:
-        return time.time()
+    def seconds(self) -> float:
+        ((seconds,),) = self.rows("SELECT (julianday('now') - 2440587.5) * 86400.0")
+        return float(seconds)
 
 
 # ---------------------------------------------------------------- the engine
@@ -217,7 +219,7 @@ class SqliteEngine:
     async def erase(self) -> None:
         await self.close()
         if self.path is not None:
-            await asyncio.to_thread(erase_file, self.path, self._keys)
+            await asyncio.to_thread(files.unlink, self.path)
 
     # ------------------------------------------------------------ the file
 
@@ -238,37 +240,25 @@ class SqliteEngine:
 
         return await self.read(look)
 
-    async def backup(self, to: Path) -> None:
-        """A copy of the whole space in a new file, while others go on writing. It opens with the
-        same key."""
-        await self._run(self._read_threads, lambda: self._back_up(to))
+    async def backup(self, target: Path) -> None:
+        await asyncio.to_thread(_check_target, target)
+        await self._run(self._read_threads, lambda: self._back_up(target))
 
-    def _back_up(self, to: Path) -> None:
+    def _back_up(self, target: Path) -> None:
+        """By SQLite's online backup. The file gets its name when it is complete."""
         with translated(self.where):
             self._check_still_there()
-        try:
-            os.close(private.create(to))
-        except FileExistsError:
-            raise StoreError(f"{to} is there already: choose another name.") from None
-        except OSError as error:
-            raise StoreError(f"{to} cannot be written ({error.strerror}).") from None
-        try:
-            with (
-                translated(str(to)),
-                closing(self._connect()) as source,
-                closing(drivers.connect(to, self._patience, self.lock)) as target,
-            ):
-                source.backup(target)
-        except BaseException:
-            to.unlink(missing_ok=True)
-            raise
-
-    async def rekey(self, lock: Lock) -> None:
-        """Encrypts the file anew. `lock` is of the same salt."""
-        await self._alone(lambda db: _rekey(db, lock))
-        self.lock = lock
-        while not self._idle.empty():
-            self._idle.get().db.close()
+            try:
+                with (
+                    private.new(target) as file,
+                    closing(self._connect()) as source,
+                    closing(drivers.connect(file, self._patience, self.lock)) as copy,
+                ):
+                    source.backup(copy)
+            except FileExistsError:
+                _check_target(target)
+            except OSError as error:
+                raise _unwritable(target, error) from None
 
     async def close(self) -> None:
         if not self._closed:
@@ -299,22 +289,18 @@ def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
         db.run("UPDATE spaces SET unswept = 0, replaced = 0")
 
 
-def _rekey(db: SqliteConnection, lock: Lock) -> None:
-    db.run("PRAGMA wal_checkpoint(TRUNCATE)")
-    db.run("PRAGMA journal_mode = DELETE")  # rekey rewrites every page: no log may keep old ones
+def _check_target(target: Path) -> None:
     try:
-        db.run(f'PRAGMA rekey = "{lock.phrase}"')
-    finally:
-        db.run("PRAGMA journal_mode = WAL")
+        if target.exists():
+            raise InvalidFile(f"{target} exists already: name a file that does not.")
+        if not target.parent.is_dir():
+            raise InvalidFile(f"There is no folder {target.parent}: make it, or name another file.")
+    except OSError as error:  # such as a name that is too long
+        raise _unwritable(target, error) from None
 
 
-def erase_file(path: Path, keys: Keyring | None) -> None:
-    """The key first: without it, no copy of the file can be read, wherever it lies."""
-    if keys is not None:
-        keys.begin_erasing(path.stem)
-    files.unlink(path)
-    if keys is not None:
-        keys.destroy(path.stem)
+def _unwritable(target: Path, error: OSError) -> InvalidFile:
+    return InvalidFile(f"{target} cannot be written ({error.strerror}): choose another file.")
 
 
 def in_tables(db: sqlite3.Connection, traces: Traces) -> tuple[Searched, set[int]]:
@@ -531,8 +517,6 @@ def _open(
     folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
 ) -> SqliteEngine:
     path = folder / files.file_name(space)
-    if keys is not None and keys.erasing(path.stem):  # killed after the key was destroyed
-        erase_file(path, keys)
     for _ in range(_ATTEMPTS):
         if create:
             files.create_private(path)
@@ -560,10 +544,54 @@ def _opened(claim: Claim, space: str, patience: float, keys: Keyring | None) -> 
         lock = unlocked(claim, keys, patience)
         db = connect(path, patience, lock)
         undo.callback(db.close)
-        if lock is not None:
-            drivers.check(db, claim)
         prepare(db, str(path), space)
         drivers.check_current(claim)
         claim.filled("plain" if lock is None else "locked")
         undo.pop_all()
         return SqliteEngine(space, db, claim, patience, lock, keys)
+
+
+# ---------------------------------------------------------------- another key
+
+
+def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: float = 5.0) -> None:
+    """By SQLCipher's own `rekey`, in one transaction: killed halfway, the old key opens the space.
+    Nobody else may have it open: StoreBusy."""
+    path = Path(folder) / files.file_name(space)
+    drivers.sqlcipher()
+    try:
+        claim = drivers.claim(path, alone=True)
+    except FileNotFoundError:
+        raise NotInMemory(f"There is no space {space!r} in {folder}.") from None
+    except drivers.Outrun:
+        raise StoreBusy(f"{path} is open in this process: close it, then change its key.") from None
+    try:
+        given = Lock(new.find(path.stem), claim.salt)
+        with (
+            translated(str(path)),
+            closing(drivers.connect(path, patience, unlocked(claim, old, patience))) as db,
+        ):
+            if name_in(db) != space:
+                raise StoreError(f"{path} holds the space {name_in(db)!r}, not {space!r}.")
+            _alone(db, claim)
+            db.execute(f'PRAGMA rekey = "{given.phrase}"')
+    finally:
+        claim.release()
+
+
+def _alone(db: sqlite3.Connection, claim: Claim) -> None:
+    """Leaving the log takes having the file to oneself; the lock is then kept until the end, and
+    whoever comes meanwhile waits."""
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    try:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("COMMIT")
+    except drivers.errors() as error:
+        if drivers.code(error) != sqlite3.SQLITE_BUSY:
+            raise
+        raise StoreBusy(
+            f"Another process has {claim.path} open: stop it (a server, an agent, another "
+            "command), then change the key."
+        ) from None
+    drivers.check_current(claim)

@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import date, datetime
 from functools import partial
+from pathlib import Path
 
 from justmem.domain import (
     Card,
     Forgotten,
     Health,
     Passage,
-    Quarantined,
     Session,
     SessionRecord,
     Stats,
@@ -56,6 +56,11 @@ class SqlStore:
         self._finder = Finder()
         self._owner = engine.owner or f"{os.getpid()}.{secrets.token_hex(6)}"  # of leases
 
+    @property
+    def path(self) -> Path | None:
+        """Of the file, where the space has one of its own."""
+        return getattr(self.engine, "path", None)
+
     # ------------------------------------------------------------ sessions
 
     async def bind(self, embedder: str, dim: int) -> None:
@@ -80,9 +85,6 @@ class SqlStore:
 
     async def settle(self, session: Session, digested: Digested) -> None:
         await self.engine.write(partial(writes.settle, session=session, digested=digested))
-
-    async def begin(self, session_id: str) -> None:
-        await self.engine.write(partial(writes.begin, session_id=session_id))
 
     async def fail(self, session_id: str, reason: str) -> None:
         await self.engine.write(partial(writes.fail, session_id=session_id, reason=reason))
@@ -169,9 +171,6 @@ class SqlStore:
 
         return await self.engine.read(work)
 
-    async def quarantined(self, session_id: str) -> Sequence[Quarantined]:
-        return await self.engine.read(partial(reads.quarantined, session_id=session_id))
-
     # ------------------------------------------------------------ forgetting
 
     async def forget(
@@ -184,7 +183,7 @@ class SqlStore:
         subject: str | None = None,
     ) -> Forgotten:
         gone = await self.engine.write(
-            lambda db: forgetting.forget(db, cards, turns, sessions, words, subject)
+            lambda db: forgetting.forget(db, cards, turns, sessions, words, subject), once=True
         )
         self._finder.clear()  # the vectors in this process go too
         try:
@@ -273,6 +272,9 @@ class SqlStore:
     async def check(self) -> Health:
         found = await self.engine.damage()
         return await self.engine.read(partial(check, found=found))
+
+    async def backup(self, target: Path) -> None:
+        await self.engine.backup(target)
 
     async def close(self) -> None:
         self._finder.clear()

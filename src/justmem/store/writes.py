@@ -168,11 +168,11 @@ def fail(db: Connection, session_id: str, reason: str) -> None:
     pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(found[0] if found else 0, 10))
     db.run(
         "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ?",
-        *(db.now() + pause, db.space, session_id),
+        *(db.seconds() + pause, db.space, session_id),
     )
 
 
-def begin(db: Connection, session_id: str) -> None:
+def _begin(db: Connection, session_id: str) -> None:
     draft, state = _newest(db, session_id)
     if state == PENDING:
         db.run(
@@ -448,7 +448,7 @@ def _enqueue(db: Connection, session_id: str) -> None:
     db.run(
         "INSERT INTO queue (space, session, due) VALUES (?, ?, ?) ON CONFLICT (space, session) "
         "DO UPDATE SET due = excluded.due, owner = '', attempts = 0",
-        *(db.space, session_id, db.now()),
+        *(db.space, session_id, db.seconds()),
     )
 
 
@@ -471,20 +471,21 @@ def claim(
     if found is None:
         return False
     holder, due = found
-    now = db.now()
+    now = db.seconds()
     if holder not in ("", owner) and due > now and not is_dead(holder):
         return False
     db.run(
         "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
         *(owner, now + lease, db.space, session_id),
     )
+    _begin(db, session_id)
     return True
 
 
 def release(db: Connection, session_id: str, owner: str) -> None:
     db.run(
         "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
-        *(db.now(), db.space, session_id, owner),
+        *(db.seconds(), db.space, session_id, owner),
     )
 
 

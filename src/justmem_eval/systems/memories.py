@@ -22,7 +22,7 @@ from justmem.extraction.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner, RulesPlanner
 from justmem.ports import Extractor, LanguageModel, Planner
-from justmem.stores.opening import open_store
+from justmem.store.sqlite import open_store
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
@@ -48,7 +48,7 @@ _DETERMINES = (
     "remembering.py",
     "models/onnx.py",
     "extraction",
-    "stores",
+    "store",
 )
 
 

@@ -19,9 +19,9 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from justmem.domain import Checked, Entry, Forgotten, Session, SessionRecord, SessionState
+from justmem.domain import Checked, Entry, Forgotten, Session, SessionRecord, SessionState, Turn
 from justmem.errors import StoreError
-from justmem.ports import CopyableStore, Digested, Index, Store, Vectors, Whole
+from justmem.ports import Digested, Index, Store, Vectors, Whole
 
 _MOST_TARGETS = 100  # of one entry: what touches more says how many
 _PAGE = 1000
@@ -158,26 +158,16 @@ class _Logged:
         await self._store.replace_vectors(embedder, dim, replaced)
         await self._log.add("reembed", texts=sum(len(keys) for keys, _ in replaced.values()))
 
-    def copying(self) -> CopyableStore:
-        inner = self._store.copying()
-        return cast(CopyableStore, _LoggedCopy(self, inner, self._log, self._reads))
+    async def append(self, session_id: str, turns: Sequence[Turn], **given: Any) -> SessionRecord:
+        record = await self._store.append(session_id, turns, **given)
+        await self._log.add("append", [session_id], turns=len(turns))
+        return record
 
-
-class _LoggedCopy:
-    def __init__(self, store: _Logged, inner: CopyableStore, log: _Log, reads: bool) -> None:
-        self.store = store
-        self._inner = inner
-        self._log = log
-        self._reads = reads
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        return _noted(method, self._log, _whole_ids) if self._reads and name == "wholes" else method
-
-    async def take(self, wholes: Sequence[Whole]) -> None:
-        await self._inner.take(wholes)
-        cards = sum(len(whole.digested.cards) for whole in wholes)
-        await self._log.add("load", _whole_ids(wholes), sessions=len(wholes), cards=cards)
+    async def take(self, wholes: Sequence[Whole], forgotten: Sequence[str] = ()) -> None:
+        await self._store.take(wholes, forgotten)
+        if wholes:
+            cards = sum(len(whole.digested.cards) for whole in wholes)
+            await self._log.add("load", _whole_ids(wholes), sessions=len(wholes), cards=cards)
 
 
 def _counts(gone: Forgotten) -> dict[str, int]:
@@ -206,6 +196,7 @@ _READS: dict[str, Ids] = {
     "sessions_at": list,
     "waiting": _own_ids,
     "find": lambda found: [*_own_ids(list(found.cards.values())), *found.sessions],
+    "wholes": _whole_ids,
     "mentions": lambda found: [passage.session_id for passage in found],
 }
 

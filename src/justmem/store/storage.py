@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 from justmem.errors import InvalidSetting
 from justmem.extras import need
 from justmem.inputs import as_path
-from justmem.ports import CopyableStore, Store
+from justmem.ports import Store
 
 if TYPE_CHECKING:
-    from justmem.stores.folder import Known
-    from justmem.stores.keyring import Keyring
-    from justmem.stores.pg.database import Database
+    from justmem.store.folder import Known
+    from justmem.store.keys import Keyring
+    from justmem.store.postgres import Database
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -25,10 +25,6 @@ class Storage(Protocol):
     """Opens spaces by name; for many spaces in one process."""
 
     async def open(self, space: str, *, create: bool = True) -> Store: ...
-
-    async def open_copy(self, space: str, *, create: bool = True) -> CopyableStore:
-        """The same, with what copying needs besides."""
-        ...
 
     async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
         """At least those that are wanted, by names in which a * stands for any characters."""
@@ -62,22 +58,16 @@ class Folder:
         self._known: Known = {}
 
     async def open(self, space: str, *, create: bool = True) -> Store:
-        from justmem.stores.opening import open_store
-
-        return await open_store(self.path, space, create=create, keys=self.keys)
-
-    async def open_copy(self, space: str, *, create: bool = True) -> CopyableStore:
-        from justmem.stores.locks import is_locked
-        from justmem.stores.opening import open_store
-        from justmem.stores.whole import SqliteCopy
+        from justmem.store.keys import is_locked
+        from justmem.store.sqlite import open_store
 
         keys = self.keys
         if self._either and not await asyncio.to_thread(is_locked, self.path, space):
             keys = None
-        return SqliteCopy(await open_store(self.path, space, create=create, keys=keys))
+        return await open_store(self.path, space, create=create, keys=keys)
 
     async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
-        from justmem.stores.folder import spaces
+        from justmem.store.folder import spaces
 
         look = partial(spaces, self.path, self.keys, wanted=wanted, known=self._known)
         return await asyncio.to_thread(look)
@@ -87,7 +77,7 @@ class Folder:
 
 
 class PostgresStorage:
-    """One pool of connections for all spaces. Belongs to the event loop that first uses it."""
+    """One pool of connections for all spaces."""
 
     def __init__(self, url: str, *, size: int = 8) -> None:
         need("postgres")
@@ -98,26 +88,24 @@ class PostgresStorage:
 
     async def database(self) -> Database:
         """Ready to use: migrated, and new enough."""
+        from justmem.store.postgres import prepared
+
         async with self._opening:
             if self._database is None:
                 self._database = await prepared(self.url, size=self._size)
             return self._database
 
     async def open(self, space: str, *, create: bool = True) -> Store:
-        from justmem.stores.postgres import open_in
+        database = await self.database()
+        from justmem.store.postgres import open_in
 
-        return await open_in(await self.database(), space, create=create)
-
-    async def open_copy(self, space: str, *, create: bool = True) -> CopyableStore:
-        from justmem.stores.pg.whole import PostgresCopy
-        from justmem.stores.postgres import open_in
-
-        return PostgresCopy(await open_in(await self.database(), space, create=create))
+        return await open_in(database, space, create=create)
 
     async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
-        from justmem.stores.postgres import spaces
+        database = await self.database()
+        from justmem.store.postgres import spaces
 
-        return await spaces(await self.database())
+        return await spaces(database)
 
     async def close(self) -> None:
         if self._database is not None:
@@ -125,18 +113,8 @@ class PostgresStorage:
 
 
 async def open_postgres(url: str, space: str, *, create: bool = True) -> Store:
-    """One space, with connections of its own that open in the event loop that first uses them."""
-    database = await prepared(url)
-    from justmem.stores.postgres import open_in
-
-    return await open_in(database, space, create=create, close=True)
-
-
-async def prepared(url: str, *, size: int = 8) -> Database:
+    """One space, with connections of its own."""
     need("postgres")
-    from justmem.stores.pg import schema
-    from justmem.stores.pg.database import Database
+    from justmem.store.postgres import open_store
 
-    database = Database(url, size=size)
-    await schema.prepare(database)
-    return database
+    return await open_store(url, space, create=create)

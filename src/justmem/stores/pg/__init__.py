@@ -1,1 +1,0 @@
-"""The parts of the PostgreSQL store (see `justmem.stores.postgres`)."""
