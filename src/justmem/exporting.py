@@ -123,6 +123,8 @@ def _turn(turn: Turn) -> dict[str, Any]:
     said: dict[str, Any] = {"speaker": turn.speaker, "role": turn.role, "text": turn.text}
     if turn.forgotten:
         said["forgotten"] = True
+    if turn.key is not None:
+        said["key"] = turn.key
     return {**said, "at": turn.at.isoformat()} if turn.at else said
 
 

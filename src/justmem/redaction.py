@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from justmem.domain import Session, Turn
+from justmem.domain import Session
 from justmem.errors import InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.sessions import as_session, id_from_content
 
@@ -58,7 +58,7 @@ class Redaction:
         speakers = dict(zip(names, passed[: len(names)], strict=True))
         texts = passed[len(names) : len(names) + len(said)]
         turns = tuple(
-            Turn(speaker=speakers[turn.speaker], role=turn.role, text=text, at=turn.at)
+            turn.model_copy(update={"speaker": speakers[turn.speaker], "text": text})
             for turn, text in zip(session.turns, texts, strict=True)
         )
         changed = sum(old != new for old, new in zip(session.turns, turns, strict=True))

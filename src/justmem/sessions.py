@@ -138,6 +138,7 @@ def _turn(number: int, message: object) -> Turn:
             role=role,
             text="" if forgotten else _said(_text(message)),
             at=None if at is None else as_time(at),
+            key=_key(message.get("key")),
             forgotten=forgotten,
         )
     except InvalidSession as error:
@@ -148,7 +149,16 @@ def _cleaned(turn: Turn) -> Turn:
     at = None if turn.at is None else as_time(turn.at)
     speaker = _speaker(turn.speaker, turn.role)
     text = "" if turn.forgotten else _said(turn.text)
-    return Turn(speaker=speaker, role=turn.role, text=text, at=at, forgotten=turn.forgotten)
+    key = _key(turn.key)
+    return Turn(
+        speaker=speaker, role=turn.role, text=text, at=at, key=key, forgotten=turn.forgotten
+    )
+
+
+def _key(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidSession(f"A turn's key is a text, not {shown(value)}.")
+    return clean(value) if value else None
 
 
 def _said(text: str) -> str:

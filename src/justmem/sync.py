@@ -96,6 +96,7 @@ class Memory:
 
     remember = _face(AsyncMemory.remember)
     keep = _face(AsyncMemory.keep)
+    append = _face(AsyncMemory.append)
     remember_many = _face(AsyncMemory.remember_many)
     retry = _face(AsyncMemory.retry)
     recall = _face(AsyncMemory.recall)

@@ -10,6 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from pydantic import Field
+
 from justmem.domain.cards import UNKNOWN_DATE, Card
 from justmem.domain.value import Value
 
@@ -24,7 +26,7 @@ class Turn(Value):
     role: Role = "user"
     text: str
     at: datetime | None = None
-    key: str | None = None  # the caller's own, by which `append` drops duplicates
+    key: str | None = Field(None, repr=False)  # the caller's own: `append` drops duplicates by it
     forgotten: bool = False
 
 
