@@ -79,7 +79,6 @@ from justmem.sessions import SessionLike, as_session, as_time
 from justmem.store.log import check, entries, logged
 
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
-_APPENDS = 20  # attempts at the cards of a session that others add to
 _ANY_TIME = datetime(2000, 1, 1)  # where only the turns are read
 OnDone = Callable[[Remembered], None]
 
@@ -178,12 +177,8 @@ class AsyncMemory:
         told = as_session(turns, at=when or _ANY_TIME, id=session_id)
         redacted = await self._redaction.session(told, rename=False)
         await self._bind()
-        await self._store.append(session_id, redacted.session.turns, at=when)
-        for _ in range(_APPENDS):
-            newest = await self._store.sessions_at([session_id], newest=True)
-            with suppress(NotInMemory):  # another program added to it meanwhile
-                return await self._remembering.remember(newest[session_id], redacted.notes)
-        raise StoreBusy(f"Session {session_id!r} grows faster than its cards are made.")
+        record = await self._store.append(session_id, redacted.session.turns, at=when)
+        return await self._remembering.grown(record, redacted.notes)
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -14,6 +15,7 @@ from justmem.errors import (
     InputError,
     JustMemError,
     ModelError,
+    NotInMemory,
     StoreError,
     TimeLimitExceeded,
 )
@@ -29,6 +31,7 @@ from justmem.ports import (
 )
 from justmem.receipts import Ledger, Tally
 
+_ATTEMPTS = 20  # at the cards of a session that others add to
 _ELSEWHERE = "another process is making its cards"
 _ALL = 10**9
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
@@ -66,6 +69,27 @@ class Remembering:
                 kept = await self._store.sessions_at([session.id], newest=True)
                 session = kept.get(session.id, session)
             return await self._claimed(session, notes)
+
+    async def grown(self, record: SessionRecord, notes: Sequence[str] = ()) -> Remembered:
+        """Makes the cards of a session that was just added to. The text is read again each time
+        and never stored: others may add to it meanwhile."""
+        if record.state in _SETTLED:
+            return await self._known(record, notes)
+        lock = self._locks.setdefault(record.id, asyncio.Lock())
+        async with self._slots, lock:
+            for _ in range(_ATTEMPTS):
+                newest = await self._store.sessions_at([record.id], newest=True)
+                if record.id not in newest:
+                    break
+                async with self._store.claim(record.id) as mine:
+                    if mine:
+                        with suppress(NotInMemory):  # another program added to it meanwhile
+                            return await self._digest(newest[record.id], notes)
+                if not mine:
+                    break
+        return Remembered(
+            session_id=record.id, state=SessionState.PENDING, reason=_ELSEWHERE, unchanged=True
+        )
 
     async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
         return Remembered(
