@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -81,6 +81,7 @@ from justmem.store.log import check, entries, logged
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _ANY_TIME = datetime(2000, 1, 1)  # where only the turns are read
 OnDone = Callable[[Remembered], None]
+T = TypeVar("T")
 
 
 class AsyncMemory:
@@ -178,7 +179,7 @@ class AsyncMemory:
         redacted = await self._redaction.session(told, rename=False)
         await self._bind()
         record = await self._store.append(session_id, redacted.session.turns, at=when)
-        return await self._remembering.grown(record, redacted.notes)
+        return await self._settled(await self._remembering.grown(record, redacted.notes))
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
@@ -193,30 +194,50 @@ class AsyncMemory:
                 f"Different sessions share the id {twice[0]!r}: the later would replace the "
                 "earlier. Give each session an id of its own. Nothing was stored."
             )
-        return await self._each(known, on_done)
+        return await self._each(known, self._remember, on_done)
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Takes up every session that is pending or failed."""
+
+        async def again(session: Session) -> Remembered | None:
+            with suppress(NotInMemory):  # it was forgotten meanwhile
+                return await self.finish(session.id)
+            return None
+
+        return await self._each(await self._store.waiting(), again, on_done)
+
+    async def finish(self, session_id: str) -> Remembered:
+        """Makes the cards of a session that is pending or failed. Turns that others append
+        meanwhile are kept."""
+        session_id = as_id(session_id, "session")
+        await self._bind()
+        newest = (await self._store.sessions_at([session_id], newest=True)).get(session_id)
+        if newest is None:
+            raise NotInMemory(f"There is no session {session_id!r}.")
         # Again: the words may have been kept before there was anything to redact them.
-        waiting = [
-            await self._redaction.session(session, rename=False)
-            for session in await self._store.waiting()
-        ]
-        return await self._each(waiting, on_done)
+        redacted = await self._redaction.session(newest, rename=False)
+        if redacted.session != newest:
+            return await self._remember(redacted)
+        return await self._settled(await self._remembering.finish(session_id, redacted.notes))
 
-    async def _each(self, sessions: Iterable[Redacted], on_done: OnDone | None) -> list[Remembered]:
+    async def _each(
+        self,
+        sessions: Iterable[T],
+        do: Callable[[T], Awaitable[Remembered | None]],
+        on_done: OnDone | None,
+    ) -> list[Remembered]:
         if on_done is not None and not callable(on_done):
-            raise InputError(f"on_done is called with each result; {shown(on_done)} cannot be.")
+            raise InputError(f"on_done must be callable, not {shown(on_done)}.")
 
-        async def one(session: Redacted) -> Remembered:
-            result = await self._remember(session)
-            if on_done:
+        async def one(session: T) -> Remembered | None:
+            result = await do(session)
+            if on_done and result:
                 on_done(result)
             return result
 
         tasks = [asyncio.create_task(one(session)) for session in sessions]
         try:
-            return await asyncio.gather(*tasks)
+            return [done for done in await asyncio.gather(*tasks) if done]
         finally:  # after a store error the rest would fail alike: stop, and leave nothing running
             for task in tasks:
                 task.cancel()
@@ -228,6 +249,10 @@ class AsyncMemory:
     async def _remember(self, redacted: Redacted) -> Remembered:
         await self._bind()
         done = await self._remembering.remember(redacted.session, redacted.notes)
+        return await self._settled(done)
+
+    async def _settled(self, done: Remembered) -> Remembered:
+        """Drops the words whose cards are made, if words are kept for no days."""
         if self.retention.source_days == 0 and done.state in _SETTLED and not done.unchanged:
             with suppress(StoreBusy):  # `expire` does it later
                 await self._store.forget(words=[done.session_id])

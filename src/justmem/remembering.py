@@ -71,24 +71,28 @@ class Remembering:
             return await self._claimed(session, notes)
 
     async def grown(self, record: SessionRecord, notes: Sequence[str] = ()) -> Remembered:
-        """Makes the cards of a session that was just added to. The text is read again each time
-        and never stored: others may add to it meanwhile."""
+        """Makes the cards of a session that was just added to."""
         if record.state in _SETTLED:
             return await self._known(record, notes)
-        lock = self._locks.setdefault(record.id, asyncio.Lock())
+        return await self.finish(record.id, notes)
+
+    async def finish(self, session_id: str, notes: Sequence[str] = ()) -> Remembered:
+        """Makes the cards of a session's newest text. The text is read again each time and never
+        stored: others may add to it meanwhile."""
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with self._slots, lock:
             for _ in range(_ATTEMPTS):
-                newest = await self._store.sessions_at([record.id], newest=True)
-                if record.id not in newest:
+                newest = await self._store.sessions_at([session_id], newest=True)
+                if session_id not in newest:
                     break
-                async with self._store.claim(record.id) as mine:
+                async with self._store.claim(session_id) as mine:
                     if mine:
                         with suppress(NotInMemory):  # another program added to it meanwhile
-                            return await self._digest(newest[record.id], notes)
+                            return await self._digest(newest[session_id], notes)
                 if not mine:
                     break
         return Remembered(
-            session_id=record.id, state=SessionState.PENDING, reason=_ELSEWHERE, unchanged=True
+            session_id=session_id, state=SessionState.PENDING, reason=_ELSEWHERE, unchanged=True
         )
 
     async def _known(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:

@@ -99,6 +99,7 @@ class Memory:
     append = _face(AsyncMemory.append)
     remember_many = _face(AsyncMemory.remember_many)
     retry = _face(AsyncMemory.retry)
+    finish = _face(AsyncMemory.finish)
     recall = _face(AsyncMemory.recall)
     ask = _face(AsyncMemory.ask)
     follow = _each(AsyncMemory.follow)

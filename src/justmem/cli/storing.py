@@ -217,7 +217,7 @@ async def _one(place: PostgresStorage, parts: dict[str, Any], job: Job) -> bool:
     """Whether it was done. What goes wrong with one session is no reason to leave the others."""
     try:
         store = await place.open(job.space, create=False)
-        result = await AsyncMemory(store=store, **parts).remember(job.session)
+        result = await AsyncMemory(store=store, **parts).finish(job.session.id)
     except JustMemError as error:
         say(f"{job.session.id}: {error}", "red")
         return False

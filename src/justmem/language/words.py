@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from justmem import deadlines
 from justmem.language.data import english
 from justmem.text import SEGMENT
 
+_LOCAL = threading.local()
 _LONGEST = 64  # characters of a word that is worth stemming
 
 _WORD = re.compile(r"[^\W_]+(?:['’.&+/-][^\W_]+)*", re.UNICODE)
@@ -135,12 +138,17 @@ def stem(word: str) -> str:
     show their language."""
     if len(word) > _LONGEST:
         return word
-    import snowballstemmer  # takes a while to import
-
-    base = english().forms.get(word, word)
-    # A stemmer of its own for each word: one is not safe to share between threads.
-    stemmed: str = snowballstemmer.stemmer("english").stemWord(base)
+    stemmed: str = _stemmer().stemWord(english().forms.get(word, word))
     return stemmed
+
+
+def _stemmer() -> Any:
+    """One for each thread: a stemmer is not safe to share."""
+    if not hasattr(_LOCAL, "stemmer"):
+        import snowballstemmer  # takes a while to import
+
+        _LOCAL.stemmer = snowballstemmer.stemmer("english")
+    return _LOCAL.stemmer
 
 
 def overlap(wanted: Iterable[str], given: Iterable[str]) -> float:

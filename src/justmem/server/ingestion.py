@@ -354,7 +354,7 @@ class Ingestion:
                 raise NotInMemory("The session was forgotten before its cards were made.")
             self._drop(job.name)
             async with self._spaces.use(job.space, job.actor) as memory:
-                done = await memory.remember(job.session)
+                done = await memory.finish(job.session.id)
             told = done.receipt.model_copy(update={"notes": (*job.notes, *done.receipt.notes)})
             return done.model_copy(update={"receipt": told})
 

@@ -59,6 +59,7 @@ class TurnIn(Request):
     text: str | None = None
     content: str | list[dict[str, Any]] | None = None
     at: Time | None = None
+    key: str | None = Field(None, description="Your own key: a turn is added once under it.")
     forgotten: bool | None = Field(None, description="Its words were forgotten: none are given.")
 
 
