@@ -3,6 +3,9 @@
 Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`; what it spends is entered
 under the lane's present phase. Usage comes from the server's reply; where it gives none, the
 texts are counted with o200k_base and the entry is marked estimated.
+
+A system with several processes has a lane for each: `NAME`, `NAME.2`, `NAME.3`. They share the
+phase and the cap of `NAME`.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ _LONGEST_REPLY = 4096  # tokens, where a request sets no limit
 class Metered(Value):
     """Sums of one lane and phase."""
 
-    requests: int = 0
+    requests: int = 0  # calls of the language model
+    embeddings: int = 0  # requests for vectors
     tokens_in: int = 0
     tokens_out: int = 0
     embedding: int = 0  # kept apart, as the paper does
@@ -69,10 +73,14 @@ class Meter:
 
     def enter_use(self, lane: str, **counts: int) -> None:
         with self._lock:
-            key = lane, self._phases.get(lane, "other")
+            key = lane, self._phases.get(system_of(lane), "other")
             before = self._sums.get(key, Metered())
             added = {name: getattr(before, name) + count for name, count in counts.items()}
-            self._sums[key] = before.model_copy(update={**added, "requests": before.requests + 1})
+            self._sums[key] = before.model_copy(update=added)
+
+
+def system_of(lane: str) -> str:
+    return lane.partition(".")[0]
 
 
 @contextmanager
@@ -90,7 +98,8 @@ def metering(
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             lane, _, rest = self.path.lstrip("/").partition("/")
-            most = _most(raw) if lane in meter.capped else 0
+            capped = system_of(lane) in meter.capped
+            most = _most(raw) if capped else 0
             try:
                 meter.cap.reserve(most)
             except CapReached as error:
@@ -98,7 +107,7 @@ def metering(
                 self._send(429, said.encode(), {})
                 return
             spent = self._forward("POST", lane, rest.removeprefix("v1"), raw)
-            meter.cap.settle(most, spent if lane in meter.capped else 0)
+            meter.cap.settle(most, spent if capped else 0)
 
         def do_GET(self) -> None:
             lane, _, rest = self.path.lstrip("/").partition("/")
@@ -110,7 +119,7 @@ def metering(
             try:
                 reply = client.request(method, meter.upstream + path, content=raw, headers=headers)
             except httpx.HTTPError as error:
-                meter.enter_use(lane, failed=1)
+                meter.enter_use(lane, **counted(path, raw, 502, b""))
                 said = json.dumps({"error": {"message": f"The model server: {error}"}})
                 self._send(502, said.encode(), {})
                 return 0
@@ -153,22 +162,52 @@ def metering(
 
 def counted(path: str, raw: bytes, status: int, body: bytes) -> dict[str, int]:
     """What one exchange adds to the sums."""
+    vectors = "embeddings" in path
+    use = {"embeddings" if vectors else "requests": 1}
     if status >= 400:
-        return {"failed": 1}
+        return {**use, "failed": 1}
     usage = _usage(body)
-    if "embeddings" in path:
-        return {"embedding": usage[0] if usage else _texts(raw, "input")}
+    if vectors:
+        return {**use, "embedding": usage[0] if usage else _texts(raw, "input")}
     if usage is None:
-        said = tokens.count(body.decode("utf-8", "replace"))
-        return {"tokens_in": _texts(raw, "messages"), "tokens_out": said, "estimated": 1}
-    return {"tokens_in": usage[0], "tokens_out": usage[1]}
+        said = tokens.count(_said(body))
+        return {**use, "tokens_in": _texts(raw, "messages"), "tokens_out": said, "estimated": 1}
+    return {**use, "tokens_in": usage[0], "tokens_out": usage[1]}
+
+
+def _events(body: bytes) -> list[str]:
+    """The events of a stream, or the one reply."""
+    text = body.decode("utf-8", "replace")
+    return [line[5:] for line in text.splitlines() if line.startswith("data:")] or [text]
+
+
+def _said(body: bytes) -> str:
+    """The words of a reply, without the protocol around them; a reply of another shape as it is."""
+    said: list[str] = []
+    known = False
+    for event in _events(body):
+        try:
+            choices = json.loads(event)["choices"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        known = True
+        for choice in choices:
+            said += _parts(choice.get("delta") or choice.get("message") or {})
+    return "".join(said) if known else body.decode("utf-8", "replace")
+
+
+def _parts(message: Mapping[str, Any]) -> Iterator[str]:
+    yield str(message.get("reasoning_content") or "")
+    yield str(message.get("content") or "")
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        yield str(function.get("name") or "")
+        yield str(function.get("arguments") or "")
 
 
 def _usage(body: bytes) -> tuple[int, int] | None:
     """From a reply, or from the last event of a stream that carries it."""
-    text = body.decode("utf-8", "replace")
-    events = [line[5:] for line in text.splitlines() if line.startswith("data:")]
-    for part in reversed(events or [text]):
+    for part in reversed(_events(body)):
         try:
             usage = json.loads(part)["usage"]
             return int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
