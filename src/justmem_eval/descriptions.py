@@ -18,6 +18,8 @@ from justmem_eval.results import pinned
 from justmem_eval.switches import Switches, parse
 from justmem_eval.systems.memories import Origin, code_fingerprint
 
+OWN = ("justmem", "fulltext", "naive_rag")  # systems that are no peers
+
 
 class Description(Value):
     """Everything that a run is determined by."""
@@ -41,7 +43,10 @@ class Description(Value):
     cap: int | None = None
     python: str = ""  # of a peer's environment
     adapter: Path | None = None
-    patience: float = 1800.0
+    patience: float = 1800.0  # seconds in which a peer gives no sign of life
+    peer_embedder: str = "text-embedding-3-small"  # as the model server knows it
+    peer_dimensions: int = 1536
+    peer_processes: int = 1
 
     @property
     def origin(self) -> Origin:
@@ -103,13 +108,26 @@ def pin(prepared: Prepared) -> dict[str, Any]:
         "model": given.model,
         "cards": given.cards or given.origin,
         "plans": given.plans or given.origin,
-        "switches": prepared.switches.model_dump(mode="json"),
+        "switches": _switches(prepared),
+        **_peer(given),
         "judge": judge,
         "runs": given.runs,
         "version": justmem.__version__,
         "code": code_fingerprint(),
         "prompts": code_fingerprint(["prompts"]),
     }
+
+
+def _switches(prepared: Prepared) -> dict[str, Any]:
+    """A peer has models of its own: ours are no part of its run."""
+    unused = {"embedder", "reranker"} if prepared.description.system not in OWN else set()
+    return prepared.switches.model_dump(mode="json", exclude=unused)
+
+
+def _peer(given: Description) -> dict[str, Any]:
+    if given.system in OWN:
+        return {}
+    return {"peer": {"embedder": given.peer_embedder, "dimensions": given.peer_dimensions}}
 
 
 def check_pinned(folder: Path, now: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +57,8 @@ class Meter:
     port: int = 0
     _phases: dict[str, str] = field(default_factory=dict)
     _sums: dict[tuple[str, str], Metered] = field(default_factory=dict)
+    _running: Counter[str] = field(default_factory=Counter)
+    _last: dict[str, float] = field(default_factory=dict)  # when a request last began or ended
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def url(self, lane: str) -> str:
@@ -70,6 +74,22 @@ class Meter:
 
     def spent(self, lane: str) -> int:
         return sum(each.tokens for (name, _), each in self.sums().items() if name == lane)
+
+    def last(self, lane: str) -> float:
+        """When the lane was last seen at work, by the monotonic clock."""
+        with self._lock:
+            return time.monotonic() if self._running[lane] else self._last.get(lane, 0.0)
+
+    @contextmanager
+    def at_work(self, lane: str) -> Iterator[None]:
+        with self._lock:
+            self._running[lane] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[lane] -= 1
+                self._last[lane] = time.monotonic()
 
     def enter_use(self, lane: str, **counts: int) -> None:
         with self._lock:
@@ -117,7 +137,9 @@ def metering(
             """Passes it on, and says what it took."""
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             try:
-                reply = client.request(method, meter.upstream + path, content=raw, headers=headers)
+                with meter.at_work(lane):
+                    url = meter.upstream + path
+                    reply = client.request(method, url, content=raw, headers=headers)
             except httpx.HTTPError as error:
                 meter.enter_use(lane, **counted(path, raw, 502, b""))
                 said = json.dumps({"error": {"message": f"The model server: {error}"}})

@@ -26,7 +26,15 @@ from justmem_eval.calls import CapReached
 from justmem_eval.judging import Judge, Verdict, planted
 from justmem_eval.lines import Lines
 from justmem_eval.rows import Row
-from justmem_eval.systems.types import Built, Predicted, Retrieved, Spent, System
+from justmem_eval.systems.types import (
+    Built,
+    PeerCannotStart,
+    PeerFailed,
+    Predicted,
+    Retrieved,
+    Spent,
+    System,
+)
 
 T = TypeVar("T")
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
@@ -102,7 +110,16 @@ async def _retrieve(
     }
     total = len(benchmark.cases)
 
+    def lost(id: str, error: str) -> None:
+        """Nothing can be asked of this history: all of its questions fail."""
+        for case in left[id]:
+            row = Row(id=case.question.id, history=id)
+            files.evidence.add(Retrieved(id=case.question.id, row=row, error=error))
+
     async def one(id: str) -> None:
+        if error := files.memory[id].error:
+            lost(id, f"no memory: {error}")
+            return
         history = benchmark.history(id)
         try:
             async with system.opened(history) as opened:
@@ -112,9 +129,7 @@ async def _retrieve(
                     files.evidence.add(await _isolated(partial(opened.retrieve, question), empty))
                     progress("evidence", len(files.evidence), total)
         except (ModelError, InputError) as error:
-            for case in left[id]:  # the history itself cannot be opened: all of its questions
-                row = Row(id=case.question.id, history=id)
-                files.evidence.add(Retrieved(id=case.question.id, row=row, error=str(error)))
+            lost(id, str(error))
 
     progress("evidence", total - sum(map(len, left.values())), total)
     await _parallel(left, one, plan.parallel)
@@ -193,10 +208,12 @@ async def _isolated(work: Callable[[], Awaitable[Kept]], otherwise: Kept) -> Kep
     """One question's failure is its own: named and counted, and the run goes on."""
     try:
         return await work()
-    except CapReached:
+    except (CapReached, PeerCannotStart):
         raise
     except JustMemError as error:
-        return otherwise.model_copy(update={"error": str(error), "calls": error.calls})
+        seen = error.seen if isinstance(error, PeerFailed) else None
+        update = {"error": str(error), "calls": error.calls, "seen": seen}
+        return otherwise.model_copy(update=update)
 
 
 async def _each(

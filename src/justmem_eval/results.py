@@ -32,6 +32,16 @@ class Tokens(Value):
     evidence: Figure  # what the answer model was shown
 
 
+class Shown(Value):
+    """What a recall counts, each per question. `at_10`: of the first ten pieces alone."""
+
+    cards_at_10: Figure
+    turns_at_10: Figure
+    cards: Figure
+    turns: Figure  # that the pieces claim as their source
+    aligned: Figure  # percent of the pieces whose place was found by their words
+
+
 class RunFigures(Value):
     system: str
     benchmark: str
@@ -46,8 +56,12 @@ class RunFigures(Value):
     judged: int  # verdicts a run has, least over the runs
     unjudged: int  # questions without a verdict in some run
     false_positives: Figure  # the judge's, on planted wrong answers
-    turn: Recall
+    missing: int  # questions that are in no average, because something failed
+    turn: Recall  # of everything that is read
     session: Recall
+    turn_at_10: Recall  # of the first ten pieces alone
+    session_at_10: Recall
+    shown: Shown
     sources: SourceHits
     routing: Routing
     recall_by_category: Mapping[str, float | None]
@@ -87,6 +101,8 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
     runs = int(run["runs"])
     cases = benchmark.cases
     found = rows(files, cases)
+    # The whole history chooses nothing, so it has no recall.
+    ranked = [] if run["system"] == "fulltext" else found
     by_run = [verdicts(files, number) for number in range(1, runs + 1)]
     asked = [case for case in cases if judged(case)]
     operations = {c.question.id: r.plan.operation for c, r in found if r.plan}
@@ -110,13 +126,17 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         judged=min(have, default=0),
         unjudged=len({c.question.id for c in asked if any(c.question.id not in v for v in by_run)}),
         false_positives=percent(v.right for v in files.planted.items() if v.right is not None),
-        turn=metrics.turn_recall(found),
-        session=metrics.session_recall(found),
+        missing=_missing(files, cases, by_run if run["judge"] else ()),
+        turn=metrics.turn_recall(ranked),
+        session=metrics.session_recall(ranked),
+        turn_at_10=metrics.turn_recall(ranked, "ten"),
+        session_at_10=metrics.session_recall(ranked, "ten"),
+        shown=shown(ranked),
         sources=metrics.source_hits(found),
         routing=metrics.routing(found),
         recall_by_category={
-            name: metrics.turn_recall(group).fraction.value
-            for name, group in metrics.by_category(found).items()
+            name: metrics.turn_recall(group, "ten").fraction.value
+            for name, group in metrics.by_category(ranked).items()
         },
         refused=_refused(files, cases, runs),
         tokens=_tokens(files, cases, runs),
@@ -126,6 +146,28 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         cards=sum(b.cards for b in built),
         errors=_errors(files, runs),
     )
+
+
+def shown(pairs: metrics.Pairs) -> Shown:
+    found = [row for _, row in pairs]
+    return Shown(
+        cards_at_10=mean(len(row.slots[: metrics.K]) for row in found),
+        turns_at_10=mean(len(metrics.turns_of(row, "ten")) for row in found),
+        cards=mean(len(row.read) for row in found),
+        turns=mean(len(metrics.turns_of(row, "read")) for row in found),
+        aligned=percent(slot.aligned for row in found for slot in row.slots),
+    )
+
+
+def _missing(files: Files, cases: Sequence[Case], by_run: Sequence[Verdicts]) -> int:
+    """Questions without evidence, and those to be judged without a verdict in some run."""
+    lost = {c.question.id for c in cases if not files.evidence.done(c.question.id)}
+    unjudged = {
+        c.question.id
+        for c in cases
+        if judged(c) and any(c.question.id not in verdicts for verdicts in by_run)
+    }
+    return len(lost | unjudged)
 
 
 def _ratio(built: Sequence[Built], above: str, below: str) -> Figure:
@@ -186,7 +228,9 @@ def _errors(files: Files, runs: int) -> dict[str, int]:
     def count(items: Sequence[Any]) -> int:
         return sum(bool(item.error) for item in items)
 
-    found = {"memory": count(files.memory.items()), "evidence": count(files.evidence.items())}
+    built = files.memory.items()
+    found = {"memory": count(built), "evidence": count(files.evidence.items())}
+    found["sessions"] = sum(len(each.failed) for each in built if not each.error)
     each = range(1, runs + 1)
     found["predictions"] = sum(count(files.predictions(n).items()) for n in each)
     found["verdicts"] = sum(count(files.verdicts(n).items()) for n in each)

@@ -13,11 +13,12 @@ Place = tuple[str, tuple[int, ...]]  # a session and turns of it
 
 
 class Slot(Value):
-    """One of the ten chosen pieces of evidence."""
+    """One chosen piece of evidence. `aligned`: its place was found by its words."""
 
     place: Place
     tokens: int = 0
     text: str = ""
+    aligned: bool = False
 
 
 class Row(Value):
@@ -25,7 +26,7 @@ class Row(Value):
     history: str
     plan: Plan | None = None
     access: str = ""
-    slots: tuple[Slot, ...] = ()  # the ten chosen, best first
+    slots: tuple[Slot, ...] = ()  # chosen, best first; recall@10 counts the first ten
     read: tuple[Place, ...] = ()  # everything that is read, the chosen included
     sources: tuple[Place, ...] = ()
     evidence_tokens: int = 0  # what the answerer would read

@@ -15,6 +15,7 @@ from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import Cap
 from justmem_eval.descriptions import (
+    OWN,
     Description,
     Prepared,
     benchmark_of,
@@ -72,9 +73,6 @@ async def run(
             if meter is not None:
                 write_json(folder / "meter.json", _sums(meter))
     return folder
-
-
-OWN = ("justmem", "fulltext", "naive_rag")
 
 
 def _reader(system: str) -> str:
@@ -147,7 +145,8 @@ def _system(
         )
     settings = {
         "model": specs.parse(given.model, "model").name,
-        "embedder": specs.parse(switches.embedder, "embedder").name,
+        "embedder": given.peer_embedder,
+        "dimensions": given.peer_dimensions,
         "api_key": specs.key_for(specs.parse(given.model, "model"), config.load()) or "none",
     }
     return Peer(
@@ -159,6 +158,7 @@ def _system(
         model=model,
         adapter=given.adapter,
         patience=given.patience,
+        processes=given.peer_processes,
     )
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SPENT, SWITCHES
+from eval_server import SPENT, SWITCHES, played
 
-from justmem.testing import Served
+from justmem.domain import Session, Turn
+from justmem.testing import Request, Respond, Served, serve_openai
 from justmem_eval import runs
-from justmem_eval.benchmarks import load
+from justmem_eval.benchmarks import History, load
 from justmem_eval.protocol import Files
 from justmem_eval.results import figures
 from justmem_eval.runs import Description
 from justmem_eval.systems.alignment import NOWHERE, aligned
-from justmem_eval.systems.peer import ADAPTERS, NAMES
+from justmem_eval.systems.peer import NAMES
+from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.systems.types import PeerCannotStart
 
 
 def described(data: Path, url: str, **fields: Any) -> Description:
@@ -55,11 +60,11 @@ ASKING = """
 
 
 def adapted(folder: Path, before: str, code: str) -> Path:
-    """The template with more to do."""
-    text = (ADAPTERS / "template.py").read_text().replace(before, code + before, 1)
-    found = f"import sys\n\nsys.path.append({str(ADAPTERS)!r})\n"
+    """The template with more to do, in a folder without `lines.py`."""
+    text = (ADAPTERS / "template.py").read_text()
+    assert before in text
     path = folder / "adapter.py"
-    path.write_text(text.replace("from lines import", found + "from lines import", 1))
+    path.write_text(text.replace(before, code + before, 1))
     return path
 
 
@@ -112,6 +117,137 @@ async def test_a_peer_that_fails_on_one_question_loses_that_question_alone(
     assert said in failed[0].error
 
 
+async def test_a_memory_that_was_not_built_is_not_asked(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    adapter = adapted(tmp_path, "    notes = [", ASKING + "    raise ValueError('disk full')\n")
+    found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
+    assert found.errors["memory"] == 1
+    assert found.errors["evidence"] == 17
+    assert found.turn.fraction.n == 0
+    assert "no memory: " in Files(tmp_path / "run").evidence["conv-1/1"].error
+    assert found.tokens.construction.value == 4 * SPENT  # a failed build is paid for too
+
+
+async def test_a_peer_is_killed_and_reopened_before_the_first_question(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    """This one keeps the memory it built in its process, and opens an empty one."""
+    text = (ADAPTERS / "template.py").read_text()
+    text = text.replace('place(message["history"]).write_text', 'memory["notes"] = notes\n    str')
+    text = text.replace(
+        'memory["notes"] = json.loads(place(message["history"]).read_text())', "pass"
+    )
+    adapter = tmp_path / "adapter.py"
+    adapter.write_text(text)
+    found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
+    assert found.turn.fraction.value == 0.0
+
+
+async def test_a_peer_that_cannot_start_ends_the_run(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    started = tmp_path / "started"
+    count = f"    open({str(started)!r}, 'a').write('x')\n    import no_such_package\n"
+    adapter = adapted(tmp_path, '    memory["settings"] = message', count)
+    with pytest.raises(PeerCannotStart, match="no_such_package"):
+        await run(described(data, server.url, adapter=adapter), tmp_path / "run")
+    assert started.read_text() == "x"
+
+
+async def test_a_peer_that_works_is_not_taken_for_hung(data: Path, tmp_path: Path) -> None:
+    """Each of its calls takes a third of the patience, all of them together longer."""
+
+    def slowly(request: Request) -> Respond:
+        return Respond(played(request), delay=1.0)
+
+    adapter = adapted(tmp_path, "    notes = [", ASKING)
+    with serve_openai(slowly) as served:
+        given = described(data, served.url, adapter=adapter, patience=3, limit=1, judge="")
+        found = await run(given, tmp_path / "run")
+    assert found.errors == {}
+
+
+async def test_all_that_a_peer_shows_is_kept_and_the_first_ten_count_apart(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    """This one shows thirty pieces; the question is answered by one beyond the tenth."""
+    adapter = adapted(tmp_path, "    evidence = best[", "    best.reverse()\n")
+    adapter.write_text(adapter.read_text().replace('best[: message["k"]]', "best"))
+    found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
+    assert found.turn.fraction.value == 100.0
+    assert (found.turn_at_10.fraction.value or 0) < 50
+    assert (found.shown.cards.value or 0) > 20
+    assert found.shown.turns.value == found.shown.cards.value  # one turn each
+
+
+async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    code = """    for note in memory["notes"]:
+        note["also"] = [dict(memory["notes"][0], also=[])]
+"""
+    adapter = adapted(tmp_path, "    wanted = words(", code)
+    await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
+    row = Files(tmp_path / "run").evidence.items()[0].row
+    assert len(row.slots) == 10
+    assert row.read.count(("session_1", (1,))) >= 10
+
+
+async def test_sessions_that_a_peer_could_not_build_are_counted(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    adapter = adapted(tmp_path, "def open_history", "")
+    text = adapter.read_text()
+    adapter.write_text(
+        text.replace(
+            "\n\ndef open_history",
+            '    return {"failed": ["session_2: no JSON"]}\n\n\ndef open_history',
+            1,
+        )
+    )
+    found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
+    assert found.errors == {"sessions": 1}
+    assert found.judged == 15
+
+
+async def test_histories_are_built_by_as_many_processes_as_asked_for(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    adapter = adapted(tmp_path, "    notes = [", ASKING)
+    given = described(
+        data, server.url, benchmark="longmemeval", adapter=adapter, peer_processes=2, judge=""
+    )
+    found = await run(given, tmp_path / "run")
+    assert found.errors == {}
+    sums = json.loads((tmp_path / "run" / "meter.json").read_text())
+    assert {each["lane"] for each in sums} >= {"template", "template.2"}
+    assert {each["phase"] for each in sums if "template" in each["lane"]} == {"construction"}
+
+
+async def test_a_peer_gets_an_embedder_that_its_server_knows(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    kept = tmp_path / "settings.json"
+    code = f"    Path({str(kept)!r}).write_text(json.dumps(message['settings']))\n"
+    adapter = adapted(tmp_path, '    memory["settings"] = message', code)
+    await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
+    settings = json.loads(kept.read_text())
+    assert settings["embedder"] == "text-embedding-3-small"
+    assert settings["dimensions"] == 1536
+    pinned = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert pinned["peer"]["embedder"] == "text-embedding-3-small"
+    assert "embedder" not in pinned["switches"]
+
+
+# ---------------------------------------------------------------- alignment
+
+
+def history_of(*turns: tuple[str, str]) -> History:
+    said = tuple(Turn(speaker=name, text=text) for name, text in turns)
+    return History("h", [Session(id="s1", at=datetime(2024, 3, 4), turns=said)])
+
+
 def test_text_without_a_source_is_aligned_to_the_turn_that_shares_most_words(data: Path) -> None:
     history = load("locomo", data).history("conv-1")
     assert aligned("Nora's grandfather ran a bakery in Ghent for forty years", history) == (
@@ -120,6 +256,52 @@ def test_text_without_a_source_is_aligned_to_the_turn_that_shares_most_words(dat
     )
     assert aligned("Quantum chromodynamics", history) == NOWHERE
     assert aligned("", history) == NOWHERE
+
+
+def test_rare_words_decide_where_a_text_comes_from() -> None:
+    history = history_of(
+        ("Nora", "The shop will open in summer, the shop near the harbour"),
+        ("Tomas", "I bought a saxophone"),
+        ("Nora", "We open the shop each summer"),
+        ("Nora", "My shop is open this summer"),
+    )
+    text = "Tomas took a saxophone to the shop that will open in summer"
+    assert 2 in aligned(text, history)[1]
+
+
+def test_the_speakers_name_counts_as_said() -> None:
+    history = history_of(
+        ("Nora", "I adopted a greyhound"),
+        ("Tomas", "Lovely"),
+        ("Ines", "No way"),
+        ("Ines", "Really"),
+        ("Ines", "Well well"),
+        ("Tomas", "I adopted a greyhound"),
+    )
+    assert aligned("Tomas adopted a greyhound", history) == ("s1", (6,))
+
+
+def test_a_text_from_neighbouring_turns_is_placed_in_all_of_them() -> None:
+    history = history_of(
+        ("Nora", "Which instrument do you play in the orchestra?"),
+        ("Tomas", "Mostly saxophone, since kindergarten."),
+        ("Nora", "Nice weather today."),
+        ("Nora", "Yes it is."),
+        ("Nora", "Bye."),
+        ("Tomas", "I never tried the saxophone case lock."),
+    )
+    text = "Tomas plays the saxophone in the orchestra since kindergarten"
+    assert aligned(text, history) == ("s1", (1, 2))
+
+
+def test_a_known_session_is_kept_and_only_the_turn_is_looked_for(data: Path) -> None:
+    history = load("locomo", data).history("conv-1")
+    session, turns = aligned("Biscuit and the bakery in Ghent", history, within="session_1")
+    assert session == "session_1"
+    assert turns
+
+
+# ---------------------------------------------------------------- shipped adapters
 
 
 @pytest.mark.parametrize("name", NAMES)

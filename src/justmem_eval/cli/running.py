@@ -28,6 +28,10 @@ Origin = Annotated[str | None, typer.Option(help="recorded, rules or model.")]
 In = Annotated[float, typer.Option("--price-in", help="Of a million input tokens.")]
 Made = Annotated[float, typer.Option("--price-out", help="Of a million output tokens.")]
 
+PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
+PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
+PeerProcesses = Annotated[int, typer.Option(help="Processes of a peer, each with its histories.")]
+
 
 def run(
     data: Data,
@@ -52,7 +56,10 @@ def run(
     price_out: Made = 0.0,
     python: Annotated[str, typer.Option(help="Python of a peer's environment.")] = "",
     adapter: Annotated[Path | None, typer.Option(help="An adapter of your own.")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds for one step of a peer.")] = 1800.0,
+    patience: Annotated[float, typer.Option(help="Seconds of silence of a peer.")] = 1800.0,
+    peer_embedder: PeerEmbedder = "text-embedding-3-small",
+    peer_dimensions: PeerDimensions = 1536,
+    peer_processes: PeerProcesses = 1,
     yes: Yes = False,
     cache_folder: Cache = None,
 ) -> None:
@@ -76,6 +83,9 @@ def run(
         python=python,
         adapter=adapter,
         patience=patience,
+        peer_embedder=peer_embedder,
+        peer_dimensions=peer_dimensions,
+        peer_processes=peer_processes,
     )
     prepared = runs.prepare(given)
     _agree([prepared], Price(given=price_in, made=price_out), yes)
@@ -94,6 +104,9 @@ def table(
     system: Annotated[list[str] | None, typer.Option(help="Only these systems.")] = None,
     benchmark: Annotated[list[str] | None, typer.Option(help="Only these.")] = None,
     python: Annotated[list[str] | None, typer.Option(help="PEER=PYTHON, for each peer.")] = None,
+    peer_embedder: PeerEmbedder = "text-embedding-3-small",
+    peer_dimensions: PeerDimensions = 1536,
+    peer_processes: PeerProcesses = 1,
     switch: Switch = None,
     number: Annotated[int, typer.Option("--runs", help="Answer-and-judge runs.")] = 5,
     parallel: Parallel = 4,
@@ -133,6 +146,9 @@ def table(
                 category=line.category,
                 cap=cap,
                 python=pythons.get(line.system, ""),
+                peer_embedder=peer_embedder,
+                peer_dimensions=peer_dimensions,
+                peer_processes=peer_processes,
             )
             prepared[line.slug] = runs.prepare(given)
     _agree(list(prepared.values()), Price(given=price_in, made=price_out), yes)

@@ -6,9 +6,20 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from justmem.domain import Call
+from justmem.errors import JustMemError, ModelError
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.lines import Item
 from justmem_eval.rows import Row
+
+
+class PeerFailed(ModelError):
+    """The peer crashed, hung, or said that it could not do it. `seen`: the tokens it took."""
+
+    seen: int = 0
+
+
+class PeerCannotStart(JustMemError):
+    """Ends the run: a peer that cannot start fails on every question in the same way."""
 
 
 class Spent(Item):

@@ -1,0 +1,145 @@
+"""The process of a peer: JSON lines to an adapter script in the peer's own environment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from justmem_eval.meter import Meter
+from justmem_eval.systems.types import PeerCannotStart, PeerFailed
+
+ADAPTERS = Path(__file__).parent.parent / "peers"
+_LONGEST_LINE = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Process:
+    """The adapter process, started when first needed. One message at a time.
+
+    `patience`: seconds without a reply and without a request at the meter, after which the
+    process counts as hung. A build may take hours as long as it works."""
+
+    command: Sequence[str]
+    settings: Mapping[str, Any]
+    patience: float
+    log: Path
+    meter: Meter
+    lane: str
+    _process: asyncio.subprocess.Process | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _open: str = ""
+    _built: bool = False  # this process has ingested something
+
+    async def ask(
+        self, message: Mapping[str, Any], *, history: str = ""
+    ) -> tuple[dict[str, Any], int]:
+        """The reply and the tokens it took. `history` has to be open for this message."""
+        async with self._lock:
+            before = self.meter.spent(self.lane)
+            try:
+                reply = await self._ask(message, history)
+            except PeerFailed as error:
+                error.seen = self.meter.spent(self.lane) - before
+                raise
+            return reply, self.meter.spent(self.lane) - before
+
+    async def _ask(self, message: Mapping[str, Any], history: str) -> dict[str, Any]:
+        if history and self._built:
+            await self.end()  # what is asked must come from disk, not from the builder's memory
+        await self._start()
+        if history and self._open != history:
+            await self._say({"do": "open", "history": history})
+            self._open = history
+        self._built = self._built or message["do"] == "ingest"
+        return await self._say(message)
+
+    async def _start(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            return
+        await self._spawn()
+        try:
+            await self._say({"do": "start", "settings": dict(self.settings)})
+        except PeerFailed as error:
+            await self.end()
+            raise PeerCannotStart(f"{error} It cannot start, so the run ends here.") from error
+
+    async def _spawn(self) -> None:
+        self._open, self._built = "", False
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self.command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    limit=_LONGEST_LINE,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": _path()},
+                )
+            except OSError as error:
+                raise PeerCannotStart(
+                    f"{self.command[0]} cannot be run ({error.strerror}): name the Python of the "
+                    "environment that the peer is installed in."
+                ) from error
+
+    async def _say(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        what = message["do"]
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            await process.stdin.drain()
+            line = await self._patiently(process.stdout)
+            reply = json.loads(line) if line else None
+        except TimeoutError:
+            await self.end()
+            silent = f"gave no sign of life for {self.patience:g} s"
+            raise PeerFailed(f"The peer did not finish `{what}`: it {silent}.") from None
+        except (OSError, ValueError) as error:
+            await self.end()
+            raise PeerFailed(
+                f"The peer broke off in `{what}` ({error}). See {self.log}."
+            ) from error
+        if not isinstance(reply, dict):
+            await self.end()
+            raise PeerFailed(f"The peer ended in `{what}`. See {self.log}.")
+        if reply.get("error"):
+            raise PeerFailed(f"The peer failed in `{what}`: {reply['error']}")
+        return reply
+
+    async def _patiently(self, replies: asyncio.StreamReader) -> bytes:
+        asked = time.monotonic()
+        reading = asyncio.ensure_future(replies.readline())
+        try:
+            while not reading.done():
+                quiet = time.monotonic() - max(asked, self.meter.last(self.lane))
+                if quiet >= self.patience:
+                    raise TimeoutError
+                await asyncio.wait([reading], timeout=self.patience - quiet)
+            return reading.result()
+        finally:
+            reading.cancel()
+
+    async def end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):  # it may end by itself at this very moment
+                os.killpg(process.pid, signal.SIGKILL)  # its own children with it
+            await process.wait()
+
+
+def _path() -> str:
+    """`lines` is found from any adapter, wherever it lies."""
+    before = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(ADAPTERS), *([before] if before else [])])
