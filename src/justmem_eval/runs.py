@@ -33,7 +33,17 @@ from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import FullText, NaiveRag
 from justmem_eval.systems.types import System
 
-__all__ = ["OWN", "Description", "Prepared", "benchmark_of", "prepare", "run", "taxonomy"]
+__all__ = [
+    "OWN",
+    "Description",
+    "Prepared",
+    "benchmark_of",
+    "peer_settings",
+    "prepare",
+    "run",
+    "taxonomy",
+    "upstream",
+]
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -99,15 +109,16 @@ def _sums(meter: Meter) -> list[dict[str, Any]]:
 
 @contextmanager
 def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
-    upstream = _upstream(given.model) or _upstream(given.judge)
-    if upstream is None:
+    server = upstream(given.model) or upstream(given.judge)
+    if server is None:
         yield None
         return
-    with metering(upstream, cap, {given.system} - set(OWN)) as meter:
+    with metering(server, cap, {given.system} - set(OWN)) as meter:
         yield meter
 
 
-def _upstream(spec: str) -> str | None:
+def upstream(spec: str) -> str | None:
+    """The server of a model, where it has one."""
     if not spec or specs.parse(spec, "model").scheme != "openai":
         return None
     return specs.parse(spec, "model").url or OPENAI
@@ -118,7 +129,7 @@ def _model(
 ) -> LanguageModel | None:
     if not spec or spec == "rules":
         return None
-    metered = meter is not None and _upstream(spec) == meter.upstream
+    metered = meter is not None and upstream(spec) == meter.upstream
     url = meter.url(lane) if meter is not None and metered else None
     return calls.model(spec, cache / "replies.jsonl", cap, base_url=url)
 
@@ -143,12 +154,7 @@ def _system(
             f"{given.system} runs in an environment of its own: install it as its authors say, "
             f"name that environment's Python with --python, and a model with --model openai:NAME."
         )
-    settings = {
-        "model": specs.parse(given.model, "model").name,
-        "embedder": given.peer_embedder,
-        "dimensions": given.peer_dimensions,
-        "api_key": specs.key_for(specs.parse(given.model, "model"), config.load()) or "none",
-    }
+    settings = peer_settings(given.model, given.peer_embedder, given.peer_dimensions)
     return Peer(
         given.system,
         given.python,
@@ -160,6 +166,16 @@ def _system(
         patience=given.patience,
         processes=given.peer_processes,
     )
+
+
+def peer_settings(model: str, embedder: str, dimensions: int) -> dict[str, Any]:
+    parsed = specs.parse(model, "model")
+    return {
+        "model": parsed.name,
+        "embedder": embedder,
+        "dimensions": dimensions,
+        "api_key": specs.key_for(parsed, config.load()) or "none",
+    }
 
 
 def _stages(given: Description, benchmark: Benchmark, model: LanguageModel | None) -> Stages:

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from justmem.errors import JustMemError
-from justmem_eval.cli import gating, keyless, looking, running
+from justmem_eval.cli import gating, keyless, looking, peers, running
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -23,6 +23,7 @@ app.command("fit")(keyless.fitted)
 app.command()(looking.sample)
 app.command()(running.run)
 app.command()(running.table)
+app.command("peer-check")(peers.check)
 app.command()(gating.gate)
 app.command()(looking.compare)
 app.command()(looking.report)

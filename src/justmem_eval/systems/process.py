@@ -69,7 +69,7 @@ class Process:
             await self._say({"do": "start", "settings": dict(self.settings)})
         except PeerFailed as error:
             await self.end()
-            raise PeerCannotStart(f"{error} It cannot start, so the run ends here.") from error
+            raise PeerCannotStart(f"The run ends: the peer cannot start. {error}") from error
 
     async def _spawn(self) -> None:
         self._open, self._built = "", False
