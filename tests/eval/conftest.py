@@ -10,6 +10,8 @@ from eval_server import played
 
 from justmem.testing import Served, serve_openai
 
+collect_ignore = ["fakes"]
+
 
 @pytest.fixture
 def data() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -309,15 +308,3 @@ def test_every_adapter_is_a_script_that_needs_nothing_of_ours(name: str) -> None
     text = (ADAPTERS / f"{name}_adapter.py").read_text()
     compile(text, name, "exec")
     assert "justmem" not in text.replace("justmem-eval", "")
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_peer_that_is_installed_gets_through_a_small_history(
-    data: Path, tmp_path: Path, server: Served, name: str
-) -> None:
-    python = os.environ.get(f"JUSTMEM_PEER_{name.upper()}")
-    if not python:
-        pytest.skip(f"{name} is not installed: JUSTMEM_PEER_{name.upper()} names its Python")
-    given = described(data, server.url, system=name, adapter=None, python=python, limit=3)
-    found = await run(given, tmp_path / "run")
-    assert "memory" not in found.errors

@@ -63,14 +63,16 @@ def retrieve(message):
     keywords = opened.generate_query_llm(message["question"]["text"])
     found = [int(i) for i in opened.memory_system.retriever.search(keywords, k)]
     notes = list(opened.memory_system.memories.values())
-    evidence = [
-        {
-            "text": notes[i].content,
-            "session": memory["places"][i][0],
-            "turns": [memory["places"][i][1]],
-        }
-        for i in found
-    ]
+
+    def shown(i):
+        session, turn = memory["places"][i]
+        return {"text": notes[i].content, "session": session, "turns": [turn]}
+
+    def linked(i):
+        """A-Mem shows up to k + 1 linked notes below each note that it finds."""
+        return [shown(link) for link in notes[i].links[: k + 1] if 0 <= link < len(notes)]
+
+    evidence = [{**shown(i), "also": linked(i)} for i in found]
     return {"evidence": evidence, "context": opened.retrieve_memory(keywords, k=k)}
 
 

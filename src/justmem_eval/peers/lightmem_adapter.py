@@ -1,10 +1,13 @@
 """LightMem, the package `lightmem` of zjunlp/LightMem.
 
-- Two local models of its own are needed; name them in this environment as LIGHTMEM_COMPRESSOR
-  (llmlingua-2) and LIGHTMEM_EMBEDDER (a sentence-transformers model).
-- Between two people every turn is sent as the user's, with the speaker's name, since it reads
-  the user's side alone.
-- What it retrieves carries no source: recall is by text alignment, as documented.
+- Name local models of its own in this environment: LIGHTMEM_EMBEDDER (a sentence-transformers
+  model; LIGHTMEM_DIMENSIONS is the length of its vectors, 384 if not set) and LIGHTMEM_COMPRESSOR
+  (llmlingua-2). Without the second, nothing is compressed or cut into topics.
+- Between two people every turn is sent as the user's, with the speaker in the fields that its own
+  LoCoMo script uses, since it reads the user's side alone.
+- What it retrieves carries no source: recall is by text alignment, as documented. The time and
+  weekday before each text are for the reader and are not aligned.
+- Its vector store deletes the folder when opened, unless `on_disk` is true.
 """
 
 import os
@@ -26,21 +29,10 @@ def system(folder):
 
     settings = memory["settings"]
     device = os.environ.get("LIGHTMEM_DEVICE", "cpu")
-    lingua = {
-        "model_name": os.environ["LIGHTMEM_COMPRESSOR"],
-        "device_map": device,
-        "use_llmlingua2": True,
-    }
+    dimensions = int(os.environ.get("LIGHTMEM_DIMENSIONS", "384"))
     return LightMemory.from_config(
         {
-            "pre_compress": True,
-            "pre_compressor": {
-                "model_name": "llmlingua-2",
-                "configs": {"llmlingua_config": lingua},
-            },
-            "topic_segment": True,
-            "precomp_topic_shared": True,
-            "topic_segmenter": {"model_name": "llmlingua-2"},
+            **compression(device),
             "messages_use": "user_only",
             "metadata_generate": True,
             "text_summary": True,
@@ -59,7 +51,7 @@ def system(folder):
                 "model_name": "huggingface",
                 "configs": {
                     "model": os.environ["LIGHTMEM_EMBEDDER"],
-                    "embedding_dims": 384,
+                    "embedding_dims": dimensions,
                     "model_kwargs": {"device": device},
                 },
             },
@@ -68,8 +60,9 @@ def system(folder):
                 "model_name": "qdrant",
                 "configs": {
                     "collection_name": "memory",
-                    "embedding_model_dims": 384,
+                    "embedding_model_dims": dimensions,
                     "path": str(folder),
+                    "on_disk": True,
                 },
             },
             "update": "offline",
@@ -77,10 +70,24 @@ def system(folder):
     )
 
 
+def compression(device):
+    compressor = os.environ.get("LIGHTMEM_COMPRESSOR")
+    if not compressor:
+        return {"pre_compress": False, "topic_segment": False}
+    lingua = {"model_name": compressor, "device_map": device, "use_llmlingua2": True}
+    return {
+        "pre_compress": True,
+        "pre_compressor": {"model_name": "llmlingua-2", "configs": {"llmlingua_config": lingua}},
+        "topic_segment": True,
+        "precomp_topic_shared": True,
+        "topic_segmenter": {"model_name": "llmlingua-2"},
+    }
+
+
 def ingest(message):
     folder = place(message["history"])
     shutil.rmtree(folder, ignore_errors=True)
-    built = memory["opened"] = system(folder)
+    built = system(folder)
     sessions = message["sessions"]
     for number, session in enumerate(sessions, 1):
         rounds = list(exchanges(session))
@@ -89,20 +96,26 @@ def ingest(message):
             built.add_memory(messages=messages, force_segment=last, force_extract=last)
     built.construct_update_queue_all_entries()
     built.offline_update_all_entries(score_threshold=0.8)
+    built.embedding_retriever.client.close()  # one process holds the files at a time
 
 
 def exchanges(session):
     """Each turn of the user with the reply that follows, in the shape LightMem takes."""
     spoken = [turn for turn in session["turns"] if turn["text"].strip()]
-    assisted = any(turn["role"] == "assistant" for turn in spoken)
-    for number, turn in enumerate(spoken):
+    names = sorted({turn["speaker"] for turn in spoken if turn["role"] != "assistant"})
+    for turn, following in zip(spoken, [*spoken[1:], None]):  # noqa: B905  Python 3.9 has no strict
         if turn["role"] == "assistant":
             continue
-        reply = spoken[number + 1]["text"] if assisted and number + 1 < len(spoken) else ""
-        said = turn["text"] if assisted else f"{turn['speaker']}: {turn['text']}"
+        replied = following is not None and following["role"] == "assistant"
+        common = {
+            "time_stamp": session["at"],
+            "speaker_id": f"speaker_{'ab'[names.index(turn['speaker']) % 2]}",
+            "speaker_name": turn["speaker"],
+        }
+        reply = following["text"] if replied else ""
         yield [
-            {"role": "user", "content": said, "time_stamp": session["at"]},
-            {"role": "assistant", "content": reply, "time_stamp": session["at"]},
+            {"role": "user", "content": turn["text"], **common},
+            {"role": "assistant", "content": reply, **common},
         ]
 
 
@@ -113,7 +126,8 @@ def open_history(message):
 def retrieve(message):
     found = memory["opened"].retrieve(message["question"]["text"], limit=message["k"])
     texts = found.splitlines() if isinstance(found, str) else [str(item) for item in found]
-    return {"evidence": [{"text": text} for text in texts], "context": "\n".join(texts)}
+    evidence = [{"text": text.split(" ", 2)[-1]} for text in texts]  # time, weekday, text
+    return {"evidence": evidence, "context": "\n".join(texts)}
 
 
 def answer(message):

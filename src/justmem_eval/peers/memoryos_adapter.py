@@ -6,6 +6,9 @@
 - Retrieval counts visits in its files: every history is opened from a copy, so that the memory
   stays as it was built.
 - Pages keep the words of their exchange and are matched back to their turns by them.
+- MemoryOS throws away an exchange without a reply, so a last turn without one gets "(no reply)".
+- Evidence comes in this order: pages found, knowledge, short-term pages. The short-term pages are
+  the same for every question.
 """
 
 import json
@@ -45,7 +48,9 @@ def ingest(message):
         for first in range(0, len(said), 2):
             pair = said[first : first + 2]
             texts = [f"{turn['speaker']}: {turn['text']}" for _, turn in pair]
-            built.add_memory(texts[0], texts[1] if len(texts) > 1 else "", timestamp=session["at"])
+            reply = texts[1] if len(texts) > 1 else "(no reply)"
+            # Its own format: it parses the time again when it looks for heat.
+            built.add_memory(texts[0], reply, timestamp=session["at"].replace("T", " ")[:19])
             places[texts[0]] = [session["id"], [number for number, _ in pair]]
     (folder / "places.json").write_text(json.dumps(places))
 
@@ -63,13 +68,16 @@ def retrieve(message):
     opened, asked = memory["opened"], message["question"]["text"]
     found = opened.retriever.retrieve_context(user_query=asked, user_id="user")
     recent = opened.short_term_memory.get_all()
-    pages = [*found["retrieved_pages"], *recent]
-    evidence = [exchange(page) for page in pages]
+    pages = found["retrieved_pages"]
     known = [k["knowledge"] for k in found["retrieved_user_knowledge"]]
     known += [k["knowledge"] for k in found["retrieved_assistant_knowledge"]]
+    evidence = [exchange(page) for page in pages]
     evidence += [{"text": text} for text in known]
+    evidence += [exchange(page) for page in recent]
     profile = opened.get_user_profile_summary() or ""
-    lines = [f"[{page.get('timestamp', '')}] {exchange(page)['text']}" for page in pages]
+    lines = [
+        f"[{page.get('timestamp', '')}] {exchange(page)['text']}" for page in [*pages, *recent]
+    ]
     return {"evidence": evidence, "context": "\n".join([profile, *known, *lines])}
 
 

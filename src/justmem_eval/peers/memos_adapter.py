@@ -2,12 +2,13 @@
 
 - Its general textual memory is used, over a local vector file: its graph memory wants a database
   server of its own.
-- Memories carry no source: recall is by text alignment, as documented.
-- The embedder is reached through the meter as well (`settings["embedder"]`); MEMOS_DIMENSION says
-  how long its vectors are (1536).
+- Each memory is marked with the session it was extracted from. Its turn is found by text
+  alignment within that session.
+- The embedder is reached through the meter as well (`embedder` and `dimensions` in the settings).
+- A reply of the model that is no JSON raises KeyError in `extract`: that session is lost and
+  reported, the others are kept.
 """
 
-import os
 import shutil
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def system(folder):
     vectors = {
         "collection_name": "memory",
         "distance_metric": "cosine",
-        "vector_dimension": int(os.environ.get("MEMOS_DIMENSION", "1536")),
+        "vector_dimension": settings["dimensions"],
         "path": str(folder),
     }
     return MemoryFactory.from_config(
@@ -60,7 +61,7 @@ def system(folder):
 def ingest(message):
     folder = place(message["history"])
     shutil.rmtree(folder, ignore_errors=True)
-    built = memory["opened"] = system(folder)
+    built, failed = system(folder), []
     for session in message["sessions"]:
         said = [
             {
@@ -70,22 +71,25 @@ def ingest(message):
             for turn in session["turns"]
             if turn["text"].strip()
         ]
-        built.add(built.extract(said))
-
-
-def spoken(session, turn):
-    return f"[{session['at']}] {turn['speaker']}: {turn['text']}"
+        try:
+            found = built.extract(said)
+        except KeyError as error:
+            failed.append(f"{session['id']}: {type(error).__name__}: {error}")
+            continue
+        for item in found:
+            item.metadata.session_id = session["id"]
+        built.add(found)
+    return {"ok": True, "failed": failed}
 
 
 def open_history(message):
-    memory["opened"] = None  # its vector file can be held by one at a time
     memory["opened"] = system(place(message["history"]))
 
 
 def retrieve(message):
     found = memory["opened"].search(message["question"]["text"], top_k=message["k"])
-    texts = [item.memory for item in found]
-    return {"evidence": [{"text": text} for text in texts], "context": "\n".join(texts)}
+    evidence = [{"text": item.memory, "session": item.metadata.session_id} for item in found]
+    return {"evidence": evidence, "context": "\n".join(item.memory for item in found)}
 
 
 def answer(message):

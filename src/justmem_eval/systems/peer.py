@@ -36,7 +36,7 @@ from justmem_eval.systems.process import ADAPTERS, Process
 from justmem_eval.systems.reader import read
 from justmem_eval.systems.types import Built, Predicted, Retrieved
 
-NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos")
+NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
 
 
 class Peer:

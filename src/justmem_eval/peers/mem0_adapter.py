@@ -1,0 +1,110 @@
+"""mem0, the package `mem0ai`.
+
+- It is given two turns at a time, as in its authors' own LoCoMo runs. Each memory keeps these two
+  turns as its source. (A session at a time takes fewer calls, but then each memory could name only
+  the whole session, which is no source.)
+- Vectors are bought at the server that the model is at (`embedder` and `dimensions`).
+- Its keyword search wants spaCy and fastembed in this environment; without them it is dense only.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from lines import safe, serve
+
+memory = {"settings": {}, "opened": None}
+USER = "user"
+
+
+def start(message):
+    settings = memory["settings"] = message["settings"]
+    folder = Path(settings["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["MEM0_TELEMETRY"] = "False"
+    os.environ["MEM0_DIR"] = str(folder / "mem0")  # else it writes into the home folder
+    import mem0  # noqa: F401  fails here if it is not installed
+
+
+def system(folder):
+    from mem0 import Memory
+
+    settings = memory["settings"]
+    server = {"api_key": settings["api_key"], "openai_base_url": settings["base_url"]}
+    vectors = {
+        "collection_name": "memory",
+        "path": str(folder / "vectors"),
+        "embedding_model_dims": settings["dimensions"],
+        "on_disk": True,
+    }
+    # Without `embedding_dims`, which it would pass on: many servers refuse that parameter.
+    embedder = {**server, "model": settings["embedder"]}
+    return Memory.from_config(
+        {
+            "llm": {"provider": "openai", "config": {**server, "model": settings["model"]}},
+            "embedder": {"provider": "openai", "config": embedder},
+            "vector_store": {"provider": "qdrant", "config": vectors},
+            "history_db_path": str(folder / "history.db"),
+        }
+    )
+
+
+def ingest(message):
+    folder = place(message["history"])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    built = system(folder)
+    for session in message["sessions"]:
+        said = [(n, t) for n, t in enumerate(session["turns"], 1) if t["text"].strip()]
+        for first in range(0, len(said), 2):
+            pair = said[first : first + 2]
+            built.add(
+                [spoken(session, turn) for _, turn in pair],
+                user_id=USER,
+                metadata={
+                    "session": session["id"],
+                    "turns": [number for number, _ in pair],
+                    "at": session["at"],
+                },
+            )
+    built.vector_store.client.close()
+    built.close()
+
+
+def spoken(session, turn):
+    return {
+        "role": "assistant" if turn["role"] == "assistant" else "user",
+        "content": f"[{session['at']}] {turn['speaker']}: {turn['text']}",
+    }
+
+
+def open_history(message):
+    memory["opened"] = system(place(message["history"]))
+
+
+def retrieve(message):
+    found = memory["opened"].search(
+        message["question"]["text"], filters={"user_id": USER}, top_k=message["k"]
+    )["results"]
+    evidence = [
+        {
+            "text": item["memory"],
+            "session": item["metadata"]["session"],
+            "turns": item["metadata"]["turns"],
+        }
+        for item in found
+    ]
+    lines = [f"[{item['metadata']['at']}] {item['memory']}" for item in found]
+    return {"evidence": evidence, "context": "\n".join(lines)}
+
+
+def answer(message):
+    return {}
+
+
+def place(history):
+    return Path(memory["settings"]["folder"]) / safe(history)
+
+
+if __name__ == "__main__":
+    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)

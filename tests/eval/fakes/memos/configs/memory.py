@@ -1,0 +1,3 @@
+class MemoryConfigFactory:
+    def __init__(self, backend, config):
+        self.config = config

@@ -1,0 +1,238 @@
+"""The shipped adapters: against the peers where they are installed, against stand-ins that have
+the peers' traps where they are not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import peer_server
+import pytest
+from typer.testing import CliRunner
+
+from justmem.testing import Request, Respond, Served, chat_body, serve_openai
+from justmem_eval.cli.app import app
+from justmem_eval.meter import metering
+from justmem_eval.peer_check import HISTORY, Checked, check
+from justmem_eval.systems.peer import NAMES, Peer
+from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.systems.types import Built, PeerFailed
+
+FAKES = Path(__file__).parent / "fakes"
+SETTINGS = {
+    "model": "m",
+    "api_key": "none",
+    "embedder": "text-embedding-3-small",
+    "dimensions": peer_server.DIMENSIONS,
+}
+
+
+@pytest.fixture
+def playing() -> Iterator[Served]:
+    with serve_openai(peer_server.played) as served:
+        yield served
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(FAKES))
+    monkeypatch.setenv("LIGHTMEM_EMBEDDER", "all-MiniLM-L6-v2")
+    monkeypatch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
+
+
+async def checked(name: str, url: str, folder: Path, python: str = "", **more: Any) -> Checked:
+    with metering(url) as meter:
+        return await check(name, python or sys.executable, meter, SETTINGS, folder, **more)
+
+
+async def built(name: str, url: str, folder: Path) -> Built:
+    with metering(url) as meter:
+        peer = Peer(name, sys.executable, folder=folder, meter=meter, settings=SETTINGS)
+        try:
+            return await peer.build(HISTORY)
+        finally:
+            await peer.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_peer_that_is_installed_keeps_what_it_was_told(
+    tmp_path: Path, playing: Served, name: str
+) -> None:
+    python = os.environ.get(f"JUSTMEM_PEER_{name.upper()}")
+    if not python:
+        pytest.skip(f"{name} is not installed: JUSTMEM_PEER_{name.upper()} names its Python")
+    found = await checked(name, playing.url, tmp_path, python)
+    assert found.problems == ()
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize("name", ["lightmem", "memos", "amem", "mempalace"])
+async def test_what_was_built_is_there_after_a_kill(
+    tmp_path: Path, playing: Served, name: str
+) -> None:
+    found = await checked(name, playing.url, tmp_path)
+    assert found.problems == ()
+    assert all(each.right for each in found.asked)
+
+
+# ---------------------------------------------------------------- LightMem
+
+
+def lightmem_messages(folder: Path) -> list[list[dict[str, str]]]:
+    path = next(folder.glob("peer/*/messages.jsonl"))
+    return [json.loads(line) for line in path.open()]
+
+
+def lightmem_config(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(next(folder.glob("peer/*/config.json")).read_text())
+    return found
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_lightmem_is_told_who_speaks_in_its_own_fields(
+    tmp_path: Path, playing: Served
+) -> None:
+    await built("lightmem", playing.url, tmp_path)
+    (said, reply), *_ = lightmem_messages(tmp_path)
+    first = HISTORY.sessions[0].turns[0]
+    assert (said["speaker_name"], said["content"]) == ("Nora", first.text)
+    assert said["speaker_id"] in ("speaker_a", "speaker_b")
+    assert reply["content"] == ""  # the next turn is another person's, no assistant's reply
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
+    tmp_path: Path, playing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIGHTMEM_DIMENSIONS", "768")
+    await built("lightmem", playing.url, tmp_path)
+    config = lightmem_config(tmp_path)
+    assert config["pre_compress"] is False
+    assert config["embedding_retriever"]["configs"]["embedding_model_dims"] == 768
+    assert config["text_embedder"]["configs"]["embedding_dims"] == 768
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
+    tmp_path: Path, playing: Served
+) -> None:
+    found = await checked("lightmem", playing.url, tmp_path)
+    slots = found.asked[0].row.slots
+    assert slots[0].text.startswith("Tomas said: ")
+    assert found.asked[0].row.evidence.startswith("2024-")  # the reader sees the time
+
+
+# ---------------------------------------------------------------- MemoryOS
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
+    tmp_path: Path, playing: Served
+) -> None:
+    found = await checked("memoryos", playing.url, tmp_path)
+    claimed = {place for place in found.asked[0].row.read if place[0]}
+    turns = {(session, turn) for session, numbers in claimed for turn in numbers}
+    assert ("session_1", 7) in turns
+    assert len(turns) >= 16
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_memoryos_shows_what_it_found_before_what_is_always_there(
+    tmp_path: Path, playing: Served
+) -> None:
+    found = await checked("memoryos", playing.url, tmp_path)
+    texts = [slot.text for slot in found.asked[0].row.slots]
+    known = texts.index("knowledge 0")
+    assert texts[0].startswith("Nora: Good morning!")
+    assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
+
+
+# ---------------------------------------------------------------- MemOS
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
+    found = await checked("memos", playing.url, tmp_path)
+    places = [slot.place for each in found.asked for slot in each.row.slots]
+    assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> None:
+    def script(request: Request) -> Respond:
+        if "Porto" in str(request.body.get("messages")):
+            return Respond(chat_body(peer_server.NOT_JSON))
+        return peer_server.played(request)
+
+    with serve_openai(script) as served:
+        made = await built("memos", served.url, tmp_path)
+    assert len(made.failed) == 1
+    assert made.failed[0].startswith("session_2: KeyError")
+    assert made.error == ""
+
+
+# ---------------------------------------------------------------- A-Mem
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
+    tmp_path: Path, playing: Served
+) -> None:
+    row = (await checked("amem", playing.url, tmp_path)).asked[0].row
+    assert len(row.slots) == 10
+    assert len(row.read) > 10
+
+
+# ---------------------------------------------------------------- peer-check
+
+
+def peer_check(*words: str) -> Any:
+    return CliRunner().invoke(app, ["peer-check", *words])
+
+
+def test_peer_check_passes_a_good_adapter() -> None:
+    result = peer_check(str(ADAPTERS / "template.py"))
+    assert result.exit_code == 0, result.output
+    assert result.output.count("right turn found") == 3
+    assert result.output.endswith("passed\n")
+
+
+@pytest.mark.usefixtures("fakes")
+def test_peer_check_prints_calls_and_tokens(playing: Served) -> None:
+    dimensions = ["--peer-dimensions", str(peer_server.DIMENSIONS)]
+    result = peer_check("memos", "--model", f"openai:m@{playing.url}", *dimensions)
+    assert "construction: 3 calls, 360 tokens; 3 requests for vectors" in result.output
+    assert "inference: 0 calls, 0 tokens; 3 requests for vectors" in result.output
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ('"evidence": evidence,', '"evidence": [],', "No evidence for: What is the name"),
+        (' "session": session["id"], "turns": [number]', ' "session": "s", "turns": [1]', "Only 0"),
+        ('"turns": [number]', '"turns": list(range(1, 8))', "One piece of evidence names 7 turns"),
+    ],
+)
+def test_peer_check_names_what_is_wrong(
+    tmp_path: Path, before: str, after: str, problem: str
+) -> None:
+    text = (ADAPTERS / "template.py").read_text()
+    assert before in text
+    adapter = tmp_path / "mine.py"
+    adapter.write_text(text.replace(before, after))
+    result = peer_check(str(adapter))
+    assert result.exit_code == 1
+    assert f"PROBLEM: {problem}" in result.output
+
+
+@pytest.mark.usefixtures("fakes")
+async def test_peer_check_shows_an_embedder_that_does_not_fit(
+    tmp_path: Path, playing: Served
+) -> None:
+    settings = {**SETTINGS, "dimensions": 384}
+    with metering(playing.url) as meter, pytest.raises(PeerFailed, match="AssertionError"):
+        await check("memos", sys.executable, meter, settings, tmp_path)
