@@ -15,10 +15,14 @@ from justmem_eval.metrics import figure
 # Heading, configuration (benchmark, cards, plans) and figure.
 COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
     ("LoCoMo rec. turn", ("locomo", "recorded", "recorded"), "turn.read.fraction"),
+    ("ten cards", ("locomo", "recorded", "recorded"), "turn.ten.fraction"),
     ("session", ("locomo", "recorded", "recorded"), "session.read.fraction"),
     ("spanning", ("locomo", "recorded", "recorded"), "spanning_turn.fraction"),
     ("LoCoMo rules turn", ("locomo", "rules", "rules"), "turn.read.fraction"),
+    ("ten cards", ("locomo", "rules", "rules"), "turn.ten.fraction"),
     ("session", ("locomo", "rules", "rules"), "session.read.fraction"),
+    ("tokens", ("locomo", "rules", "rules"), "costs.evidence_tokens"),
+    ("turns claimed", ("locomo", "rules", "rules"), "costs.turns_claimed"),
     ("Plus rec. cue", ("locomo_plus", "recorded", "recorded"), "session.read.any"),
     ("Plus rules cue", ("locomo_plus", "rules", "rules"), "session.read.any"),
     ("LME rules any@5", ("longmemeval", "rules", "rules"), "session_at_5.any"),

@@ -16,6 +16,7 @@ from justmem_eval.judging import Verdict
 from justmem_eval.metrics import Figure, Recall, Routing, SourceHits, mean, percent
 from justmem_eval.protocol import Files, judged, rows
 from justmem_eval.statistics import Spread, spread
+from justmem_eval.systems.alignment import realigned
 from justmem_eval.systems.types import Built
 
 Verdicts = Mapping[str, bool]
@@ -42,7 +43,17 @@ class Shown(Value):
     aligned: Figure  # percent of the pieces whose place was found by their words
 
 
-class RunFigures(Value):
+class Recalls(Value):
+    """Each recall with what it counts."""
+
+    turn: Recall  # of everything that is read
+    session: Recall
+    turn_at_10: Recall  # of the first ten pieces alone
+    session_at_10: Recall
+    shown: Shown
+
+
+class RunFigures(Recalls):
     system: str
     benchmark: str
     label: str
@@ -57,11 +68,6 @@ class RunFigures(Value):
     unjudged: int  # questions without a verdict in some run
     false_positives: Figure  # the judge's, on planted wrong answers
     missing: int  # questions that are in no average, because something failed
-    turn: Recall  # of everything that is read
-    session: Recall
-    turn_at_10: Recall  # of the first ten pieces alone
-    session_at_10: Recall
-    shown: Shown
     sources: SourceHits
     routing: Routing
     recall_by_category: Mapping[str, float | None]
@@ -127,11 +133,7 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         unjudged=len({c.question.id for c in asked if any(c.question.id not in v for v in by_run)}),
         false_positives=percent(v.right for v in files.planted.items() if v.right is not None),
         missing=_missing(files, cases, by_run if run["judge"] else ()),
-        turn=metrics.turn_recall(ranked),
-        session=metrics.session_recall(ranked),
-        turn_at_10=metrics.turn_recall(ranked, "ten"),
-        session_at_10=metrics.session_recall(ranked, "ten"),
-        shown=shown(ranked),
+        **dict(recalls(ranked)),
         sources=metrics.source_hits(found),
         routing=metrics.routing(found),
         recall_by_category={
@@ -146,6 +148,24 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         cards=sum(b.cards for b in built),
         errors=_errors(files, runs),
     )
+
+
+def recalls(pairs: metrics.Pairs) -> Recalls:
+    return Recalls(
+        turn=metrics.turn_recall(pairs),
+        session=metrics.session_recall(pairs),
+        turn_at_10=metrics.turn_recall(pairs, "ten"),
+        session_at_10=metrics.session_recall(pairs, "ten"),
+        shown=shown(pairs),
+    )
+
+
+def by_words(folder: Path, benchmark: Benchmark) -> Recalls | None:
+    """The recalls of a system that names its sources, under the rule for those that do not."""
+    found = rows(Files(folder), benchmark.cases)
+    if not any(row.read_texts for _, row in found):
+        return None
+    return recalls([(c, realigned(row, benchmark.history(c.history))) for c, row in found])
 
 
 def shown(pairs: metrics.Pairs) -> Shown:
@@ -252,4 +272,14 @@ def failures(folder: Path) -> list[tuple[str, str, str]]:
     return [(stage, i.id, i.error) for stage, items in stages for i in items if i.error]
 
 
-__all__ = ["RunFigures", "Verdict", "failures", "figures", "majority", "pinned", "verdicts"]
+__all__ = [
+    "Recalls",
+    "RunFigures",
+    "Verdict",
+    "by_words",
+    "failures",
+    "figures",
+    "majority",
+    "pinned",
+    "verdicts",
+]

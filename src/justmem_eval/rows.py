@@ -28,6 +28,7 @@ class Row(Value):
     access: str = ""
     slots: tuple[Slot, ...] = ()  # chosen, best first; recall@10 counts the first ten
     read: tuple[Place, ...] = ()  # everything that is read, the chosen included
+    read_texts: tuple[str, ...] = ()  # the words of each, where the system names its own sources
     sources: tuple[Place, ...] = ()
     evidence_tokens: int = 0  # what the answerer would read
     source_tokens: int = 0
@@ -52,6 +53,7 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
         access=evidence.access.value,
         slots=tuple(_slot(n, c.card) for n, c in enumerate(evidence.chosen, 1)),
         read=tuple((card.session_id, card.turns) for card in evidence.cards),
+        read_texts=tuple(card.text for card in evidence.cards),
         sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
         evidence_tokens=tokens.count(text),
         source_tokens=sum(source.tokens for source in evidence.sources),

@@ -13,7 +13,8 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
 from justmem_eval.compare import compare
-from justmem_eval.results import RunFigures
+from justmem_eval.metrics import Figure
+from justmem_eval.results import Recalls, RunFigures
 from justmem_eval.statistics import Spread
 
 NAMES = (
@@ -30,7 +31,7 @@ NAMES = (
 # The paper's column -> (heading, our figure for it). Tokens are per question or per history.
 _Get = Callable[[RunFigures], float | Spread | None]
 COLUMNS: Mapping[str, tuple[str, _Get]] = {
-    "recall": ("Recall@10", lambda f: f.turn.fraction.value),
+    "recall": ("Recall@10", lambda f: f.turn_at_10.fraction.value),
     "accuracy": ("Accuracy", lambda f: f.accuracy),
     "aggregate": ("Aggregation", lambda f: f.by_operation.get("aggregate")),
     "assistant": ("Assistant output", lambda f: f.assistant),
@@ -47,8 +48,8 @@ COLUMNS: Mapping[str, tuple[str, _Get]] = {
 }
 # LongMemEval's recall is counted in sessions, as its gold is; LoCoMo's in turns.
 _SESSION_RECALL = ("longmemeval",)
-# What a system does not do has no figure: nothing is built, and the whole history is no top ten.
-_NOT_OF = {"fulltext": ("recall", "construction"), "naive_rag": ("construction",)}
+# What a system does not do has no figure: nothing is built.
+_NOT_OF = {"fulltext": ("construction",), "naive_rag": ("construction",)}
 
 
 def _thousands(value: float | None) -> float | None:
@@ -153,7 +154,7 @@ def ours(figures: RunFigures, column: str) -> float | Spread | None:
     if column in _NOT_OF.get(figures.system, ()):
         return None
     if column == "recall" and figures.benchmark in _SESSION_RECALL:
-        return figures.session.fraction.value
+        return figures.session_at_10.fraction.value
     return COLUMNS[column][1](figures)
 
 
@@ -162,13 +163,73 @@ def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
     the lines' slugs; a run that was not made is a dash."""
     made = []
     for line in table.lines:
-        row = [TITLES[line.benchmark], line.title]
         figures = found.get(line.slug)
+        title = titled(line.title, figures) if figures else line.title
+        row = [TITLES[line.benchmark], title]
         for column in columns(table, found):
             mine = ours(figures, column) if figures else None
             row += [shown(mine, column), shown(line.paper.get(column), column)]
         made.append(row)
     return made
+
+
+def titled(title: str, figures: RunFigures) -> str:
+    """Averages over a part of the questions are marked as such."""
+    if not figures.missing:
+        return title
+    asked = figures.questions
+    return f"{title} (INCOMPLETE: {asked - figures.missing} of {asked} questions)"
+
+
+RECALLS = [
+    "",
+    "",
+    "Turn@10",
+    "Session@10",
+    "Cards",
+    "Turns",
+    "Turn, all read",
+    "Session, all read",
+    "Cards",
+    "Turns",
+    "Evidence tokens",
+]
+
+
+def recalls(found: Mapping[str, RunFigures], words: Mapping[str, Recalls] = {}) -> list[list[str]]:
+    """What each recall counts: the ten first pieces and everything read, the pieces, the turns
+    that they claim, and the tokens. `words`: our own runs under the rule for systems that keep
+    no sources, by the same keys, shown wherever there is such a system."""
+    made = []
+    for key, figures in found.items():
+        start = [TITLES[figures.benchmark], titled(figures.label, figures)]
+        tokens = figures.tokens.evidence.value
+        read = "-" if tokens is None else f"{tokens:,.0f}"
+        made.append([*start, *_recall(figures), read])
+        if key in words and figures.benchmark in placed_by_words(found):
+            made.append([start[0], f"{start[1]}, placed by words", *_recall(words[key]), read])
+    return made
+
+
+def placed_by_words(found: Mapping[str, RunFigures]) -> set[str]:
+    """Benchmarks with a system whose evidence names no turns."""
+    return {f.benchmark for f in found.values() if f.shown.aligned.value}
+
+
+def _recall(figures: Recalls) -> list[str]:
+    counted = figures.shown
+    return [
+        str(figures.turn_at_10.fraction),
+        str(figures.session_at_10.fraction),
+        *(_short(each) for each in (counted.cards_at_10, counted.turns_at_10)),
+        str(figures.turn.fraction),
+        str(figures.session.fraction),
+        *(_short(each) for each in (counted.cards, counted.turns)),
+    ]
+
+
+def _short(figure: Figure) -> str:
+    return "-" if not figure.value else f"{figure.value:.1f}"
 
 
 def columns(table: Table, found: Mapping[str, RunFigures]) -> list[str]:

@@ -13,10 +13,11 @@ from eval_server import SPENT, SWITCHES, played
 
 from justmem.domain import Session, Turn
 from justmem.testing import Request, Respond, Served, serve_openai
-from justmem_eval import runs
+from justmem_eval import runs, tables
 from justmem_eval.benchmarks import History, load
+from justmem_eval.cli.running import show_run
 from justmem_eval.protocol import Files
-from justmem_eval.results import figures
+from justmem_eval.results import by_words, figures
 from justmem_eval.runs import Description
 from justmem_eval.systems.alignment import NOWHERE, aligned
 from justmem_eval.systems.peer import NAMES
@@ -237,6 +238,57 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
     pinned = json.loads((tmp_path / "run" / "run.json").read_text())
     assert pinned["peer"]["embedder"] == "text-embedding-3-small"
     assert "embedder" not in pinned["switches"]
+
+
+# ---------------------------------------------------------------- what is shown of it
+
+
+def shown_run(given: Description, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    show_run(figures(folder, runs.prepare(given).benchmark), folder)
+    return capsys.readouterr().out
+
+
+async def test_every_recall_is_shown_with_what_it_counts(
+    data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = described(data, server.url)
+    await run(given, tmp_path / "run")
+    said = shown_run(given, tmp_path / "run", capsys)
+    assert "turn recall@10, fraction" in said
+    assert "10.0 cards, 10.0 turns claimed" in said
+    assert "turn recall, everything read" in said
+    assert "tokens: evidence" in said
+    assert "INCOMPLETE" not in said
+
+
+async def test_a_run_with_missing_questions_says_so_in_its_headline(
+    data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing = "    if 'allergic to?' in message['question']['text']:\n        raise ValueError\n"
+    adapter = adapted(tmp_path, "    wanted = words(", failing)
+    given = described(data, server.url, adapter=adapter)
+    found = await run(given, tmp_path / "run")
+    assert found.missing == 1
+    headline = shown_run(given, tmp_path / "run", capsys).splitlines()[0]
+    assert "INCOMPLETE: 16 of 17 questions" in headline
+
+
+async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
+    data: Path, tmp_path: Path, server: Served
+) -> None:
+    adapter = adapted(tmp_path, "def answer", "")
+    text = adapter.read_text()
+    adapter.write_text(text.replace(', "session": session["id"], "turns": [number]', ""))
+    peer = await run(described(data, server.url, adapter=adapter), tmp_path / "peer")
+    assert peer.shown.aligned.value == 100.0
+    given = described(data, server.url, system="justmem", label="JustMem")
+    ours = await run(given, tmp_path / "ours")
+    words = by_words(tmp_path / "ours", runs.prepare(given).benchmark)
+    assert words is not None
+    assert words.shown.aligned.value == 100.0
+    titles = [row[1] for row in tables.recalls({"p": peer, "o": ours}, {"o": words})]
+    assert titles == ["template", "JustMem", "JustMem, placed by words"]
+    assert [row[1] for row in tables.recalls({"o": ours}, {"o": words})] == ["JustMem"]
 
 
 # ---------------------------------------------------------------- alignment

@@ -115,6 +115,8 @@ def test_the_page_needs_no_network_and_shows_ours_beside_the_papers(two_runs: An
     assert "Main comparison" in html
     assert "Naive RAG → JustMem" in html or "JustMem → Naive RAG" in html
     assert len(re.findall("<svg", html)) >= 3
+    assert "Turn, all read" in html
+    assert "Evidence tokens" in html
 
 
 def test_the_report_refuses_other_data(two_runs: Any, tmp_path: Path) -> None:

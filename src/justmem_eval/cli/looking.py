@@ -13,10 +13,11 @@ from justmem_eval.cli.shared import Data, grid, out
 from justmem_eval.compare import compare as compared
 from justmem_eval.protocol import Files
 from justmem_eval.report import page
-from justmem_eval.results import figures, pinned
+from justmem_eval.results import by_words, figures, pinned
 from justmem_eval.runs import benchmark_of
 from justmem_eval.samples import samples
 from justmem_eval.statistics import mcnemar as exact
+from justmem_eval.tables import placed_by_words
 
 
 def compare(
@@ -58,7 +59,13 @@ def report(
     """One self-contained HTML file with tables and plots."""
     runs = [run for folder in folders for run in _runs(folder)]
     found = {str(run): figures(run, benchmark_of(run, data)) for run in runs}
-    html.write_text(page(found, {str(run): pinned(run) for run in runs}), "utf-8")
+    words = {
+        str(run): told
+        for run in runs
+        if found[str(run)].benchmark in placed_by_words(found)
+        and (told := by_words(run, benchmark_of(run, data)))
+    }
+    html.write_text(page(found, {str(run): pinned(run) for run in runs}, words), "utf-8")
     typer.echo(f"{html}: {len(runs)} runs")
 
 

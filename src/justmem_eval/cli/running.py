@@ -13,7 +13,7 @@ from justmem_eval import cache, runs, tables
 from justmem_eval.calls import CapReached
 from justmem_eval.cli.shared import Cache, Data, Limit, Switch, bar, grid, out
 from justmem_eval.estimate import NOTHING, Price
-from justmem_eval.results import RunFigures, failures, figures
+from justmem_eval.results import Recalls, RunFigures, by_words, failures, figures
 from justmem_eval.runs import Description, Prepared
 
 Model = Annotated[str, typer.Option(help="rules, openai:NAME or openai:NAME@URL.")]
@@ -156,11 +156,23 @@ def table(
     for slug, each in prepared.items():
         _do(each, to / slug, cache.folder(cache_folder), to / "spent.txt")
         found[slug] = figures(to / slug, each.benchmark)
-    show_table(tables.table(name), found, {slug: to / slug for slug in found})
+    words = {
+        slug: told
+        for slug, each in prepared.items()
+        if each.description.benchmark in tables.placed_by_words(found)
+        and (told := by_words(to / slug, each.benchmark))
+    }
+    show_table(tables.table(name), found, {slug: to / slug for slug in found}, words)
 
 
-def show_table(table: tables.Table, found: dict[str, RunFigures], folders: dict[str, Path]) -> None:
+def show_table(
+    table: tables.Table,
+    found: dict[str, RunFigures],
+    folders: dict[str, Path],
+    words: dict[str, Recalls],
+) -> None:
     out().print(grid(table.title, tables.headings(table, found), tables.cells(table, found)))
+    out().print(grid("What recall counts", tables.RECALLS, tables.recalls(found, words)))
     judged = {slug: folder for slug, folder in folders.items() if found[slug].judged}
     if tests := tables.tested(table, judged):
         out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
@@ -182,8 +194,11 @@ def show_run(found: RunFigures, folder: Path) -> None:
             [f"  {name}", str(value) if value else "–", ""]
             for name, value in found.by_category.items()
         ),
-        ["turn recall@10, fraction", str(found.turn.fraction), ""],
-        ["session recall@10, fraction", str(found.session.fraction), ""],
+        ["turn recall@10, fraction", str(found.turn_at_10.fraction), _counted(found, ten=True)],
+        ["session recall@10, fraction", str(found.session_at_10.fraction), ""],
+        ["turn recall, everything read", str(found.turn.fraction), _counted(found, ten=False)],
+        ["session recall, everything read", str(found.session.fraction), ""],
+        ["tokens: evidence", str(found.tokens.evidence), "per question"],
         ["source hit@1", str(found.sources.session_at_1), ""],
         ["tokens: construction", str(found.tokens.construction), "per history"],
         ["tokens: planning", str(found.tokens.planning), "per question"],
@@ -191,10 +206,21 @@ def show_run(found: RunFigures, folder: Path) -> None:
         ["tokens: judging", str(found.tokens.judging), "not counted in the above"],
         *([f"errors: {stage}", str(count), ""] for stage, count in found.errors.items()),
     ]
-    title = f"{found.label} on {found.benchmark}: {found.questions} questions, model {found.model}"
+    label = tables.titled(found.label, found)
+    title = f"{label} on {found.benchmark}: {found.questions} questions, model {found.model}"
     out().print(grid(title, ["", "", ""], rows))
     for stage, id, reason in failures(folder)[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
+
+
+def _counted(found: RunFigures, *, ten: bool) -> str:
+    """What a recall counts."""
+    shown = found.shown
+    cards, turns = (shown.cards_at_10, shown.turns_at_10) if ten else (shown.cards, shown.turns)
+    if cards.value is None or turns.value is None:
+        return ""
+    placed = f", {shown.aligned.value:.0f} % placed by words" if shown.aligned.value else ""
+    return f"{cards.value:.1f} cards, {turns.value:.1f} turns claimed{placed}"
 
 
 def _agree(prepared: list[Prepared], price: Price, yes: bool) -> None:

@@ -15,13 +15,16 @@ from justmem_eval import tables
 from justmem_eval.benchmarks import TITLES
 from justmem_eval.compare import compare
 from justmem_eval.report.svg import Point, bars, scatter
-from justmem_eval.results import RunFigures
+from justmem_eval.results import Recalls, RunFigures
 from justmem_eval.tables import Line
 
 Found = Mapping[str, RunFigures]  # by folder
 
 
-def page(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
+def page(
+    found: Found, pinned: Mapping[str, dict[str, Any]], words: Mapping[str, Recalls] = {}
+) -> str:
+    """`words`: our own runs under the alignment rule, by folder."""
     # A run over one category alone is in its table, and in no plot beside whole ones.
     whole = {folder: f for folder, f in found.items() if not pinned[folder]["category"]}
     style = files("justmem_eval.report").joinpath("style.css").read_text("utf-8")
@@ -30,6 +33,7 @@ def page(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
             "<h1>Memory, measured</h1>",
             _lead(found),
             _runs(found),
+            _recalls(found, words),
             _tradeoff(whole),
             _recall(whole),
             _tokens(whole),
@@ -49,11 +53,14 @@ def page(found: Found, pinned: Mapping[str, dict[str, Any]]) -> str:
 def _lead(found: Found) -> str:
     judged = sum(f.judged for f in found.values())
     unjudged = sum(f.unjudged for f in found.values())
+    missing = sum(f.missing for f in found.values())
     lost = (
         f" {unjudged} questions have no verdict in some run; they are in no average."
         if unjudged
         else ""
     )
+    if missing:
+        lost += f" <strong>INCOMPLETE: {missing} questions are missing.</strong>"
     return (
         f"<p>{len(found)} runs, {judged:,} questions with a verdict in every run.{lost} "
         "Accuracy is the mean over answer-and-judge runs with its sample standard deviation; "
@@ -68,20 +75,16 @@ def _runs(found: Found) -> str:
         "Benchmark",
         "Accuracy",
         "Judge's false positives",
-        "Recall@10 turn",
-        "Recall@10 session",
         "Construction",
         "Infer",
         "Errors",
     ]
     rows = [
         [
-            f.label,
+            tables.titled(f.label, f),
             TITLES[f.benchmark],
             tables.shown(f.accuracy),
             str(f.false_positives),
-            str(f.turn.fraction) if _ranked(f) else "–",
-            str(f.session.fraction) if _ranked(f) else "–",
             f"{f.tokens.construction.value or 0:,.0f}",
             f"{f.tokens.infer.value or 0:,.0f}",
             ", ".join(f"{n} {stage}" for stage, n in f.errors.items()) or "none",
@@ -91,9 +94,12 @@ def _runs(found: Found) -> str:
     return _section("Runs", _table(heads, rows) + _note("Tokens per history and per question."))
 
 
-def _ranked(figures: RunFigures) -> bool:
-    """Whether it chose a top ten at all: the whole history has no recall."""
-    return figures.system != "fulltext"
+def _recalls(found: Found, words: Mapping[str, Recalls]) -> str:
+    note = _note(
+        "Cards and turns are means: the pieces that are counted, and the turns that they claim as "
+        "their source. Placed by words: the source is found by the alignment rule."
+    )
+    return _section("Recall", _table(tables.RECALLS, tables.recalls(found, words)) + note)
 
 
 def _tradeoff(found: Found) -> str:
@@ -121,7 +127,7 @@ def _recall(found: Found) -> str:
     for benchmark in dict.fromkeys(f.benchmark for f in found.values()):
         groups: dict[str, dict[str, float | None]] = {}
         for figures in found.values():
-            if figures.benchmark == benchmark and _ranked(figures):
+            if figures.benchmark == benchmark:
                 for category, value in figures.recall_by_category.items():
                     if value is not None:
                         groups.setdefault(category, {})[figures.label] = value

@@ -21,7 +21,7 @@ from functools import lru_cache
 from justmem.domain import Turn
 from justmem.language.words import content
 from justmem_eval.benchmarks import History
-from justmem_eval.rows import Place
+from justmem_eval.rows import Place, Row
 
 LEAST = 0.3  # of the text's weight, held by the first turn
 MORE = 0.15  # of the text's weight, added by each further turn
@@ -46,6 +46,16 @@ def aligned(text: str, history: History, *, within: str | None = None) -> Place:
                 best, share = (session, (number,)), held
     found = share >= LEAST or (within is not None and share > 0)
     return index.widened(best, weights) if found else NOWHERE
+
+
+def realigned(row: Row, history: History) -> Row:
+    """The same evidence, as if its system kept no sources."""
+    slots = tuple(
+        slot.model_copy(update={"place": aligned(slot.text, history), "aligned": True})
+        for slot in row.slots
+    )
+    read = tuple(aligned(text, history) for text in row.read_texts)
+    return row.model_copy(update={"slots": slots, "read": read})
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from justmem import tokens
 from justmem.domain import Session
 from justmem.ports import Embedder, LanguageModel
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.rows import Place, Row, Slot
+from justmem_eval.rows import Row, Slot
 from justmem_eval.systems.reader import read
 from justmem_eval.systems.types import Built, Predicted, Retrieved
 
@@ -116,12 +116,12 @@ class Chunks:
         last = question.at.date()
         best = [self._chunks[i] for i in order if self._chunks[i][0].at.date() <= last][:K]
         text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
-        places: list[Place] = [(s.id, numbers) for s, numbers, _ in best]
         row = Row(
             id=question.id,
             history=self._history.id,
-            slots=tuple(Slot(place=place) for place in places),
-            read=tuple(places),
+            slots=tuple(Slot(place=(s.id, numbers), text=said) for s, numbers, said in best),
+            read=tuple((s.id, numbers) for s, numbers, _ in best),
+            read_texts=tuple(said for _, _, said in best),
             evidence_tokens=tokens.count(text),
             evidence=text,
         )
