@@ -23,6 +23,7 @@ class Scores(Value):
     misled: Figure  # answered from others only
     refused: Figure  # of the answerable: said "not in memory"
     refused_rightly: Figure  # of the unanswerable
+    words: Figure  # of an answer
 
 
 def scores(pairs: Pairs) -> Scores:
@@ -36,6 +37,7 @@ def scores(pairs: Pairs) -> Scores:
         misled=percent(r.sufficient and not _rests(c, r) for c, r in placed),
         refused=percent(not r.sufficient for _, r in told),
         refused_rightly=percent(not r.sufficient for c, r in pairs if c.gold.abstain),
+        words=mean(len(r.answer.split()) for _, r in pairs if r.sufficient),
     )
 
 

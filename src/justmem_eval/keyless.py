@@ -55,7 +55,9 @@ class Summary(Value):
     questions: int
     turn: Level
     session: Level
-    session_at_5: Recall
+    session_at_5: Recall  # of the first five cards
+    sessions_at_5: Recall  # of the first five sessions
+    most_all_at_5: Figure
     spanning_turn: Recall
     spanning_session: Recall
     spanning_pool: Recall
@@ -106,6 +108,8 @@ def summarise(
         turn=_level(pairs, metrics.turn_recall),
         session=_level(pairs, metrics.session_recall),
         session_at_5=metrics.session_recall(pairs, "ten", k=5),
+        sessions_at_5=metrics.sessions_at(pairs, 5),
+        most_all_at_5=metrics.most_all_at(pairs, 5),
         spanning_turn=metrics.turn_recall(spanning),
         spanning_session=metrics.session_recall(spanning),
         spanning_pool=metrics.turn_recall(spanning, "pool"),
@@ -205,7 +209,9 @@ def shown(s: Summary) -> str:
         three("  everything read", s.session.read),
         three("  with recovered sources", s.session.source),
         three("  all candidates", s.session.pool),
-        three("  five cards", s.session_at_5),
+        three("  first five cards", s.session_at_5),
+        three("  first five sessions", s.sessions_at_5),
+        f"    all@5 can reach {s.most_all_at_5}",
         three("spanning: turns, everything read", s.spanning_turn),
         three("  sessions, everything read", s.spanning_session),
         three("  turns, all candidates", s.spanning_pool),
@@ -220,6 +226,7 @@ def shown(s: Summary) -> str:
         f"  answers: exact {a.exact}   F1 {a.f1}   gold in evidence {a.contained}",
         f"  answers rest on a gold turn {a.rests}   on none {a.misled}",
         f"  refused: answerable {a.refused}   unanswerable {a.refused_rightly}",
+        f"  words per answer {a.words}",
         *(
             f"  {name}: F1 {score.f1}   gold in evidence {score.contained}"
             for name, score in s.answers_by_category.items()

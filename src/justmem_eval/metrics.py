@@ -77,6 +77,23 @@ def session_recall(pairs: Pairs, counting: Counting = "read", k: int = K) -> Rec
     return _recall(pairs, lambda gold: gold.sessions, found)
 
 
+def first_sessions(row: Row, k: int) -> list[str]:
+    """The first `k` sessions in the order of the evidence, then of the other candidates."""
+    places = [*(slot.place for slot in row.slots), *row.read, *row.pool]
+    return list(dict.fromkeys(session for session, _ in places if session))[:k]
+
+
+def sessions_at(pairs: Pairs, k: int) -> Recall:
+    """LongMemEval's own measure: sessions are ranked, and the first `k` count. `all` is strict."""
+    return _recall(pairs, lambda gold: gold.sessions, lambda row: set(first_sessions(row, k)))
+
+
+def most_all_at(pairs: Pairs, k: int) -> Figure:
+    """What `all` can reach: a question with more than `k` gold sessions is never complete."""
+    asked = [case.gold for case, _ in pairs if case.gold.has_evidence]
+    return percent(len(gold.sessions) <= k for gold in asked)
+
+
 def _recall(
     pairs: Pairs, wanted: Callable[[Gold], frozenset[T]], found: Callable[[Row], set[T]]
 ) -> Recall:

@@ -50,6 +50,8 @@ class Recalls(Value):
     session: Recall
     turn_at_10: Recall  # of the first ten pieces alone
     session_at_10: Recall
+    sessions_at_5: Recall  # of the first five sessions
+    most_all_at_5: Figure
     shown: Shown
 
 
@@ -73,6 +75,7 @@ class RunFigures(Recalls):
     recall_by_category: Mapping[str, float | None]
     refused: Figure  # unanswerable questions that were refused
     tokens: Tokens
+    words: Figure  # of an answer
     cards_per_session: Figure
     card_tokens: Figure
     sessions: int
@@ -142,6 +145,7 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         },
         refused=_refused(files, cases, runs),
         tokens=_tokens(files, cases, runs),
+        words=_words(files, runs),
         cards_per_session=_ratio(built, "cards", "sessions"),
         card_tokens=_ratio(built, "card_tokens", "cards"),
         sessions=sum(b.sessions for b in built),
@@ -156,6 +160,8 @@ def recalls(pairs: metrics.Pairs) -> Recalls:
         session=metrics.session_recall(pairs),
         turn_at_10=metrics.turn_recall(pairs, "ten"),
         session_at_10=metrics.session_recall(pairs, "ten"),
+        sessions_at_5=metrics.sessions_at(pairs, 5),
+        most_all_at_5=metrics.most_all_at(pairs, 5),
         shown=shown(pairs),
     )
 
@@ -226,6 +232,11 @@ def _refused(files: Files, cases: Sequence[Case], runs: int) -> Figure:
     asked = [case.question.id for case in cases if case.gold.abstain]
     told = [files.predictions(number) for number in range(1, runs + 1)]
     return percent(not t[id].sufficient for t in told for id in asked if t.done(id))
+
+
+def _words(files: Files, runs: int) -> Figure:
+    told = [p for n in range(1, runs + 1) for p in files.predictions(n).items()]
+    return mean(len(p.answer.split()) for p in told if p.answer and p.sufficient)
 
 
 def _tokens(files: Files, cases: Sequence[Case], runs: int) -> Tokens:

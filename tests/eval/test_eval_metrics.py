@@ -116,3 +116,29 @@ def test_an_answer_rests_on_a_gold_turn_or_on_none() -> None:
     found = answers.scores([(case, row.model_copy(update=more)) for (case, row), more in answered])
     assert (found.rests.value, found.misled.value) == pytest.approx((100 / 3, 100 / 3))
     assert found.rests.n == found.misled.n == 3
+
+
+def test_all_at_5_is_strict_and_ranks_sessions_not_cards() -> None:
+    chosen: list[Place] = [("a", (1,)), ("a", (2,)), ("b", (1,)), ("c", (1,)), ("d", (1,))]
+    more: list[Place] = [("e", (1,)), ("f", (1,))]
+    whole = pair({("a", 1), ("e", 1)}, [*chosen, *more])  # "e" is the fifth session
+    partly = pair({("a", 1), ("f", 1)}, [*chosen, *more])  # "f" the sixth
+    found = metrics.sessions_at([whole, partly], 5)
+    assert (found.any.value, found.all.value, found.fraction.value) == (100.0, 50.0, 75.0)
+
+
+def test_a_question_with_six_gold_sessions_can_never_be_complete_at_5() -> None:
+    names = "abcdef"
+    six = pair({(name, 1) for name in names}, [(name, (1,)) for name in names])
+    one = pair({("a", 1)}, [("a", (1,))])
+    assert metrics.sessions_at([six, one], 5).all.value == 50.0
+    assert metrics.most_all_at([six, one], 5).value == 50.0
+
+
+def test_words_per_answer_leaves_refusals_out() -> None:
+    case, row = pair({("a", 1)}, [])
+    told = [
+        (case, row.model_copy(update={"answer": "a blue couch"})),
+        (case, row.model_copy(update={"answer": "That is not in memory.", "sufficient": False})),
+    ]
+    assert answers.scores(told).words.value == 3.0

@@ -14,6 +14,7 @@ import typer
 
 from justmem_eval import ablation as ablations
 from justmem_eval import benchmarks, cache, fit, keyless, timing
+from justmem_eval import harm as harms
 from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, grid, out
 from justmem_eval.keyless import Summary, shown
@@ -120,6 +121,24 @@ def measure(
         return keyless.summarise(system, bench, known, rows, cpu, spent), rows
 
     return asyncio.run(work())
+
+
+def harm(
+    data: Data,
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.TITLES))] = "locomo",
+    histories: Annotated[int, typer.Option(help="Of so many histories.")] = 3,
+    switch: Switch = None,
+    json_file: Json = None,
+    cache_folder: Cache = None,
+) -> None:
+    """On turns that need no memory: how often nothing is recalled, and the tokens added."""
+    bench = benchmarks.load(benchmark, data)
+    ids = list(dict.fromkeys(case.history for case in bench.cases))[:histories]
+    memories = Memories(bench, Stages(), parse(switch or []), cache.folder(cache_folder))
+    found = asyncio.run(harms.measure(JustMem(memories), [bench.history(id) for id in ids]))
+    typer.echo(harms.shown(found))
+    if json_file:
+        json_file.write_text(found.model_dump_json(indent=1) + "\n")
 
 
 Only = Annotated[list[str] | None, typer.Option(help="Only these rows, by name.")]

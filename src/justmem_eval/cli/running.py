@@ -199,10 +199,17 @@ def show_run(found: RunFigures, folder: Path) -> None:
         ["turn recall, everything read", str(found.turn.fraction), _counted(found, ten=False)],
         ["session recall, everything read", str(found.session.fraction), ""],
         ["tokens: evidence", str(found.tokens.evidence), "per question"],
+        ["session any@5", str(found.sessions_at_5.any), "first five sessions"],
+        [
+            "session all@5, strict",
+            str(found.sessions_at_5.all),
+            f"can reach {found.most_all_at_5}",
+        ],
         ["source hit@1", str(found.sources.session_at_1), ""],
         ["tokens: construction", str(found.tokens.construction), "per history"],
         ["tokens: planning", str(found.tokens.planning), "per question"],
         ["tokens: answering", str(found.tokens.answering), "per question and run"],
+        ["words per answer", str(found.words), ""],
         ["tokens: judging", str(found.tokens.judging), "not counted in the above"],
         *([f"errors: {stage}", str(count), ""] for stage, count in found.errors.items()),
     ]
