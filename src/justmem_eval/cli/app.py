@@ -28,6 +28,7 @@ app.command("peer-check")(peers.check)
 app.command()(gating.gate)
 app.command()(looking.compare)
 app.command()(looking.report)
+app.command()(looking.fill)
 app.command()(looking.data)
 app.command()(looking.mcnemar)
 

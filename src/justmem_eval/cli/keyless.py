@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from justmem_eval import ablation as ablations
-from justmem_eval import benchmarks, cache, fit, keyless, timing
+from justmem_eval import benchmarks, cache, figures, fit, keyless, timing
 from justmem_eval import harm as harms
 from justmem_eval.benchmarks import TITLES, recorded
-from justmem_eval.cli.shared import Cache, Data, Json, Limit, Switch, bar, grid, out
+from justmem_eval.cli.shared import Cache, Data, Json, Limit, Published, Switch, bar, grid, out
 from justmem_eval.keyless import Summary, shown
 from justmem_eval.rows import Row
 from justmem_eval.switches import parse
@@ -35,6 +35,7 @@ def recall(
     category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
     json_file: Json = None,
     rows_file: Annotated[Path | None, typer.Option("--rows", help="Write each question.")] = None,
+    figures_file: Published = None,
     cache_folder: Cache = None,
 ) -> None:
     """Recall, routing, source, token and answer figures without a language model."""
@@ -52,6 +53,8 @@ def recall(
     typer.echo(shown(summary))
     if json_file:
         json_file.write_text(summary.model_dump_json(indent=1) + "\n")
+    if figures_file and not limit and not category:  # a part is not published
+        _publish(figures_file, summary, switch or [])
     if rows_file:
         rows_file.write_text("".join(row.model_dump_json() + "\n" for row in rows))
 
@@ -71,6 +74,7 @@ def everything(
     limit: Limit = None,
     switch: Switch = None,
     json_file: Json = None,
+    figures_file: Published = None,
     cache_folder: Cache = None,
 ) -> None:
     """Every keyless figure: `recall` on each benchmark."""
@@ -79,9 +83,29 @@ def everything(
         summary, _ = measure(data, *run, switch or [], limit=limit, cache_folder=cache_folder)
         typer.echo(shown(summary))
         found["-".join(run)] = summary.model_dump(mode="json")
+        if figures_file and not limit:
+            _publish(figures_file, summary, switch or [])
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _publish(path: Path, summary: Summary, switches: list[str]) -> None:
+    run = f"{summary.benchmark}-{summary.cards}-{summary.plans}"
+    command = f"recall --benchmark {summary.benchmark}"
+    command += f" --cards {summary.cards} --plans {summary.plans}"
+    figures.write(
+        path, _named(run, switches), figures.of_recall(summary), _command(command, switches)
+    )
+
+
+def _named(run: str, switches: list[str]) -> str:
+    """Runs with other switches are other figures."""
+    return "-".join([run, *(switch.replace("=", "_").replace(".", "_") for switch in switches)])
+
+
+def _command(words: str, switches: list[str]) -> str:
+    return " ".join(["justmem-eval", words, *(f"--set {switch}" for switch in switches)])
 
 
 def measure(
@@ -129,6 +153,7 @@ def harm(
     histories: Annotated[int, typer.Option(help="Of so many histories.")] = 3,
     switch: Switch = None,
     json_file: Json = None,
+    figures_file: Published = None,
     cache_folder: Cache = None,
 ) -> None:
     """On turns that need no memory: how often nothing is recalled, and the tokens added."""
@@ -137,6 +162,10 @@ def harm(
     memories = Memories(bench, Stages(), parse(switch or []), cache.folder(cache_folder))
     found = asyncio.run(harms.measure(JustMem(memories), [bench.history(id) for id in ids]))
     typer.echo(harms.shown(found))
+    if figures_file:
+        command = _command(f"harm --benchmark {benchmark} --histories {histories}", switch or [])
+        name = _named(f"harm-{benchmark}", switch or [])
+        figures.write(figures_file, name, figures.of_harm(found), command)
     if json_file:
         json_file.write_text(found.model_dump_json(indent=1) + "\n")
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from justmem_eval import benchmarks, sources
+from justmem_eval import figures as published
 from justmem_eval.cli.shared import Data, grid, out
 from justmem_eval.compare import compare as compared
 from justmem_eval.protocol import Files
@@ -72,6 +73,16 @@ def report(
 def _runs(folder: Path) -> list[Path]:
     own = [folder] if (folder / "run.json").exists() else []
     return own or [path.parent for path in sorted(folder.glob("*/run.json"))]
+
+
+def fill(
+    documents: Annotated[list[Path], typer.Argument(help="Documents with marked figures.")],
+    figures_file: Annotated[Path, typer.Option("--figures", help="The file of figures.")],
+) -> None:
+    """Write the published figures into documents, at their marks."""
+    found = published.read(figures_file)
+    for path in documents:
+        path.write_text(published.filled(path.read_text("utf-8"), found), "utf-8")
 
 
 def data(folder: Annotated[Path, typer.Option("--data", help="Where they should be.")]) -> None:

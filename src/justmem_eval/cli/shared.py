@@ -15,6 +15,10 @@ Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
 Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=value.")]
 Limit = Annotated[int | None, typer.Option(help="About so many questions, spread evenly.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Published = Annotated[
+    Path | None,
+    typer.Option("--figures", help="Enter them into this file of published figures."),
+]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors, replies and memories.")]
 
 _WIDE = 150

@@ -1,0 +1,100 @@
+"""Published figures: the evaluation writes them to a file, the documents take them from it.
+
+    docs/figures.json   name -> value, n, command, date, version
+    in a document       <!-- figure: NAME -->86.2
+
+A number after such a mark is the file's, rounded to as many places as are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+import justmem
+from justmem.domain import Value
+from justmem.errors import InvalidFile
+from justmem_eval.harm import Harm
+from justmem_eval.keyless import Summary
+from justmem_eval.lines import write_json
+from justmem_eval.metrics import Figure, figure
+
+# What is kept of a `recall`: figures that a document may need.
+_OF_RECALL = (
+    "turn.ten.fraction",
+    "turn.read.fraction",
+    "session.ten.fraction",
+    "session.read.fraction",
+    "spanning_turn.fraction",
+    "sessions_at_5.any",
+    "sessions_at_5.all",
+    "sources.session_at_1",
+    "answers.rests",
+    "answers.misled",
+    "answers.words",
+    "costs.cards_read",
+    "costs.turns_claimed",
+    "costs.evidence_tokens",
+)
+_MARKED = re.compile(r"(<!-- figure: (?P<name>\S+) -->\**)(?P<number>\d[\d,]*(?:\.\d+)?)")
+
+
+class Published(Value):
+    value: float
+    n: int
+    command: str
+    date: date
+    version: str
+
+
+def read(path: Path) -> dict[str, Published]:
+    if not path.exists():
+        return {}
+    try:
+        return TypeAdapter(dict[str, Published]).validate_json(path.read_bytes())
+    except ValueError as error:
+        raise InvalidFile(f"{path} is not a file of figures ({error}).") from error
+
+
+def write(path: Path, name: str, found: Mapping[str, Figure], command: str) -> None:
+    """Adds the figures of one run, or replaces those it had under the same name."""
+    kept = {key: each for key, each in read(path).items() if not key.startswith(f"{name}.")}
+    today = datetime.now(UTC).date()
+    for key, each in found.items():
+        if each.value is not None:
+            kept[f"{name}.{key}"] = Published(
+                value=round(each.value, 4),
+                n=each.n,
+                command=command,
+                date=today,
+                version=justmem.__version__,
+            )
+    write_json(path, {key: json.loads(kept[key].model_dump_json()) for key in sorted(kept)})
+
+
+def of_recall(summary: Summary) -> dict[str, Figure]:
+    values = summary.model_dump(mode="json")
+    found = {path: figure(values, path) for path in _OF_RECALL}
+    return {path: Figure(value=value, n=n) for path, (value, n) in found.items()}
+
+
+def of_harm(harm: Harm) -> dict[str, Figure]:
+    return {"nothing": harm.nothing, "tokens": harm.tokens}
+
+
+def filled(text: str, figures: Mapping[str, Published]) -> str:
+    """The text with each marked number as the file has it."""
+
+    def one(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in figures:
+            raise InvalidFile(f"A document shows the figure {name}, which no run has written.")
+        places = len(match["number"].partition(".")[2])
+        return f"{match[1]}{figures[name].value:,.{places}f}"
+
+    return _MARKED.sub(one, text)
