@@ -3,6 +3,7 @@ the peers' traps where they are not."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -102,6 +103,18 @@ async def test_lightmem_is_told_who_speaks_in_its_own_fields(
     assert (said["speaker_name"], said["content"]) == ("Nora", first.text)
     assert said["speaker_id"] in ("speaker_a", "speaker_b")
     assert reply["content"] == ""  # the next turn is another person's, no assistant's reply
+
+
+def test_the_users_next_turn_is_no_reply_for_lightmem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ADAPTERS))
+    exchanges = importlib.import_module("lightmem_adapter").exchanges
+    said = [("user", "Hello?"), ("user", "Are you there?"), ("assistant", "Yes.")]
+    turns = [{"speaker": role.capitalize(), "role": role, "text": text} for role, text in said]
+    found = list(exchanges({"id": "s1", "at": "2024-03-04T09:15:00", "turns": turns}))
+    assert [(user["content"], reply["content"]) for user, reply in found] == [
+        ("Hello?", ""),
+        ("Are you there?", "Yes."),
+    ]
 
 
 @pytest.mark.usefixtures("fakes")
