@@ -18,7 +18,7 @@ from justmem_eval.results import pinned
 from justmem_eval.switches import Switches, parse
 from justmem_eval.systems.memories import Origin, code_fingerprint
 
-OWN = ("justmem", "fulltext", "naive_rag")  # systems that are no peers
+OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
 
 
 class Description(Value):

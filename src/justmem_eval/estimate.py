@@ -13,7 +13,7 @@ from justmem_eval.protocol import Plan, judged
 _CARDS_SHARE = 0.45  # of the tokens of what was said
 _PLAN = 110
 _ANSWER = 60
-_EVIDENCE = {"justmem": 900, "naive_rag": 1200}
+_EVIDENCE = {"none": 200, "justmem": 900, "naive_rag": 1200}
 _INSTRUCTION = 200
 _JUDGING = 420
 
@@ -52,7 +52,7 @@ def estimate(
     benchmark: Benchmark, system: str, plan: Plan, *, build: bool, planned: bool, judge: bool
 ) -> Estimate | None:
     """None for a peer: what it does is known only when it has done it."""
-    if system not in ("justmem", "naive_rag", "fulltext"):
+    if system != "fulltext" and system not in _EVIDENCE:
         return None
     total = NOTHING
     if system == "justmem" and build:

@@ -110,8 +110,8 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
     runs = int(run["runs"])
     cases = benchmark.cases
     found = rows(files, cases)
-    # The whole history chooses nothing, so it has no recall.
-    ranked = [] if run["system"] == "fulltext" else found
+    # Nothing and the whole history are no choice, so they have no recall.
+    ranked = [] if run["system"] in ("none", "fulltext") else found
     by_run = [verdicts(files, number) for number in range(1, runs + 1)]
     asked = [case for case in cases if judged(case)]
     operations = {c.question.id: r.plan.operation for c, r in found if r.plan}

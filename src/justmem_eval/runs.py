@@ -30,7 +30,7 @@ from justmem_eval.protocol import Files, OnProgress
 from justmem_eval.systems.justmem import JustMem
 from justmem_eval.systems.memories import Memories, Stages, models
 from justmem_eval.systems.peer import Peer
-from justmem_eval.systems.plain import FullText, NaiveRag
+from justmem_eval.systems.plain import FullText, NaiveRag, NoMemory
 from justmem_eval.systems.types import System
 
 __all__ = [
@@ -145,6 +145,8 @@ def _system(
     if given.system == "justmem":
         stages = _stages(given, benchmark, model)
         return JustMem(Memories(benchmark, stages, switches, cache), model)
+    if given.system == "none":
+        return NoMemory(model)
     if given.system == "fulltext":
         return FullText(model)
     if given.system == "naive_rag":

@@ -49,7 +49,7 @@ COLUMNS: Mapping[str, tuple[str, _Get]] = {
 # LongMemEval's recall is counted in sessions, as its gold is; LoCoMo's in turns.
 _SESSION_RECALL = ("longmemeval",)
 # What a system does not do has no figure: nothing is built.
-_NOT_OF = {"fulltext": ("construction",), "naive_rag": ("construction",)}
+_NOT_OF = dict.fromkeys(("none", "fulltext", "naive_rag"), ("construction",))
 
 
 def _thousands(value: float | None) -> float | None:

@@ -38,7 +38,7 @@ def run(
     to: Annotated[Path, typer.Option("--out", help="The run's folder; resumed if there.")],
     benchmark: str = "locomo",
     system: Annotated[
-        str, typer.Option(help="justmem, fulltext, naive_rag or a peer.")
+        str, typer.Option(help="justmem, none, fulltext, naive_rag or a peer.")
     ] = "justmem",
     model: Model = "rules",
     judge: JudgeModel = "",

@@ -1,4 +1,4 @@
-"""The two reference systems: the whole history in the prompt, and turns by likeness."""
+"""Reference systems: no memory, the whole history in the prompt, and turns by likeness."""
 
 from __future__ import annotations
 
@@ -43,6 +43,24 @@ class _Read:
 
     async def close(self) -> None:
         pass
+
+
+class NoMemory(_Read):
+    """The reader is shown nothing. What it gets right needs no memory."""
+
+    name = "none"
+
+    @asynccontextmanager
+    async def opened(self, history: History) -> AsyncIterator[NoHistory]:
+        yield NoHistory(history)
+
+
+class NoHistory:
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    async def retrieve(self, question: Question) -> Retrieved:
+        return Retrieved(id=question.id, row=Row(id=question.id, history=self._history.id))
 
 
 class FullText(_Read):
