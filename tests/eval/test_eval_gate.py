@@ -118,7 +118,9 @@ def test_an_ablation_shows_its_difference_to_the_default() -> None:
     def measure(place: tuple[str, str, str], ablation: Ablation) -> dict[str, Any]:
         value = {"value": 80.0 if ablation.set else 82.5, "n": 4}
         recall = {name: {"fraction": value, "any": value} for name in ("ten", "read")}
-        costs = dict.fromkeys(("pairs", "evidence_tokens", "turns_claimed"), {"value": 20, "n": 4})
+        costs = {
+            key: {"value": 20, "n": 4} for key in ("pairs", "evidence_tokens", "turns_claimed")
+        }
         costs["cpu_ms"] = {}
         spanning = {"fraction": value}
         return {"turn": recall, "session": recall, "spanning_turn": spanning, "costs": costs}
