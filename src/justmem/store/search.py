@@ -23,25 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import StoreDamaged
-from justmem.language.words import stem
+from justmem.language.words import is_stop, stem
 from justmem.ports import Index, Pair, Vectors
 
-TERMS = "en-1"  # change it with the rules of `terms`: stored postings are then made again
+TERMS = "en-2"  # change it with the rules of `terms`: stored postings are then made again
 HALF = np.dtype("<f2")  # of stored vectors
 _TILE = 512  # rows that are converted at a time, so that they stay in the processor's cache
 _SIZES = struct.Struct("<4i")
 _WORD = re.compile(r"[^\W_]+")
-_STOP_WORDS = """
-    a about after again all also am an and any are as at be because been before being between
-    both but by can could d did do does doing don down during each else ever few for from further
-    had has have having he her here hers herself him himself his how i if in into is isn it its
-    itself just ll m me might more most must my myself no nor not now of off on once only or other
-    our ours ourselves out over own please re s same shall she should so some still such t tell
-    than that the their theirs them themselves then there these they this those through to too
-    under until up upon us ve very was wasn we were what whatever when where which while who whom
-    whose why will with would you your yours yourself yourselves
-"""
-_STOP = frozenset(_STOP_WORDS.split())
 # A term that occurs in more rows than this tells little about any of them.
 COMMON = 1000
 _LEAST = 1e-6  # the weight of a term that occurs in half of all rows or more
@@ -69,7 +58,7 @@ def words(text: str) -> list[str]:
 
 
 def content_words(text: str) -> list[str]:
-    return [word for word in words(text) if word not in _STOP]
+    return [word for word in words(text) if not is_stop(word)]
 
 
 @lru_cache(50_000)
