@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # its `postgres
 from recall import local_embedder
 
 from justmem import AsyncMemory
-from justmem.answering.rules import RulesAnswerer
-from justmem.copying import copy
-from justmem.extraction.rules import RulesExtractor
+from justmem.answer.rules import RulesAnswerer
+from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Index, Store, View
 from justmem.store.storage import storage
+from justmem.transfer.copying import copy
 from justmem_eval.benchmarks import locomo
 from justmem_eval.benchmarks.types import Case, History
 from postgres import Server, create_database, short_folder

@@ -17,9 +17,10 @@ from statistics import mean
 from typing import Any
 from unittest.mock import patch
 
+from justmem.extraction import drafts
+
 from justmem import tokens
 from justmem.domain import Session
-from justmem.extraction import drafts
 from justmem_eval.benchmarks import locomo, recorded
 
 FIELDS = ("subject", "fact", "event_date", "status", "kind")

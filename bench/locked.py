@@ -33,9 +33,9 @@ from pydantic import SecretStr
 from recall import QUESTION, local_embedder
 from store import CARDS_A_SESSION, Writer, build
 
-from justmem import AsyncMemory, copying
-from justmem.answering.rules import RulesAnswerer
-from justmem.extraction.rules import RulesExtractor
+from justmem import AsyncMemory
+from justmem.answer.rules import RulesAnswerer
+from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.store.drivers import Lock
@@ -43,6 +43,7 @@ from justmem.store.keys import Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.storage import storage
 from justmem.store.store import SqlStore
+from justmem.transfer import copying
 
 FIRST, KEYS = (Keyring(SecretStr(digits * 32)) for digits in ("a1", "5f"))
 

@@ -31,13 +31,13 @@ import numpy as np
 from store import Writer, build
 
 from justmem import AsyncMemory, config
-from justmem.answering.rules import RulesAnswerer
-from justmem.extraction.rules import RulesExtractor
+from justmem.answer.rules import RulesAnswerer
+from justmem.extract.passages import opening, passages
+from justmem.extract.rules import RulesExtractor
+from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES
-from justmem.passages import opening, passages
 from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
-from justmem.sessions import as_session
 from justmem.store.sqlite import open_store
 
 QUESTION = "When did Mira's {} {} have the {} {}?"

@@ -33,7 +33,7 @@ from justmem.errors import (
     NotInMemory,
 )
 from justmem.ports import BEGUN, CardFilter, Digested, Extent, Reach, Store, Vectors, View
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
 
 DIM = 8
 MAY = datetime(2023, 5, 7, 14, 30, tzinfo=UTC)

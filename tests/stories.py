@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from justmem.answering.model import ModelAnswerer
+from justmem.answer.model import ModelAnswerer
 from justmem.domain import Card
-from justmem.extraction.model import ModelExtractor
+from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Prompt
@@ -27,8 +27,8 @@ def by_model(model: Any) -> dict[str, Any]:
 
 
 def by_rules() -> dict[str, Any]:
-    from justmem.answering.rules import RulesAnswerer
-    from justmem.extraction.rules import RulesExtractor
+    from justmem.answer.rules import RulesAnswerer
+    from justmem.extract.rules import RulesExtractor
     from justmem.plan import RulesPlanner
 
     return {

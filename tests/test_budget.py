@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState, tokens
-from justmem.answering.reading import shorter
-from justmem.calling import believed
+from justmem.answer.reading import shorter
+from justmem.budget.calling import believed
 from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel

@@ -11,8 +11,8 @@ import pytest
 from justmem import Access, AsyncMemory, Memory, Plan
 from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
+from justmem.intake.secret_patterns import secrets
 from justmem.ports import Embedded
-from justmem.secrets import secrets
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import justmem
-from justmem import config, specs
-from justmem.answering.model import ModelAnswerer
-from justmem.answering.rules import RulesAnswerer
+from justmem import config, providers
+from justmem.answer.model import ModelAnswerer
+from justmem.answer.rules import RulesAnswerer
 from justmem.config import load
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
-from justmem.extraction.model import ModelExtractor
-from justmem.extraction.rules import RulesExtractor
+from justmem.extract.model import ModelExtractor
+from justmem.extract.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
 from justmem.opening import parts
 from justmem.plan import ModelPlanner
@@ -171,7 +171,7 @@ def test_the_papers_profile_is_the_papers_setting() -> None:
     assert settings.model == "openai:gpt-4.1-mini"
     assert settings.embedder == "openai:text-embedding-3-small"
     assert settings.reranker.startswith("rerank:qwen3-rerank@https://")
-    assert specs.build_embedder(settings.embedder, settings, None).dim == 1536
+    assert providers.build_embedder(settings.embedder, settings, None).dim == 1536
 
 
 async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
@@ -266,16 +266,16 @@ async def test_a_setting_that_cannot_be_used_leaves_no_file_behind(tmp_path: Pat
 def test_an_embedder_of_unknown_length_asks_for_it() -> None:
     settings = load(embedder="openai:mystery@http://localhost:1/v1")
     with pytest.raises(InvalidSetting, match="set dimensions"):
-        specs.build_embedder(settings.embedder, settings, None)
+        providers.build_embedder(settings.embedder, settings, None)
 
     settings = load(embedder="openai:mystery@http://localhost:1/v1", dimensions=12)
-    assert specs.build_embedder(settings.embedder, settings, None).dim == 12
+    assert providers.build_embedder(settings.embedder, settings, None).dim == 12
 
 
 def test_an_unknown_local_model_names_those_there_are() -> None:
     settings = load(embedder="onnx:nobody")
     with pytest.raises(InvalidSetting, match=r"bge-small-en-v1\.5"):
-        specs.build_embedder(settings.embedder, settings, None)
+        providers.build_embedder(settings.embedder, settings, None)
 
 
 # ---------------------------------------------------------------- building
@@ -330,7 +330,7 @@ async def test_objects_are_found_by_their_path() -> None:
 def test_a_callable_is_called_for_its_object() -> None:
     settings = load(embedder=f"{__name__}:make_embedder")
 
-    assert specs.build_embedder(settings.embedder, settings, None).dim == 32
+    assert providers.build_embedder(settings.embedder, settings, None).dim == 32
 
 
 async def test_recorded_replies_need_no_server(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ PING = Prompt(stage="plan", system="Reply.", user="ping", schema={}, max_tokens=
 
 
 async def asked(spec: str, **settings: Any) -> None:
-    model = specs.build_model(spec, load(**settings))
+    model = providers.build_model(spec, load(**settings))
     assert model is not None
     await model.complete(PING)
     await model.close()  # type: ignore[attr-defined]
@@ -358,7 +358,7 @@ async def test_the_openai_key_is_not_sent_to_another_server(
     with serve_openai([chat_body({}), embeddings_body([[1.0, 0.0]])]) as server:
         await asked(f"openai:m@{server.url}")
         settings = load(embedder=f"openai:e@{server.url}", dimensions=2)
-        await specs.build_embedder(settings.embedder, settings, None).embed(["bees"])
+        await providers.build_embedder(settings.embedder, settings, None).embed(["bees"])
     assert len(server.requests) == 2
     assert not any("sk-of-openai" in str(request.headers) for request in server.requests)
 
@@ -393,9 +393,11 @@ def test_only_openai_gets_the_openai_key(
     monkeypatch: pytest.MonkeyPatch, spec: str, key: str | None
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
-    assert specs.key_for(specs.parse(spec, "model"), load()) == key
+    assert providers.key_for(providers.parse(spec, "model"), load()) == key
     monkeypatch.setenv("JUSTMEM_API_KEY_ENV", "NOT_SET")
-    assert specs.key_for(specs.parse(spec, "model"), load()) is None, "another one was named"
+    assert providers.key_for(providers.parse(spec, "model"), load()) is None, (
+        "another one was named"
+    )
 
 
 async def test_a_server_that_wants_a_key_says_how_to_set_one() -> None:
@@ -404,7 +406,7 @@ async def test_a_server_that_wants_a_key_says_how_to_set_one() -> None:
         with pytest.raises(ModelRefused, match=r"none was sent.*or JUSTMEM_API_KEY_ENV"):
             await asked(f"openai:m@{server.url}")
         settings = load(reranker=f"rerank:r@{server.url}")
-        reranker = specs.build_reranker(settings.reranker, settings, None)
+        reranker = providers.build_reranker(settings.reranker, settings, None)
         assert reranker is not None
         with pytest.raises(ModelRefused, match=r"none was sent.*JUSTMEM_RERANK_KEY"):
             await reranker.rerank("bees", ["honey"])
@@ -420,12 +422,12 @@ async def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch, status: 
         with serve_openai([away] * 3) as server:
             url = server.url
             settings = load(embedder=f"openai:e@{url}", dimensions=2, reranker=f"rerank:r@{url}")
-            reranker = specs.build_reranker(settings.reranker, settings, None)
+            reranker = providers.build_reranker(settings.reranker, settings, None)
             assert reranker is not None
             with pytest.raises(ModelRefused, match="Redirects are not followed"):
                 await asked(f"openai:m@{server.url}", api_key="sk-passed")
             with pytest.raises(ModelRefused, match="Redirects are not followed"):
-                await specs.build_embedder(settings.embedder, settings, None).embed(["bees"])
+                await providers.build_embedder(settings.embedder, settings, None).embed(["bees"])
             with pytest.raises(ModelRefused, match="Redirects are not followed"):
                 await reranker.rerank("bees", ["honey"])
     assert (len(server.requests), other.requests) == (3, [])

@@ -14,12 +14,12 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from justmem.cli.app import app
-from justmem.copying import Copied, copy, fingerprint
 from justmem.domain import EventDate, Quarantined
 from justmem.errors import StoreError
 from justmem.ports import CardFilter, Store, Whole
 from justmem.store.keys import Keyring
 from justmem.store.storage import Storage, storage
+from justmem.transfer.copying import Copied, copy, fingerprint
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
@@ -150,7 +150,7 @@ class Interrupted:
 async def test_an_interrupted_copy_goes_on_where_it_was(
     sides: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.copying.BATCH", 2)
+    monkeypatch.setattr("justmem.transfer.copying.BATCH", 2)
     one, other = sides
     source = await one.open("ana")
     await filled(source)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from justmem import SessionState, deadlines
+from justmem import SessionState
 from justmem.domain import Plan
 from justmem.errors import ModelNonsense, TimeLimitExceeded
 from justmem.language.languages import LANGUAGES, Languages
+from justmem.runtime import deadlines
 from stories import BIKE, HISTORY, RUN, Make, extract_history, plan, scripted
 
 

@@ -21,11 +21,11 @@ import pytest
 from justmem import AsyncMemory
 from justmem.domain import Forgotten, Retention, SessionState
 from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
+from justmem.forget.certificate import digest
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
-from justmem.proving import digest
+from justmem.ports.traces import Traces
 from justmem.store import drivers
-from justmem.traces import Traces
 from stories import BIKE, HISTORY, KYOTO, RUN, Make, plan, scripted
 
 NOON = datetime(2025, 1, 2, 12, 0)

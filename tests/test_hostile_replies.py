@@ -14,7 +14,7 @@ from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.models.rerank import HttpReranker
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
-from justmem.salvage import parse
+from justmem.prompts.parse import parse
 from justmem.testing import HashEmbedder, Respond, embeddings_body, serve_openai
 from stories import HISTORY, RUN, Make, extract_history, plan, scripted
 

@@ -28,12 +28,12 @@ from justmem.errors import (
     StoreNotLocked,
     WrongKey,
 )
+from justmem.ports.traces import Traces
 from justmem.store import drivers, files
 from justmem.store.folder import spaces
 from justmem.store.keys import KeyFile, Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.store import SqlStore
-from justmem.traces import Traces
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
 from talking import talking
 

@@ -14,9 +14,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from justmem import AsyncMemory
-from justmem.answering.rules import RulesAnswerer
+from justmem.answer.rules import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
-from justmem.extraction.rules import RulesExtractor
+from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.store import postgres

@@ -10,11 +10,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import justmem
-from justmem.copying import fingerprint
 from justmem.errors import StoreTooNew
 from justmem.store import schema
 from justmem.store.postgres import open_store, sweep
 from justmem.testing import HashEmbedder
+from justmem.transfer.copying import fingerprint
 from postgres import Server, create_database, rows
 from store_contract import (
     OpenSpace,

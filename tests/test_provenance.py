@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from justmem.domain import Session, Turn
-from justmem.extraction.drafts import check, read_draft
+from justmem.extract.drafts import check, read_draft
 from justmem.language.languages import LANGUAGES
 
 SESSION = Session(

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from justmem.answering.reading import card_line, evidence_text
+from justmem.answer.reading import card_line, evidence_text
 from justmem.domain import Card, EventDate, Evidence, Plan, Status
 from justmem.language.languages import LANGUAGES
 

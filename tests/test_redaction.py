@@ -11,7 +11,7 @@ import pytest
 import justmem
 from justmem import SessionState
 from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
-from justmem.secrets import secrets
+from justmem.intake.secret_patterns import secrets
 from justmem.testing import HashEmbedder
 from stories import NOW, RUN, Make, extract_history, plan, scripted
 

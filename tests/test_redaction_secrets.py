@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from justmem.secrets import secrets
+from justmem.intake.secret_patterns import secrets
 
 FOUND = [
     # cards

@@ -2,7 +2,7 @@
 
 import pytest
 
-from justmem.salvage import parse
+from justmem.prompts.parse import parse
 
 
 def test_whole_json_is_whole() -> None:

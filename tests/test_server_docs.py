@@ -12,6 +12,7 @@ import yaml
 
 from justmem import errors
 from justmem.config import load
+from justmem.intake.sessions import as_time
 from justmem.server import proxy
 from justmem.server.http import application
 from justmem.server.keys import RIGHTS
@@ -19,8 +20,7 @@ from justmem.server.mcp import mcp_server
 from justmem.server.problems import STATUS
 from justmem.server.routes.asking import EVENTS
 from justmem.server.state import Server
-from justmem.serving import Serving
-from justmem.sessions import as_time
+from justmem.server_settings import Serving
 
 ROOT = Path(__file__).parent.parent
 _ROW = re.compile(r"^\| `?([^|`]+)`? \|(.*)\|$", re.MULTILINE)

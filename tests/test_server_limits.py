@@ -17,14 +17,14 @@ import pytest
 
 from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, StoreBusy, TooMany, TooSlow
+from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES
 from justmem.server import priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.limits import Limits
 from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
-from justmem.serving import Serving
-from justmem.sessions import as_session
+from justmem.server_settings import Serving
 from justmem.store.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
@@ -302,7 +302,7 @@ def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path)
 
 
 def spaces_in(folder: Path, extractor: Any) -> Spaces:
-    from justmem.answering.rules import RulesAnswerer
+    from justmem.answer.rules import RulesAnswerer
     from justmem.plan import RulesPlanner
     from justmem.testing import HashEmbedder
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from justmem.domain import Session, Turn
 from justmem.errors import InvalidSession
-from justmem.sessions import as_session, as_time
+from justmem.intake.sessions import as_session, as_time
 
 AT = datetime(2024, 5, 20, 14, 30)
 

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from justmem import specs
+from justmem import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
-from justmem.inputs import as_path, shown
-from justmem.serving import Serving
+from justmem.server_settings import Serving
+from justmem.validation import as_path, shown
 
 FILE = "justmem.toml"
 ENVIRONMENT = {
@@ -104,7 +104,7 @@ class Settings(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """A URL may hold a password."""
         for name, value in super().__repr_args__():
-            shown = specs.without_secrets(value) if isinstance(value, str | Serving) else value
+            shown = providers.without_secrets(value) if isinstance(value, str | Serving) else value
             yield name, shown
 
     def stage(self, name: str) -> Any:
@@ -161,7 +161,7 @@ def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -
     for name, part in _SPECS.items():
         if isinstance(getattr(settings, name), str):
             try:
-                specs.parse(getattr(settings, name), part)
+                providers.parse(getattr(settings, name), part)
             except InvalidSetting as error:
                 where = _where(name, layers)
                 raise InvalidSetting(f"The setting {name} in {where}: {error}") from None
@@ -186,7 +186,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "retention": Retention,
     "server": Serving,
 }
-_SPECS: Mapping[str, specs.Part] = {
+_SPECS: Mapping[str, providers.Part] = {
     "model": "model",
     "extractor": "model",
     "planner": "model",
@@ -278,7 +278,7 @@ def _read(file: Path) -> dict[str, Any]:
             )
     for key, part in _SPECS.items():
         if not isinstance(table.get(key, ""), str):
-            raise InvalidSetting(f"{file}: {key} is not a name; write {specs.FORMS[part]}.")
+            raise InvalidSetting(f"{file}: {key} is not a name; write {providers.FORMS[part]}.")
     mirror = table.get("models_mirror")
     if isinstance(mirror, str) and "://" not in mirror:
         table["models_mirror"] = str(file.parent / as_path(mirror))
@@ -322,7 +322,7 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
     given = first["input"]
     if isinstance(given, str | Serving):
-        given = specs.without_secrets(given)
+        given = providers.without_secrets(given)
     given = "this" if secret else shown(given)
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 

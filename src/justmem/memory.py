@@ -21,8 +21,9 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from justmem import expiry, exporting, knowing, tokens
-from justmem.asking import Asked, Asking
+from justmem import tokens
+from justmem.ask import Asked, Asking
+from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     About,
     Answer,
@@ -49,13 +50,12 @@ from justmem.domain import (
     quoted,
 )
 from justmem.errors import InputError, InvalidSession, NotInMemory, StoreBusy
-from justmem.forgetting import Forgetting, Target
-from justmem.forks import Origin
-from justmem.inputs import as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.extract.passages import OPENING
+from justmem.forget import expiry
+from justmem.forget.forgetting import Forgetting, Target
+from justmem.intake.redaction import Redact, Redacted, Redaction
+from justmem.intake.sessions import SessionLike, as_session, as_time
 from justmem.language.citing import cite
-from justmem.loading import Loading, OnLoaded
-from justmem.naming import Names, cards_of, names
-from justmem.passages import OPENING
 from justmem.ports import (
     INDEXES,
     Answerer,
@@ -71,12 +71,15 @@ from justmem.ports import (
     Vectors,
 )
 from justmem.rank import Profile
-from justmem.receipts import Ledger, Tally
-from justmem.redaction import Redact, Redacted, Redaction
-from justmem.remembering import Remembering
+from justmem.remember import Remembering
 from justmem.retrieve import Retrieval
-from justmem.sessions import SessionLike, as_session, as_time
+from justmem.runtime.forks import Origin
 from justmem.store.log import check, entries, logged
+from justmem.subjects import about
+from justmem.subjects.names import Names, cards_of, names
+from justmem.transfer import exporting
+from justmem.transfer.loading import Loading, OnLoaded
+from justmem.validation import as_count, as_flag, as_id, as_path, as_text, shown
 
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _ANY_TIME = datetime(2000, 1, 1)  # where only the turns are read
@@ -398,7 +401,7 @@ class AsyncMemory:
         about it or naming it, what holds now first, and the turns that name it."""
         subject = as_text(subject, "subject")
         limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
-        return await knowing.about(self._store, subject, await self._names(), limit, offset)
+        return await about.about(self._store, subject, await self._names(), limit, offset)
 
     async def stats(self) -> Stats:
         return await self._store.stats()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from justmem import specs
+from justmem import providers
 from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
 from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def open(
-    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+    space: str | None = None, *, report: providers.Report | None = None, **settings: Any
 ) -> Memory:
     """A memory, ready to use: `with justmem.open("ana") as memory: ...`.
 
@@ -37,7 +37,7 @@ def open(
 
 
 def open_async(
-    space: str | None = None, *, report: specs.Report | None = None, **settings: Any
+    space: str | None = None, *, report: providers.Report | None = None, **settings: Any
 ) -> Opening:
     """As `open`, for asynchronous code: `async with justmem.open_async("ana") as memory: ...`,
     or `memory = await justmem.open_async("ana")` and `await memory.close()`."""
@@ -47,7 +47,7 @@ def open_async(
 class Opening:
     """An AsyncMemory about to be opened, by `await` or by `async with`."""
 
-    def __init__(self, settings: Settings, report: specs.Report | None) -> None:
+    def __init__(self, settings: Settings, report: providers.Report | None) -> None:
         self._settings = settings
         self._report = report
         self._memory: AsyncMemory | None = None
@@ -68,7 +68,7 @@ class Opening:
 
 
 async def parts(
-    settings: Settings, *, create: bool = True, report: specs.Report | None = None
+    settings: Settings, *, create: bool = True, report: providers.Report | None = None
 ) -> dict[str, Any]:
     """What a Memory is made of. With `create` off, the space has to be there already."""
     made = shared_parts(settings, report=report)
@@ -131,18 +131,18 @@ def spaces_of(settings: Settings) -> Storage:
     return storage(kept_in(settings), _ready_keys(settings))
 
 
-def shared_parts(settings: Settings, *, report: specs.Report | None = None) -> dict[str, Any]:
+def shared_parts(settings: Settings, *, report: providers.Report | None = None) -> dict[str, Any]:
     """The same without the store: what the memories of many spaces can share."""
     stages = _stages(settings, LANGUAGES)
     _refuse_recording(settings, stages)
     return {
-        "embedder": specs.build_embedder(settings.embedder, settings, report),
-        "reranker": specs.build_reranker(settings.reranker, settings, report),
+        "embedder": providers.build_embedder(settings.embedder, settings, report),
+        "reranker": providers.build_reranker(settings.reranker, settings, report),
         **stages,
         "language": LANGUAGES,
         "budget": settings.budget,
         "retention": settings.retention,
-        "redact": specs.build_redaction(settings.redact),
+        "redact": providers.build_redaction(settings.redact),
         "profile": PAPER if settings.profile == "paper" else Profile(),
         "concurrency": settings.concurrency,
         "log_reads": settings.log_reads,
@@ -162,10 +162,10 @@ def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
-    from justmem.answering.model import ModelAnswerer
-    from justmem.answering.rules import RulesAnswerer
-    from justmem.extraction.model import ModelExtractor
-    from justmem.extraction.rules import RulesExtractor
+    from justmem.answer.model import ModelAnswerer
+    from justmem.answer.rules import RulesAnswerer
+    from justmem.extract.model import ModelExtractor
+    from justmem.extract.rules import RulesExtractor
     from justmem.plan import ModelPlanner, RulesPlanner
 
     built: dict[str, Any] = {}
@@ -175,7 +175,7 @@ def _stages(settings: Settings, language: Language) -> dict[str, Any]:
         ("planner", "plan", partial(ModelPlanner, language=language), RulesPlanner),
         ("answerer", "answer", ModelAnswerer, RulesAnswerer),
     ):
-        stage = specs.build_stage(settings.stage(name), method, settings, built)
+        stage = providers.build_stage(settings.stage(name), method, settings, built)
         if stage is None:
             made[name] = of_rules(language)
         else:

@@ -20,15 +20,16 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from justmem import calling, tokens
+from justmem import tokens
+from justmem.budget import calling
 from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.domain.value import Value
 from justmem.errors import InvalidQuestion, ModelError
-from justmem.inputs import shown
 from justmem.ports import Language, LanguageModel, Planned, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.salvage import Lines, ModelReply, otherwise, parse
+from justmem.prompts.parse import Lines, ModelReply, otherwise, parse
 from justmem.text import both_ends, clean
+from justmem.validation import shown
 
 REWRITES = 2
 _LONGEST_PART = 500  # characters of a rewrite or an entity

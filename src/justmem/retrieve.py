@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 import numpy as np
 
 from justmem import rank, tokens
+from justmem.budget.ledger import Tally
 from justmem.domain import (
     Access,
     Budget,
@@ -37,7 +38,6 @@ from justmem.ports import (
     best_bare,
 )
 from justmem.rank import Profile, Scores
-from justmem.receipts import Tally
 from justmem.text import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates

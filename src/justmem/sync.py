@@ -11,9 +11,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from justmem.domain import Budget, Retention
 from justmem.errors import StoreError
-from justmem.forks import Origin
 from justmem.memory import AsyncMemory
 from justmem.rank import Profile
+from justmem.runtime.forks import Origin
 
 P = ParamSpec("P")
 T = TypeVar("T")

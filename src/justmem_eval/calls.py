@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from justmem import config, specs, tokens
+from justmem import config, providers, tokens
 from justmem.domain import Call
 from justmem.errors import InvalidSetting, JustMemError
 from justmem.models.recorded import RecordedModel
@@ -101,8 +101,8 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     name, _, _ = spec.partition("@")
     settings = config.load()
     if base_url:  # the meter passes the key on to the server that `spec` names
-        settings = config.load(api_key=specs.key_for(specs.parse(spec, "model"), settings))
-    inner = specs.build_model(f"{name}@{base_url}" if base_url else spec, settings)
+        settings = config.load(api_key=providers.key_for(providers.parse(spec, "model"), settings))
+    inner = providers.build_model(f"{name}@{base_url}" if base_url else spec, settings)
     if inner is None:
         raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
     return RecordedModel(replies, CappedModel(inner, cap))

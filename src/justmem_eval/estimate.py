@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from justmem import tokens
 from justmem.domain import Session, Value
-from justmem.extraction.model import extraction_prompt
+from justmem.extract.model import extraction_prompt
 from justmem.plan import planning_prompt
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.protocol import Plan, judged

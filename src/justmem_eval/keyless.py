@@ -9,7 +9,7 @@ from typing import Any
 
 from justmem import tokens
 from justmem.domain import Plan, Value
-from justmem.extraction.model import extraction_prompt
+from justmem.extract.model import extraction_prompt
 from justmem.plan import PlanReply, planning_prompt
 from justmem.prompts import load
 from justmem_eval import answers, metrics

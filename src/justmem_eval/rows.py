@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from justmem import tokens
-from justmem.answering.reading import card_line, evidence_text
+from justmem.answer.reading import card_line, evidence_text
 from justmem.domain import Card, Evidence, Plan, Value
 from justmem_eval.benchmarks import Question
 

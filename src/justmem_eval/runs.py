@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from justmem import config, specs
+from justmem import config, providers
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
 from justmem_eval import calls, protocol
@@ -119,9 +119,9 @@ def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
 
 def upstream(spec: str) -> str | None:
     """The server of a model, where it has one."""
-    if not spec or specs.parse(spec, "model").scheme != "openai":
+    if not spec or providers.parse(spec, "model").scheme != "openai":
         return None
-    return specs.parse(spec, "model").url or OPENAI
+    return providers.parse(spec, "model").url or OPENAI
 
 
 def _model(
@@ -171,12 +171,12 @@ def _system(
 
 
 def peer_settings(model: str, embedder: str, dimensions: int) -> dict[str, Any]:
-    parsed = specs.parse(model, "model")
+    parsed = providers.parse(model, "model")
     return {
         "model": parsed.name,
         "embedder": embedder,
         "dimensions": dimensions,
-        "api_key": specs.key_for(parsed, config.load()) or "none",
+        "api_key": providers.key_for(parsed, config.load()) or "none",
     }
 
 

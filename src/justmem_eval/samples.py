@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from justmem.domain import Card, Session
-from justmem.extraction.rules import RulesExtractor
+from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem_eval.benchmarks import Benchmark
 

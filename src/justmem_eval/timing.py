@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from justmem import AsyncMemory, config, specs
+from justmem import AsyncMemory, config, providers
 from justmem.domain import Value
 from justmem.ports import Reranker
 from justmem_eval.benchmarks import Benchmark, Case
@@ -63,6 +63,6 @@ async def _recall(memory: AsyncMemory, case: Case) -> None:
 
 def _yardstick() -> Reranker:
     settings = config.load(reranker=YARDSTICK)
-    made = specs.build_reranker(settings.reranker, settings, None)
+    made = providers.build_reranker(settings.reranker, settings, None)
     assert made is not None
     return made

@@ -1,9 +1,9 @@
 """What the processes that are killed have at hand when they are born."""
 
 import justmem.cli.app
-import justmem.copying
 import justmem.store.postgres
 import justmem.store.sqlite
+import justmem.transfer.copying
 import torture._children
 import torture._talk
 from justmem import tokens

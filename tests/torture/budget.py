@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Budget, tokens
-from justmem.answering.model import ModelAnswerer
+from justmem.answer.model import ModelAnswerer
 from justmem.domain import Call, Receipt, Session, Turn
 from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, StoreFull
-from justmem.extraction.model import ModelExtractor
+from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Completion, Prompt

@@ -22,10 +22,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
 from justmem import AsyncMemory
-from justmem.answering.rules import RulesAnswerer
+from justmem.answer.rules import RulesAnswerer
 from justmem.domain import Session, Turn
 from justmem.errors import StoreError
-from justmem.extraction.model import ModelExtractor
+from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.models.recorded import RecordedModel
 from justmem.plan import RulesPlanner

@@ -12,11 +12,11 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from justmem import copying
 from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Store
 from justmem.store.storage import storage
+from justmem.transfer import copying
 from postgres import Server, rows
 from torture._children import Child, Pace, Say
 from torture._life import Life, Step

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from justmem.answering.model import answering_prompt
+from justmem.answer.model import answering_prompt
 from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Turn
-from justmem.extraction.model import extraction_prompt
+from justmem.extract.model import extraction_prompt
 from justmem.plan import planning_prompt
 from justmem.prompts import load
 from justmem.server.notes import LEAD, note

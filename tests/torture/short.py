@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Retention
-from justmem.answering.model import ModelAnswerer
+from justmem.answer.model import ModelAnswerer
 from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
 from justmem.errors import ModelUnavailable
-from justmem.extraction.model import ModelExtractor
+from justmem.extract.model import ModelExtractor
+from justmem.intake.secret_patterns import secrets
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Embedded, Prompt
-from justmem.secrets import secrets
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory
-from justmem.copying import fingerprint
 from justmem.errors import ModelUnavailable
-from justmem.exporting import wholes
 from justmem.ports import Extraction, Store
 from justmem.store.storage import Storage, storage
 from justmem.testing import HashEmbedder
+from justmem.transfer.copying import fingerprint
+from justmem.transfer.exporting import wholes
 from postgres import Server, binaries, create_database, short_folder
 from stories import by_rules
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.text import Text
 
-from justmem import specs
+from justmem import providers
 from justmem.cli import safety
 from justmem.cli.asking import Json
 from justmem.cli.run import Exit, run_of
@@ -166,11 +166,11 @@ def _keys(settings: Settings) -> Iterator[Check]:
     for spec in dict.fromkeys(filter(_is_name, named)):
         if not spec.startswith(("openai:", "rerank:")):
             continue
-        name = specs.without_secrets(spec)
+        name = providers.without_secrets(spec)
         if spec.startswith("rerank:"):
             key, fix = settings.rerank_key is not None, f"set {settings.rerank_key_env}"
         else:
-            key = specs.key_for(specs.parse(spec, "model"), settings) is not None
+            key = providers.key_for(providers.parse(spec, "model"), settings) is not None
             variable = settings.api_key_env
             fix = f"set {variable}" if variable else "name its variable with api_key_env"
         if key:
@@ -188,7 +188,7 @@ def _is_name(spec: Any) -> bool:
 
 def _models(settings: Settings, online: bool) -> Iterator[Check]:
     for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
-        named = f"the model {specs.without_secrets(value)}"
+        named = f"the model {providers.without_secrets(value)}"
         if value == "rules":
             fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
             yield Check("note", "no language model is set: rules extract, plan and answer", fix)
@@ -206,7 +206,7 @@ def _models(settings: Settings, online: bool) -> Iterator[Check]:
 
 def _reached(value: str, settings: Settings) -> Check:
     async def ping() -> None:
-        model = specs.build_model(value, settings)
+        model = providers.build_model(value, settings)
         if model is not None:
             await model.complete(_PING)
 
@@ -214,9 +214,9 @@ def _reached(value: str, settings: Settings) -> Check:
         asyncio.run(ping())
     except JustMemError as error:
         return Check(
-            "wrong", f"the model {specs.without_secrets(value)} does not answer", str(error)
+            "wrong", f"the model {providers.without_secrets(value)} does not answer", str(error)
         )
-    return Check("ok", f"the model {specs.without_secrets(value)} answers")
+    return Check("ok", f"the model {providers.without_secrets(value)} answers")
 
 
 def _extras() -> Iterator[Check]:

@@ -15,7 +15,7 @@ from justmem.cli.run import run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import Certificate, Forgotten, Preview, dump
 from justmem.errors import InputError
-from justmem.forgetting import Target
+from justmem.forget.forgetting import Target
 from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview

@@ -17,8 +17,8 @@ from justmem.cli.asking import Json
 from justmem.cli.run import Exit, moment, run_of
 from justmem.cli.terminal import amount, err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
-from justmem.inputs import as_path
 from justmem.memory import AsyncMemory
+from justmem.validation import as_path
 
 
 def remember(

@@ -24,9 +24,9 @@ from justmem.errors import (
     StoreLocked,
     StoreNotLocked,
 )
+from justmem.intake.sessions import as_time
 from justmem.memory import AsyncMemory
 from justmem.opening import parts, spaces_of
-from justmem.sessions import as_time
 
 T = TypeVar("T")
 ACTOR = "cli"  # in the change log

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from justmem import private
 from justmem.config import Settings, address
 from justmem.errors import StoreError
 from justmem.opening import keyring
+from justmem.runtime import private_files
 from justmem.store import drivers, files
 
 Finding = tuple[Literal["ok", "note", "wrong"], str, str]
@@ -58,7 +58,7 @@ def _names(stems: list[str]) -> str:
 
 
 def modes(settings: Settings) -> Iterator[Finding]:
-    opened = [path for path in _private(settings) if path.exists() and private.is_open(path)]
+    opened = [path for path in _private(settings) if path.exists() and private_files.is_open(path)]
     for path in opened[:_SHOWN]:
         mode = "u=rwX,go=" if path.is_dir() else "600"
         yield "note", f"others on this machine may read {path}", f"chmod {mode} '{path}'"

@@ -16,7 +16,7 @@ from justmem.cli.run import now, run_of
 from justmem.cli.terminal import fetching, out, plain, print_json, say
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
-from justmem.extras import need
+from justmem.runtime.extras import need
 
 
 def serve(

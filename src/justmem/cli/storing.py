@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from justmem import copying
 from justmem.cli.asking import Json
 from justmem.cli.run import ACTOR, Run, now, run_of
 from justmem.cli.terminal import amount, fetching, out, plain, print_json, say
 from justmem.config import Settings, address
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
-from justmem.extras import need
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
+from justmem.runtime.extras import need
 from justmem.store.keys import KeyFile
 from justmem.store.log import logged
 from justmem.store.sqlite import rekey as rekey_file
 from justmem.store.storage import PostgresStorage, Storage, storage
+from justmem.transfer import copying
 
 if TYPE_CHECKING:
     from justmem.store.postgres import Job

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
-from justmem import deadlines
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
 from justmem.language.detection import detect
 from justmem.language.en import English
 from justmem.language.plain import Plain
 from justmem.ports import Language, Reply
+from justmem.runtime import deadlines
 from justmem.text import both_ends
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 
-from justmem import deadlines
 from justmem.domain import (
     UNKNOWN_DATE,
     Candidate,
@@ -21,6 +20,7 @@ from justmem.domain import (
 from justmem.language.citing import cite
 from justmem.language.words import content, overlap, sentences
 from justmem.ports import NOT_IN_MEMORY, Reply
+from justmem.runtime import deadlines
 
 USER = ("", "user", "human")  # roles that name nobody
 

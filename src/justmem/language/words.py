@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from justmem import deadlines
 from justmem.language.data import english
+from justmem.runtime import deadlines
 from justmem.text import SEGMENT
 
 _LOCAL = threading.local()

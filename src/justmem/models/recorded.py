@@ -13,11 +13,11 @@ import os
 import threading
 from pathlib import Path
 
-from justmem import private
 from justmem.domain import Call, dump
 from justmem.errors import InvalidFile, InvalidSetting, ModelUnavailable
 from justmem.ports import Completion, LanguageModel, Prompt, Searched
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
+from justmem.runtime import private_files
 
 
 class RecordedModel:
@@ -195,8 +195,8 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _append(path: Path, line: bytes) -> None:
     """One write of a whole line, so that processes may record side by side."""
-    private.folder(path.parent)
-    file = private.append(path)  # what was said is in the replies
+    private_files.folder(path.parent)
+    file = private_files.append(path)  # what was said is in the replies
     try:
         if os.lseek(file, 0, os.SEEK_END) and _last_byte(file) != b"\n":
             line = b"\n" + line  # the last recording was killed in the middle of its line

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from justmem.domain import Call, Stage
 from justmem.ports.sweeps import Searched
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
 
 Vectors = NDArray[np.float32]
 

@@ -35,7 +35,7 @@ from justmem.ports.searches import (
     View,
 )
 from justmem.ports.sweeps import Searched
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
 
 BEGUN = "its cards are being made"
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.errors import InputError
+from justmem.intake.sessions import as_session
 from justmem.server.ingestion import Ingestion
-from justmem.sessions import as_session
 
 _MOST_KNOWN = 10_000
 

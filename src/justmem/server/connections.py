@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from justmem.serving import Serving
+from justmem.server_settings import Serving
 
 MOST = 1900  # below the number at which uvicorn refuses every request
 _FILES = 400  # that the server needs besides, for spaces and models

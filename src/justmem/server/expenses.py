@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from justmem import tokens
-from justmem.calling import credible
+from justmem.budget.calling import credible
+from justmem.budget.ledger import Tally
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
-from justmem.receipts import Tally
 from justmem.server.keys import Key
 from justmem.server.state import Server
 

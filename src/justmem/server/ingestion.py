@@ -27,13 +27,13 @@ from justmem.domain import (
     SessionState,
 )
 from justmem.errors import JustMemError, NoRoom, NotInMemory
+from justmem.intake.redaction import Redaction
 from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
-from justmem.redaction import Redaction
 from justmem.server.line import Line
 from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
-from justmem.serving import Serving
+from justmem.server_settings import Serving
 
 log = logging.getLogger("justmem.server")
 

@@ -18,8 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from justmem import private
 from justmem.errors import InputError, InvalidFile, NotInMemory
+from justmem.runtime import private_files
 
 FILE = "keys.json"
 Right = Literal["read", "write", "admin"]
@@ -130,11 +130,11 @@ class Keys:
         self._change(lambda rows: [row for row in rows if row["id"] != id])
 
     def _change(self, change: Any) -> None:
-        private.folder(self.path.parent)
+        private_files.folder(self.path.parent)
         beside = self.path.with_suffix(".new")
         try:
             # Made afresh or not at all: a second command at the same moment is told to wait.
-            file = private.create(beside)
+            file = private_files.create(beside)
         except FileExistsError:
             raise InputError(
                 f"Another command is changing the keys. If none is, remove {beside}."

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from justmem.errors import TooMany
-from justmem.serving import Serving
+from justmem.server_settings import Serving
 
 
 @dataclass(slots=True)

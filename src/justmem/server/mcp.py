@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from justmem.domain import SessionState
 from justmem.errors import InputError, JustMemError
+from justmem.intake.sessions import as_session
 from justmem.memory import AsyncMemory
 from justmem.plan import plan_arguments
 from justmem.server.edge import KEY
@@ -42,7 +43,6 @@ from justmem.server.results import (
 )
 from justmem.server.routes.access import space_for
 from justmem.server.state import Inquiry, Server
-from justmem.sessions import as_session
 
 INSTRUCTIONS = (
     "Long-term memory of one person. Call `recall` (or `ask`) before you answer anything that "

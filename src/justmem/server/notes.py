@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from justmem import tokens
-from justmem.answering.reading import evidence_text, shorter
+from justmem.answer.reading import evidence_text, shorter
 from justmem.domain import Evidence
 from justmem.prompts import new_mark
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import Session
-from justmem.extraction.rules import RulesExtractor
+from justmem.extract.rules import RulesExtractor
 from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
-from justmem.specs import LocalEmbedder, LocalReranker
+from justmem.providers import LocalEmbedder, LocalReranker
 
 BATCH = 4  # texts embedded before questions get a chance again
 PATIENCE = 1.0  # seconds that learning gives way; then it takes one step all the same

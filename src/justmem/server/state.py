@@ -14,9 +14,11 @@ from justmem import tokens
 from justmem.config import Settings
 from justmem.domain import Answer, Evidence, Plan, Receipt
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
+from justmem.intake.redaction import Redaction
+from justmem.intake.sessions import as_time
 from justmem.memory import AsyncMemory
 from justmem.opening import shared_parts, spaces_of
-from justmem.redaction import Redaction
+from justmem.providers import Report
 from justmem.server.ingestion import Ingestion
 from justmem.server.keys import OWNER, Key, Keys, Right
 from justmem.server.limits import Limits
@@ -24,8 +26,6 @@ from justmem.server.metrics import Metrics
 from justmem.server.priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.spaces import Spaces, no_such_space
 from justmem.server.upkeep import Upkeep
-from justmem.sessions import as_time
-from justmem.specs import Report
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary, finalize
 from pydantic import SecretStr
 
 from justmem.errors import StoreBusy, StoreDamaged, StoreError, WrongKey
-from justmem.extras import need
+from justmem.runtime.extras import need
 
 PAGE = 4096
 SALT = 16

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
 from justmem.ports import Searched
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

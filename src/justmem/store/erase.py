@@ -13,12 +13,12 @@ from typing import Any
 
 from justmem.errors import StoreError
 from justmem.ports import Searched
+from justmem.ports.traces import Search, Traces
 from justmem.store import drivers
 from justmem.store.drivers import Claim, Lock
 from justmem.store.files import SUFFIX
 from justmem.store.keys import Keyring
 from justmem.store.schema import WITH_WORDS
-from justmem.traces import Search, Traces
 
 _BUFFER = 1 << 20
 _SIDE = re.compile(r"-(wal|shm|journal)$")

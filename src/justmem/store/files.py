@@ -8,8 +8,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from justmem import private
 from justmem.errors import InvalidSetting, StoreError
+from justmem.runtime import private_files
 
 SUFFIX = ".db"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -39,9 +39,9 @@ def create_private(path: Path) -> None:
     """SQLite gives its side files the mode of the main one, so this is all it takes. A file that
     is there is left alone: to open and close it would drop the locks of its connections."""
     try:
-        private.folder(path.parent)
+        private_files.folder(path.parent)
         with suppress(FileExistsError):
-            os.close(private.create(path))
+            os.close(private_files.create(path))
     except OSError as error:
         raise _closed(path, error) from None
 

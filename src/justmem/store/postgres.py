@@ -26,13 +26,13 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from justmem.domain import Session
 from justmem.errors import InvalidSetting, NotInMemory, StoreBusy, StoreError, StoreTooNew
-from justmem.forks import Origin
 from justmem.ports import Searched
+from justmem.ports.traces import Traces
+from justmem.runtime.forks import Origin
 from justmem.store import erase, faults, reads, schema, writes
 from justmem.store.engine import Connection, Row
 from justmem.store.faults import OLDEST_SERVER
 from justmem.store.store import LEASE, SqlStore
-from justmem.traces import Traces
 
 T = TypeVar("T")
 Raw = psycopg.Connection[Any]

@@ -18,7 +18,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from justmem import private
 from justmem.errors import (
     InvalidFile,
     InvalidSession,
@@ -33,8 +32,10 @@ from justmem.errors import (
     StoreNotLocked,
     StoreTooNew,
 )
-from justmem.forks import Origin
 from justmem.ports import Searched
+from justmem.ports.traces import Traces
+from justmem.runtime import private_files
+from justmem.runtime.forks import Origin
 from justmem.store import drivers, erase, files, schema
 from justmem.store.check import RESTORE
 from justmem.store.drivers import Claim, Lock
@@ -42,7 +43,6 @@ from justmem.store.engine import Connection, Row
 from justmem.store.keys import Keyring, unlocked
 from justmem.store.store import SqlStore
 from justmem.store.writes import create as create_space
-from justmem.traces import Traces
 
 T = TypeVar("T")
 APPLICATION = 0x4A4D3032  # "JM02", in the file's header: tells our files from other SQLite files
@@ -250,7 +250,7 @@ class SqliteEngine:
             self._check_still_there()
             try:
                 with (
-                    private.new(target) as file,
+                    private_files.new(target) as file,
                     closing(self._connect()) as source,
                     closing(drivers.connect(file, self._patience, self.lock)) as copy,
                 ):

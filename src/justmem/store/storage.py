@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from justmem.errors import InvalidSetting
-from justmem.extras import need
-from justmem.inputs import as_path
 from justmem.ports import Store
+from justmem.runtime.extras import need
+from justmem.validation import as_path
 
 if TYPE_CHECKING:
     from justmem.store.folder import Known

@@ -39,12 +39,12 @@ from justmem.ports import (
     View,
     Whole,
 )
+from justmem.ports.traces import Traces
 from justmem.store import forgetting, reads, writes
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine, one
 from justmem.store.finding import Finder
 from justmem.store.search import TERMS
-from justmem.traces import Traces
 
 LEASE = 60.0  # seconds
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from justmem.domain import Session
 from justmem.errors import InvalidFile, InvalidSession
-from justmem.sessions import as_session
+from justmem.intake.sessions import as_session
 from justmem.transcripts import chatgpt, claude
 
 __all__ = ["Reading", "read", "read_bytes"]

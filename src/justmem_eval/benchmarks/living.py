@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.sessions import as_time
+from justmem.intake.sessions import as_time
 from justmem_eval.benchmarks import files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from justmem.domain import Session, SessionRecord
 from justmem.errors import StoreError
+from justmem.extract.passages import OPENING, opening, passages
 from justmem.language.languages import LANGUAGES
-from justmem.passages import OPENING, opening, passages
 from justmem.ports import (
     INDEXES,
     Digested,

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from justmem import AsyncMemory
-from justmem.answering.model import ModelAnswerer
-from justmem.answering.reading import evidence_text
-from justmem.answering.rules import RulesAnswerer
+from justmem.answer.model import ModelAnswerer
+from justmem.answer.reading import evidence_text
+from justmem.answer.rules import RulesAnswerer
 from justmem.domain import Evidence, dump
 from justmem.language.languages import LANGUAGES
 from justmem.ports import Answerer, LanguageModel

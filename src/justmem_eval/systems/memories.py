@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import justmem
-from justmem import AsyncMemory, config, specs, tokens
-from justmem.answering.rules import RulesAnswerer
+from justmem import AsyncMemory, config, providers, tokens
+from justmem.answer.rules import RulesAnswerer
 from justmem.domain import Session
 from justmem.errors import InvalidSetting
-from justmem.extraction.model import ModelExtractor
-from justmem.extraction.rules import RulesExtractor
+from justmem.extract.model import ModelExtractor
+from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner, RulesPlanner
 from justmem.ports import Extractor, LanguageModel, Planner
@@ -36,19 +36,27 @@ Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
 _KEPT = 3  # builds of one benchmark that stay on disk
 
-# What a stored memory follows from: a change anywhere else leaves it valid.
-_DETERMINES = (
-    "domain/cards.py",
-    "domain/conversations.py",
-    "domain/value.py",
-    "language",
-    "sessions.py",
-    "text.py",
-    "passages.py",
-    "remembering.py",
-    "models/onnx.py",
-    "extraction",
-    "store",
+# Parts that cannot change a stored memory. A change anywhere else makes a new cache.
+_IRRELEVANT = frozenset(
+    [
+        "answer",
+        "ask.py",
+        "cli",
+        "demo",
+        "forget",
+        "integrations",
+        "pending.py",
+        "plan.py",
+        "rank.py",
+        "retrieve.py",
+        "server",
+        "server_settings.py",
+        "subjects",
+        "sync.py",
+        "testing.py",
+        "transcripts",
+        "transfer",
+    ]
 )
 
 
@@ -78,10 +86,10 @@ class Metered:
 
 def models(switches: Switches, cache: Path) -> Models:
     settings = config.load(embedder=switches.embedder, reranker=switches.reranker)
-    reranker = specs.build_reranker(settings.reranker, settings, None)
+    reranker = providers.build_reranker(settings.reranker, settings, None)
     return Models(
         CachedEmbedder(
-            specs.build_embedder(settings.embedder, settings, None), Blobs(cache / "vectors.db")
+            providers.build_embedder(settings.embedder, settings, None), Blobs(cache / "vectors.db")
         ),
         CachedReranker(reranker, Blobs(cache / "scores.db")) if reranker else None,
     )
@@ -237,7 +245,7 @@ class Memories:
         parts = [
             self._benchmark.digest,
             self.models.embedder.name,
-            code_fingerprint(_DETERMINES),
+            code_fingerprint(without=_IRRELEVANT),
             *self.stages.fingerprint(),
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
@@ -256,14 +264,16 @@ def _complete(done: Path) -> bool:
     return done.exists() and not Built.model_validate_json(done.read_bytes()).error
 
 
-def code_fingerprint(names: Any = (".",)) -> str:
-    """A hash over the source of these parts of justmem."""
+def code_fingerprint(names: Any = (".",), *, without: Collection[str] = ()) -> str:
+    """A hash over the source of these parts of justmem. `without`: names in the package root
+    that are left out."""
     root = Path(justmem.__file__).parent
     digest = hashlib.sha256()
     for name in names:
         top = root / name
         paths = [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file())
         for path in paths:
-            if path.suffix in (".py", ".md", ".sql", ".toml"):
-                digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+            local = path.relative_to(root)
+            if path.suffix in (".py", ".md", ".sql", ".toml") and local.parts[0] not in without:
+                digest.update(str(local).encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from justmem.domain import Plan, Session
-from justmem.extraction.drafts import check, read_draft
+from justmem.extract.drafts import check, read_draft
 from justmem.language.languages import LANGUAGES
 from justmem.plan import read_period
 from justmem.ports import Extraction, Planned, Planner

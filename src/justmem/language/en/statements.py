@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from justmem import deadlines
 from justmem.domain import UNKNOWN_DATE, Card, EventDate, Kind, Session, Status, Turn, card_id
 from justmem.language import plain
 from justmem.language.data import english
@@ -20,6 +19,7 @@ from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.language.en.own_name import name_in
 from justmem.language.words import content, sentences, stem, words
+from justmem.runtime import deadlines
 
 _LONGEST = 40  # words: statements that belong together are joined up to this length
 _SHORT = 12  # words: two statements that are shorter together are one card

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from justmem.domain import Quarantined, Session, SessionState
 from justmem.errors import NotInMemory
+from justmem.intake.sessions import as_session
 from justmem.server.ingestion import Job
 from justmem.server.routes.access import Grant, Id, Reader, Writer
 from justmem.server.shapes import (
@@ -21,7 +22,6 @@ from justmem.server.shapes import (
     SessionList,
     SessionStatus,
 )
-from justmem.sessions import as_session
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from justmem import calling, pending
+from justmem import pending
+from justmem.budget import calling
+from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import Answer, Budget, Card, Evidence, Plan, Retention, Session, Source
 from justmem.errors import BudgetExceeded, InvalidQuestion
-from justmem.inputs import as_text
-from justmem.naming import NO_NAMES, USER, Names, names
+from justmem.intake.redaction import Redaction
+from justmem.intake.sessions import as_time
 from justmem.plan import PlanParts, completed, supplied
 from justmem.ports import (
     NOT_IN_MEMORY,
@@ -26,11 +28,10 @@ from justmem.ports import (
     Store,
     StreamingAnswerer,
 )
-from justmem.receipts import Ledger, Tally
-from justmem.redaction import Redaction
 from justmem.retrieve import Retrieval
-from justmem.sessions import as_time
+from justmem.subjects.names import NO_NAMES, USER, Names, names
 from justmem.text import SEGMENT, both_ends, clean
+from justmem.validation import as_text
 
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NO_WORDS = "The words themselves are not kept, and the cards do not say."

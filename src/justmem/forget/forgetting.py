@@ -12,13 +12,13 @@ from datetime import date, datetime
 
 from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord, quoted
 from justmem.errors import InputError, InvalidSession, NotInMemory
-from justmem.inputs import as_flag, as_id, as_text
+from justmem.forget.certificate import Going, Parts, Prover, digest
+from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.naming import USER, names
 from justmem.ports import CardFilter, KeepingModel, Language, Place, Store
-from justmem.proving import Going, Parts, Prover, digest
-from justmem.sessions import as_time
-from justmem.traces import Traces
+from justmem.ports.traces import Traces
+from justmem.subjects.names import USER, names
+from justmem.validation import as_flag, as_id, as_text
 
 _ALL = 10**9
 _ASKED = (

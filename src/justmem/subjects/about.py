@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from justmem.domain import About, Card, Citation, Kind, Passage, Session
 from justmem.errors import InputError
-from justmem.naming import Names, cards_of
 from justmem.ports import CardFilter, Store
+from justmem.subjects.names import Names, cards_of
 
 _ALL = 10**9
 # What holds now comes before what happened, and that before what was asked for.

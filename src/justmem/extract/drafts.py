@@ -22,7 +22,6 @@ from pydantic import (
     model_validator,
 )
 
-from justmem import deadlines
 from justmem.domain import (
     UNKNOWN_DATE,
     Card,
@@ -35,7 +34,8 @@ from justmem.domain import (
 )
 from justmem.language.words import content, overlap
 from justmem.ports import Language
-from justmem.salvage import Line, otherwise
+from justmem.prompts.parse import Line, otherwise
+from justmem.runtime import deadlines
 
 # The share of a card's words that its turns must hold: all recorded cards pass, and most do not
 # when they are put on another session's turns (bench/cards.py).

@@ -24,8 +24,8 @@ from justmem.domain import (
     Turn,
 )
 from justmem.errors import InvalidFile
-from justmem.exporting import VERSION, counted
 from justmem.ports import Digested, Vectors, Whole
+from justmem.transfer.exporting import VERSION, counted
 
 _SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _NONE = np.zeros((0, 0), np.float32)

@@ -14,8 +14,8 @@ from typing import Any
 
 from justmem.domain import ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
-from justmem.inputs import shown
 from justmem.text import clean
+from justmem.validation import shown
 
 SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

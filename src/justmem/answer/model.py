@@ -11,15 +11,17 @@ from typing import Annotated
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from justmem import calling, deadlines, tokens
-from justmem.answering.reading import arranged, evidence_text, shorter
+from justmem import tokens
+from justmem.answer.reading import arranged, evidence_text, shorter
+from justmem.budget import calling
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, quote
 from justmem.language.words import content, overlap
 from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.salvage import Lines, ModelReply, Text, otherwise, parse
+from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
+from justmem.runtime import deadlines
 
 
 class AnswerReply(ModelReply):

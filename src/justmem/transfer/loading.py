@@ -16,14 +16,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from justmem import copying
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
-from justmem.exports import Contents, Head, check, sessions
-from justmem.passages import opening
+from justmem.extract.passages import opening
+from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, Store, Whole
-from justmem.redaction import Redaction
 from justmem.store.tombstones import spared
+from justmem.transfer import copying
+from justmem.transfer.export_file import Contents, Head, check, sessions
 
 BATCH = 20  # sessions
 _NONE = np.zeros((0, 0), np.float32)

@@ -9,13 +9,15 @@ from typing import Annotated, Any
 
 from pydantic import ValidationError, WithJsonSchema, model_validator
 
-from justmem import calling, deadlines, tokens
+from justmem import tokens
+from justmem.budget import calling
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
-from justmem.extraction.drafts import Checked, Draft, check
+from justmem.extract.drafts import Checked, Draft, check
 from justmem.ports import Completion, Extraction, Language, LanguageModel, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.salvage import ModelReply, otherwise, parse
+from justmem.prompts.parse import ModelReply, otherwise, parse
+from justmem.runtime import deadlines
 
 
 class CardsReply(ModelReply):

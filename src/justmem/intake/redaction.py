@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from justmem.domain import Session
 from justmem.errors import InvalidQuestion, InvalidSession, InvalidSetting
-from justmem.sessions import as_session, id_from_content
+from justmem.intake.sessions import as_session, id_from_content
 
 Redact = Callable[[str], str | Awaitable[str]]
 

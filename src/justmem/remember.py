@@ -9,6 +9,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from justmem import tokens
+from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import Budget, Receipt, Remembered, Session, SessionRecord, SessionState
 from justmem.errors import (
     BudgetExceeded,
@@ -19,7 +20,7 @@ from justmem.errors import (
     StoreError,
     TimeLimitExceeded,
 )
-from justmem.passages import opening, passages
+from justmem.extract.passages import opening, passages
 from justmem.ports import (
     CardFilter,
     Digested,
@@ -29,7 +30,6 @@ from justmem.ports import (
     Language,
     Store,
 )
-from justmem.receipts import Ledger, Tally
 
 _ATTEMPTS = 20  # at the cards of a session that others add to
 _ELSEWHERE = "another process is making its cards"

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
 from justmem.errors import NotForgotten
 from justmem.ports import Searched, Store, Vectors, Whole
-from justmem.traces import Search, Traces, written
+from justmem.ports.traces import Search, Traces, written
 
 _BATCH = 50  # sessions read at a time
 _COUNTS = ("cards", "sessions", "turns", "quarantined", "replies")

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from justmem.errors import InvalidSetting
-from justmem.inputs import shown
 from justmem.models.connection import is_openai
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
+from justmem.validation import shown
 
 if TYPE_CHECKING:
     from justmem.config import Settings
-    from justmem.redaction import Redact
+    from justmem.intake.redaction import Redact
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
 # What is being fetched, bytes so far, bytes in all.
@@ -213,7 +213,7 @@ def build_redaction(value: Any) -> Redact | None:
     if value is None or (spec and spec.scheme == "none"):
         return None
     if spec and spec.scheme == "secrets":
-        from justmem.secrets import secrets
+        from justmem.intake.secret_patterns import secrets
 
         return secrets
     found = _attribute(spec.name, "redaction") if spec else value

@@ -1,0 +1,1 @@
+"""Counted model calls, receipts and the ledger."""

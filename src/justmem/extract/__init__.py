@@ -1,0 +1,1 @@
+"""A session becomes cards and passages."""

@@ -1,0 +1,1 @@
+"""Forgetting, expiry and the proof of both."""

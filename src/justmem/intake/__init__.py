@@ -1,0 +1,1 @@
+"""Any input becomes a Session: validation of sessions, and redaction."""

@@ -1,0 +1,1 @@
+"""The running process: time limits, forks, private files, optional packages."""

@@ -1,0 +1,1 @@
+"""What memory holds about one subject."""

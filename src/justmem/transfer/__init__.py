@@ -1,0 +1,1 @@
+"""Export, import and copy of a space."""
