@@ -35,7 +35,7 @@ from typing import Any
 
 import httpx
 
-from justmem.server.keys import Keys
+from justmem.server.access_keys import Keys
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 TICK = os.sysconf("SC_CLK_TCK")

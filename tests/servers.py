@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from justmem.intake.sessions import as_time
-from justmem.server.keys import Keys, Right
+from justmem.server.access_keys import Keys, Right
 from justmem.testing import Request, Respond, chat_body, chat_stream
 
 # No weights, no network: rules, and vectors that are close when words are shared.

@@ -11,7 +11,7 @@ import pytest
 from justmem.config import load
 from justmem.domain import quoted
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
-from justmem.server.run import listening
+from justmem.server.uvicorn_run import listening
 from justmem.validation import as_count, as_id, as_path, as_text, shown
 from stories import BIKE, Make
 

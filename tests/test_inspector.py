@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from browser import Browser, chromium
-from justmem.server.http import PAGES
+from justmem.server.application import PAGES
 from justmem.testing import Respond, error_body, serve_openai
 from servers import Running, serve, until
 from stories import HISTORY

@@ -258,7 +258,7 @@ import justmem
 from pathlib import Path
 from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
-from justmem.server.keys import Keys
+from justmem.server.access_keys import Keys
 from justmem.intake.sessions import as_time
 from justmem.testing import ScriptedModel
 here, talk = Path(sys.argv[2]), json.loads(sys.argv[3])

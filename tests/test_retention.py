@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, Memory, Retention
 from justmem.cli.app import app
 from justmem.domain import Forgotten
-from justmem.server.upkeep import Upkeep
+from justmem.server.expiry_task import ExpiryTask
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
@@ -157,7 +157,7 @@ def test_without_a_setting_nothing_expires(folder: Path, monkeypatch: pytest.Mon
 
 
 class OneSpace:
-    """What Upkeep needs of the server's spaces."""
+    """What ExpiryTask needs of the server's spaces."""
 
     def __init__(self, memory: AsyncMemory) -> None:
         self._memory = memory
@@ -192,7 +192,7 @@ async def test_the_server_expires_by_itself_unless_its_clock_jumps(make: Make) -
             return NOW
         return now
 
-    upkeep = Upkeep(OneSpace(memory), clock, 0.01)  # type: ignore[arg-type]
+    upkeep = ExpiryTask(OneSpace(memory), clock, 0.01)  # type: ignore[arg-type]
     task = asyncio.create_task(upkeep.run())
     await looked.wait()
     seen.append(len(await memory.sessions()))
@@ -208,7 +208,7 @@ async def test_a_server_that_starts_under_a_wrong_clock_expires_nothing(
     memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(days=3650)
-    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
     for _ in range(3):
         await upkeep.look()
     assert len(await memory.sessions()) == len(HISTORY)
@@ -224,7 +224,7 @@ async def test_a_wrong_clock_is_not_made_right_by_what_is_entered_under_it(make:
     memory = await make(told(), retention=Retention(days=70), clock=lambda: now)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(days=3650)
-    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
     now += timedelta(seconds=5)
     await memory.keep({**HISTORY[0], "id": "again"})  # before the first look
     assert (await memory.log(limit=1))[0].at.year == now.year
@@ -237,7 +237,7 @@ async def test_a_space_that_nobody_uses_expires_while_the_server_runs(make: Make
     memory = await make(told(), retention=Retention(days=70), clock=lambda: NOW)
     await memory.remember_many(HISTORY)
     now = NOW + timedelta(hours=1)
-    upkeep = Upkeep(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
+    upkeep = ExpiryTask(OneSpace(memory), lambda: now, 1)  # type: ignore[arg-type]
     for _ in range(10):  # some are jumps of days, as with a machine that sleeps
         await upkeep.look()
         now += timedelta(days=20)

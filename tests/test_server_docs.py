@@ -14,13 +14,13 @@ from justmem import errors
 from justmem.config import load
 from justmem.intake.sessions import as_time
 from justmem.server import proxy
-from justmem.server.http import application
-from justmem.server.keys import RIGHTS
+from justmem.server.access_keys import RIGHTS
+from justmem.server.application import application
 from justmem.server.mcp import mcp_server
 from justmem.server.problems import STATUS
-from justmem.server.routes.asking import EVENTS
+from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 
 ROOT = Path(__file__).parent.parent
 _ROW = re.compile(r"^\| `?([^|`]+)`? \|(.*)\|$", re.MULTILINE)
@@ -82,8 +82,8 @@ async def test_every_operation_is_described(server: Server) -> None:
 
 def test_every_setting_is_on_the_page_with_its_default() -> None:
     listed = table("server.md", "setting")
-    assert set(listed) == set(Serving.model_fields)
-    for name, field in Serving.model_fields.items():
+    assert set(listed) == set(ServerSettings.model_fields)
+    for name, field in ServerSettings.model_fields.items():
         default = {None: "none", (): "none", False: "false"}.get(field.default, field.default)
         assert listed[name].split("|")[0].strip() == str(default), name
 
@@ -124,13 +124,13 @@ def test_every_header_of_the_proxy_is_on_its_page() -> None:
 def test_the_deployment_files_start_the_command_that_exists() -> None:
     compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
     service = compose["services"]["justmem"]
-    assert service["ports"] == [f"127.0.0.1:{Serving().port}:{Serving().port}"]
+    assert service["ports"] == [f"127.0.0.1:{ServerSettings().port}:{ServerSettings().port}"]
     assert service["read_only"] is True
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string((ROOT / "deploy" / "justmem.service").read_text("utf-8"))
     assert unit["Service"]["ExecStart"].endswith("/justmem serve")
     image = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
-    assert f"EXPOSE {Serving().port}" in image
+    assert f"EXPOSE {ServerSettings().port}" in image
     assert "USER justmem" in image
     assert 'CMD ["justmem", "serve", "--host", "0.0.0.0"]' in image

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from justmem.errors import InputError, InvalidFile, NotInMemory
-from justmem.server.keys import Key, Keys
+from justmem.server.access_keys import Key, Keys
 from servers import Running, command, environment, serve
 from stories import BIKE
 

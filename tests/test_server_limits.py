@@ -19,12 +19,12 @@ from justmem import Session, open_async
 from justmem.errors import NoRoom, NotInMemory, StoreBusy, TooMany, TooSlow
 from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES
-from justmem.server import priority
+from justmem.server import question_priority
 from justmem.server.ingestion import Ingestion
-from justmem.server.limits import Limits
 from justmem.server.metrics import Metrics
+from justmem.server.rate_limits import Limits
 from justmem.server.spaces import Spaces
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 from justmem.store.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
@@ -39,7 +39,7 @@ ANSWER = {"answer": "It cost 1,450 euros.", "used": ["1"], "sufficient": True}
 
 def test_a_bucket_empties_and_fills_again() -> None:
     now = 0.0
-    limits = Limits(Serving(rate=2, burst=3), clock=lambda: now)
+    limits = Limits(ServerSettings(rate=2, burst=3), clock=lambda: now)
     for _ in range(3):
         limits.admit("a")
     with pytest.raises(TooMany) as caught:
@@ -338,7 +338,7 @@ def said(id: str, text: str = "hello") -> Session:
 async def test_spaces_take_turns(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     jobs = [await queue.accept("a", said(f"a{n}")) for n in range(3)]
     jobs += [await queue.accept("b", said("b0"))]
     gated.gate.set()
@@ -350,7 +350,7 @@ async def test_spaces_take_turns(tmp_path: Path) -> None:
 async def test_one_space_never_has_all_the_workers(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 3, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 3, Metrics())
     jobs = [await queue.accept("a", said(f"a{n}")) for n in range(5)]
     await until_async(lambda: len(gated.seen) == 2)
     jobs += [await queue.accept("b", said("b0"))]
@@ -365,7 +365,7 @@ async def test_one_space_never_has_all_the_workers(tmp_path: Path) -> None:
 async def test_what_was_at_work_when_the_process_died_is_taken_up_last(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     for space, id in (("a", "poison"), ("a", "a1"), ("b", "b1")):
         await queue.accept(space, said(id))
     await until_async(lambda: gated.seen == ["poison:hello"])
@@ -378,7 +378,7 @@ async def test_what_was_at_work_when_the_process_died_is_taken_up_last(tmp_path:
     again = Gated()
     again.gate.set()
     spaces = spaces_in(tmp_path, again)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     await queue.take_up()
     await until_async(lambda: len(again.seen) == 3 and not queue.counts()["working"])
     assert [each.partition(":")[0] for each in again.seen][-1] == "poison"
@@ -400,7 +400,7 @@ async def test_a_session_whose_cards_cannot_be_made_is_failed_and_the_next_goes_
     broken = Broken()
     broken.gate.set()
     spaces = spaces_in(tmp_path, broken)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     bad = await queue.accept("a", said("bad"))
     good = await queue.accept("a", said("good"))
     assert (await good.done).state == "empty"
@@ -418,7 +418,7 @@ async def test_a_session_whose_cards_cannot_be_made_is_failed_and_the_next_goes_
 async def test_a_newer_text_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     first = await queue.accept("a", said("busy"))
     older = await queue.accept("a", said("x", "one"))
     newer = await queue.accept("a", said("x", "two"))
@@ -434,7 +434,7 @@ async def test_a_newer_text_takes_the_place_of_one_that_waits(tmp_path: Path) ->
 async def test_a_newer_text_waits_for_the_one_at_work(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 2, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 2, Metrics())
     older = await queue.accept("a", said("x", "one"))
     await until_async(lambda: bool(gated.seen))
     accepting = asyncio.create_task(queue.accept("a", said("x", "two")))
@@ -451,7 +451,7 @@ async def test_a_newer_text_waits_for_the_one_at_work(tmp_path: Path) -> None:
 async def test_a_session_forgotten_while_it_waits_does_not_come_back(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     busy = await queue.accept("a", said("busy"))
     job = await queue.accept("a", said("x"))
     gone = await queue.forget("a", session="x")
@@ -470,7 +470,7 @@ async def test_a_turn_forgotten_while_its_session_waits_leaves_the_queue_too(
 ) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     busy = await queue.accept("a", said("busy"))
     job = await queue.accept("a", said("x", "a secret"))
     assert (await queue.forget("a", turn="x#1")).turns == 1
@@ -486,7 +486,7 @@ async def test_a_turn_forgotten_while_its_session_waits_leaves_the_queue_too(
 async def test_an_erased_space_stays_erased_although_sessions_waited(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 1, Metrics())
     for number in range(5):
         await queue.accept("a", said(f"x{number}"))
     erasing = asyncio.create_task(queue.erase("a"))
@@ -550,7 +550,7 @@ async def test_a_cancelled_user_of_a_space_is_cancelled(tmp_path: Path) -> None:
 async def test_a_full_queue_refuses_and_keeps_nothing(tmp_path: Path) -> None:
     gated = Gated()
     spaces = spaces_in(tmp_path, gated)
-    queue = Ingestion(spaces, Serving(queue=2), 1, Metrics())
+    queue = Ingestion(spaces, ServerSettings(queue=2), 1, Metrics())
     for number in range(3):  # one at work, two waiting
         await queue.accept("a", said(f"x{number}"))
         await asyncio.sleep(0.02)
@@ -579,7 +579,7 @@ async def test_spaces_nobody_uses_are_closed_and_opened_again(tmp_path: Path) ->
 
 
 async def test_learning_gives_way_to_a_question_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = priority.Yielding()
+    gate = question_priority.Yielding()
     steps: list[str] = []
 
     async def learn(name: str) -> None:
@@ -592,7 +592,7 @@ async def test_learning_gives_way_to_a_question_at_work(monkeypatch: pytest.Monk
         assert steps == []
     await asyncio.gather(*waiting)
     assert steps == ["a", "b"]
-    monkeypatch.setattr(priority, "PATIENCE", 0.01)
+    monkeypatch.setattr(question_priority, "PATIENCE", 0.01)
     with gate.question():  # but not for ever
         await learn("c")
     assert steps == ["a", "b", "c"]
@@ -603,10 +603,14 @@ async def test_learning_embeds_the_same_vectors_in_small_steps() -> None:
 
     texts = [f"text number {n}" for n in range(11)]
     plain = await HashEmbedder(64).embed(texts)
-    gentle = await priority.YieldingEmbedder(HashEmbedder(64), priority.Yielding()).embed(texts)
+    gentle = await question_priority.YieldingEmbedder(
+        HashEmbedder(64), question_priority.Yielding()
+    ).embed(texts)
     assert (gentle.vectors == plain.vectors).all()
     assert gentle.tokens == plain.tokens
-    nothing = await priority.YieldingEmbedder(HashEmbedder(64), priority.Yielding()).embed([])
+    nothing = await question_priority.YieldingEmbedder(
+        HashEmbedder(64), question_priority.Yielding()
+    ).embed([])
     assert nothing.vectors.shape == (0, 64)
 
 
@@ -619,7 +623,7 @@ async def test_what_is_pending_elsewhere_is_not_taken_up_by_who_serves_one_space
     for space in ("mine", "theirs"):
         async with spaces.use(space, create=True) as memory:
             await memory.keep(said("x"))
-    queue = Ingestion(spaces, Serving(), 2, Metrics())
+    queue = Ingestion(spaces, ServerSettings(), 2, Metrics())
     await queue.take_up(only="mine")
     await until_async(lambda: queue.result("mine", "x") is not None)
     assert queue.result("theirs", "x") is None

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from justmem import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 from justmem.validation import as_path, shown
 
 FILE = "justmem.toml"
@@ -96,7 +96,7 @@ class Settings(BaseModel):
     key: SecretStr | None = None  # locks every space; or else:
     key_file: Path | None = None  # holds the key; {space} in it stands for the space
     key_env: str = "JUSTMEM_KEY"
-    server: Serving = Serving()
+    server: ServerSettings = ServerSettings()
     upstream_key: SecretStr | None = None
     file: Path | None = None  # the user's justmem.toml
     found: Path | None = None  # the justmem.toml in the current folder
@@ -104,7 +104,11 @@ class Settings(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """A URL may hold a password."""
         for name, value in super().__repr_args__():
-            shown = providers.without_secrets(value) if isinstance(value, str | Serving) else value
+            shown = (
+                providers.without_secrets(value)
+                if isinstance(value, str | ServerSettings)
+                else value
+            )
             yield name, shown
 
     def stage(self, name: str) -> Any:
@@ -184,7 +188,7 @@ def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -
 _TABLES: Mapping[str, type[BaseModel]] = {
     "budget": Budget,
     "retention": Retention,
-    "server": Serving,
+    "server": ServerSettings,
 }
 _SPECS: Mapping[str, providers.Part] = {
     "model": "model",
@@ -321,7 +325,7 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     what = first["msg"].removeprefix("Value error, ")
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
     given = first["input"]
-    if isinstance(given, str | Serving):
+    if isinstance(given, str | ServerSettings):
         given = providers.without_secrets(given)
     given = "this" if secret else shown(given)
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."

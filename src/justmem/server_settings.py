@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Serving(BaseModel):
+class ServerSettings(BaseModel):
     """Where the server listens, what it lets in, and how much at a time."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

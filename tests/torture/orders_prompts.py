@@ -12,7 +12,7 @@ from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Tur
 from justmem.extract.model import extraction_prompt
 from justmem.plan import planning_prompt
 from justmem.prompts import load
-from justmem.server.notes import LEAD, note
+from justmem.server.prompt_note import LEAD, note
 from justmem_eval.benchmarks import Case, Gold, Question
 from justmem_eval.judging import Judge, instruction, parse
 from torture.hostile import Hostile

@@ -19,7 +19,7 @@ from justmem import Memory
 from justmem.domain import dump
 from justmem.errors import JustMemError
 from justmem.intake.sessions import as_time
-from justmem.server.keys import Keys
+from justmem.server.access_keys import Keys
 from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
 from torture.databases import database

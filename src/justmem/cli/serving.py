@@ -40,9 +40,9 @@ def serve(
     """
     need("server")
     from justmem.models.connection import checked_url, is_loopback
-    from justmem.server.keys import Keys
-    from justmem.server.run import run
+    from justmem.server.access_keys import Keys
     from justmem.server.state import Server
+    from justmem.server.uvicorn_run import run
 
     settings = _settings(context, host=host, port=port, upstream=upstream)
     serving = settings.server
@@ -117,7 +117,7 @@ def keys_add(
     json: Json = False,
 ) -> None:
     """Make a key. It is shown once and stored only as a hash."""
-    from justmem.server.keys import RIGHTS, Keys
+    from justmem.server.access_keys import RIGHTS, Keys
 
     chosen = next((each for each in RIGHTS if each == right), None)
     if chosen is None:
@@ -133,7 +133,7 @@ def keys_add(
 @keys.command("list")
 def keys_list(context: typer.Context, json: Json = False) -> None:
     """List the keys, without their secrets."""
-    from justmem.server.keys import Keys
+    from justmem.server.access_keys import Keys
 
     found = Keys(_folder(context)).all()
     if json:
@@ -166,7 +166,7 @@ def keys_revoke(
     context: typer.Context, id: Annotated[str, typer.Argument(help="As `keys list` shows it.")]
 ) -> None:
     """Revoke a key. A running server refuses it from the next request on."""
-    from justmem.server.keys import Keys
+    from justmem.server.access_keys import Keys
 
     Keys(_folder(context)).revoke(id)
     say(f"The key {id} is revoked.")

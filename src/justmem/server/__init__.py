@@ -1,12 +1,15 @@
-"""Memory where assistants live: HTTP, MCP, a chat proxy, and pages to look inside.
+"""The HTTP and MCP server, the chat proxy and the inspector pages.
 
-edge.py        lets requests in: key, origin, size, rate; writes the log
-http.py        the application: routes, lifespan, OpenAPI
-routes/        parse, call AsyncMemory, translate
-problems.py    the one error tree -> problem+json
-spaces.py      memories, opened on demand, sharing one set of models
-ingestion.py   sessions on their way to becoming cards
-keys.py        who may do what
-mcp.py         the same verbs as tools for agents
-proxy.py       a chat URL that remembers
+application.py   the ASGI application: routes, lifespan, OpenAPI
+middleware.py    checks each request before a route sees it: origin, key, size, rate; access log
+routes/          parse the request, call AsyncMemory, return the result
+schemas.py       request bodies and views that OpenAPI describes
+problems.py      errors as application/problem+json
+state.py         the parts of one running server; starting and stopping
+spaces.py        the open memories of many spaces, sharing one set of models
+ingestion.py     sessions that wait for their cards; fair_queue.py: in which order
+access_keys.py   keys, rights and the spaces they open
+rate_limits.py   requests and questions that one key may make at a time
+mcp.py           the same operations as tools for agents
+proxy.py         a chat completions URL that remembers; chat_budget.py: what it may spend
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 
 MOST = 1900  # below the number at which uvicorn refuses every request
 _FILES = 400  # that the server needs besides, for spaces and models
@@ -32,7 +32,7 @@ def most() -> int:
 class Connections:
     """All of one server, by address."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: ServerSettings) -> None:
         self.header_seconds = serving.header_seconds
         self._most_of_one = serving.address_connections
         self._most = most()

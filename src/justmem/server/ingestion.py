@@ -30,10 +30,10 @@ from justmem.errors import JustMemError, NoRoom, NotInMemory
 from justmem.intake.redaction import Redaction
 from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
-from justmem.server.line import Line
+from justmem.server.fair_queue import FairQueue
 from justmem.server.metrics import Metrics
 from justmem.server.spaces import Spaces
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 
 log = logging.getLogger("justmem.server")
 
@@ -66,7 +66,7 @@ class Ingestion:
     def __init__(
         self,
         spaces: Spaces,
-        serving: Serving,
+        serving: ServerSettings,
         at_once: int,
         metrics: Metrics,
         redaction: Redaction | None = None,
@@ -78,7 +78,7 @@ class Ingestion:
         self._most_of_one = max(1, at_once - 1)  # workers that one space may have
         self._metrics = metrics
         self._jobs: dict[Name, Job] = {}  # waiting: paused or in turn
-        self._line = Line()
+        self._queue = FairQueue()
         self._working: dict[asyncio.Task[Remembered], Job] = {}
         self._bytes = 0
         self._results: OrderedDict[Name, Remembered] = OrderedDict()
@@ -256,7 +256,7 @@ class Ingestion:
 
     def counts(self) -> dict[str, int]:
         paused = sum(job.timer is not None for job in self._jobs.values())
-        return {"queued": len(self._line), "paused": paused, "working": len(self._working)}
+        return {"queued": len(self._queue), "paused": paused, "working": len(self._working)}
 
     # ------------------------------------------------------------ waiting in turn
 
@@ -320,7 +320,7 @@ class Ingestion:
 
     def _release(self, job: Job) -> None:
         job.timer = None
-        self._line.join(*job.name)
+        self._queue.push(*job.name)
         self._pump()
 
     def _drop(self, name: Name) -> Job | None:
@@ -331,15 +331,15 @@ class Ingestion:
             if job.timer is not None:
                 job.timer.cancel()
             else:
-                self._line.leave(*name)
+                self._queue.remove(*name)
         return job
 
     # ------------------------------------------------------------ the work
 
     def _pump(self) -> None:
-        while len(self._line) and len(self._working) < self._at_once and not self._stopped:
+        while len(self._queue) and len(self._working) < self._at_once and not self._stopped:
             at_work = Counter(job.space for job in self._working.values())
-            name = self._line.next(without={s for s in at_work if at_work[s] >= self._most_of_one})
+            name = self._queue.pop(without={s for s in at_work if at_work[s] >= self._most_of_one})
             if name is None:
                 return
             job = self._jobs[name]

@@ -21,10 +21,8 @@ from justmem.errors import InputError, JustMemError
 from justmem.intake.sessions import as_session
 from justmem.memory import AsyncMemory
 from justmem.plan import plan_arguments
-from justmem.server.edge import KEY
-from justmem.server.keys import OWNER, Key, Right
-from justmem.server.problems import public
-from justmem.server.results import (
+from justmem.server.access_keys import OWNER, Key, Right
+from justmem.server.mcp_results import (
     AskResult,
     Conversation,
     Cost,
@@ -41,6 +39,8 @@ from justmem.server.results import (
     SessionRow,
     SessionsResult,
 )
+from justmem.server.middleware import KEY
+from justmem.server.problems import public
 from justmem.server.routes.access import space_for
 from justmem.server.state import Inquiry, Server
 

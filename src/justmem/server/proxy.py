@@ -24,13 +24,13 @@ from justmem.domain import Receipt
 from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
 from justmem.models.connection import NOT_SENT, checked_url, is_local
 from justmem.models.streaming import Gathered
-from justmem.server.blanks import Blanks, upstream_secrets
+from justmem.server.access_keys import Key
+from justmem.server.chat_budget import Estimate, Expense, spent, written
 from justmem.server.chats import Chats, Exchange, read_messages
-from justmem.server.expenses import Estimate, Expense, spent, written
-from justmem.server.keys import Key
-from justmem.server.notes import Note, note
 from justmem.server.problems import public
+from justmem.server.prompt_note import Note, note
 from justmem.server.routes.access import SpaceHeader, key_of, server_of, space_for
+from justmem.server.secret_mask import SecretMask, upstream_secrets
 from justmem.server.state import Inquiry, Server
 
 router = APIRouter(tags=["chat"])
@@ -102,7 +102,7 @@ async def connected(app: FastAPI) -> AsyncIterator[None]:
     app.state.upstream = None
     key = server.settings.upstream_key
     secret = None if key is None else key.get_secret_value()
-    app.state.blanks = Blanks(upstream_secrets(serving.upstream, secret))
+    app.state.blanks = SecretMask(upstream_secrets(serving.upstream, secret))
     if serving.upstream is None:
         yield
         return
@@ -286,7 +286,7 @@ def _passed(request: Request) -> dict[str, str]:
 
 
 def _answered(request: Request, answer: httpx.Response) -> dict[str, str]:
-    blanks: Blanks = request.app.state.blanks
+    blanks: SecretMask = request.app.state.blanks
     return {
         name: blanks.text(value)
         for name, value in answer.headers.items()
@@ -309,7 +309,7 @@ async def _sent(
 
 
 async def _read(request: Request, answer: httpx.Response) -> bytes:
-    blanks: Blanks = request.app.state.blanks
+    blanks: SecretMask = request.app.state.blanks
     try:
         return blanks.whole(await answer.aread())
     except httpx.TransportError:

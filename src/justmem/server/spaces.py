@@ -15,7 +15,7 @@ from justmem.domain import Forgotten
 from justmem.errors import NotInMemory, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store
-from justmem.server.keys import Key
+from justmem.server.access_keys import Key
 from justmem.store.log import acting_as
 from justmem.store.storage import Storage
 

@@ -19,13 +19,13 @@ from justmem.intake.sessions import as_time
 from justmem.memory import AsyncMemory
 from justmem.opening import shared_parts, spaces_of
 from justmem.providers import Report
+from justmem.server.access_keys import OWNER, Key, Keys, Right
+from justmem.server.expiry_task import ExpiryTask
 from justmem.server.ingestion import Ingestion
-from justmem.server.keys import OWNER, Key, Keys, Right
-from justmem.server.limits import Limits
 from justmem.server.metrics import Metrics
-from justmem.server.priority import YieldingEmbedder, YieldingReranker, yielding
+from justmem.server.question_priority import YieldingEmbedder, YieldingReranker, yielding
+from justmem.server.rate_limits import Limits
 from justmem.server.spaces import Spaces, no_such_space
-from justmem.server.upkeep import Upkeep
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer
@@ -100,7 +100,7 @@ class Server:
             asyncio.create_task(self.spaces.sweep()),
         ]
         if self.settings.retention.limited:
-            upkeep = Upkeep(self.spaces, self.clock, self.serving.expire_seconds)
+            upkeep = ExpiryTask(self.spaces, self.clock, self.serving.expire_seconds)
             beside.append(asyncio.create_task(upkeep.run()))
         try:
             yield

@@ -13,13 +13,13 @@ from pydantic import AfterValidator
 
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
-from justmem.server.edge import KEY
-from justmem.server.keys import Key, Right
+from justmem.server.access_keys import Key, Right
+from justmem.server.middleware import KEY
 from justmem.server.state import Server
 
 
 def _decoded(text: str) -> str:
-    """Path parameters arrive as they were sent: see `Edge`."""
+    """Path parameters arrive as they were sent: see `Middleware`."""
     return unquote(text, errors="strict")
 
 

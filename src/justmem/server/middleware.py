@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
 from justmem.models.connection import is_loopback
-from justmem.server.keys import Key
+from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server
 
@@ -40,7 +40,7 @@ HEADERS = {
 log = logging.getLogger("justmem.access")
 
 
-class Edge:
+class Middleware:
     def __init__(self, app: ASGIApp, server: Server) -> None:
         self._app = app
         self._server = server

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from justmem.errors import KeyTooWeak, NoRoom
 from justmem.server import metrics
 from justmem.server.routes.access import key_of, server_of
-from justmem.server.shapes import Health
+from justmem.server.schemas import Health
 
 router = APIRouter(tags=["running"])
 

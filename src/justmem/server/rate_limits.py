@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from justmem.errors import TooMany
-from justmem.server_settings import Serving
+from justmem.server_settings import ServerSettings
 
 
 @dataclass(slots=True)
@@ -21,7 +21,9 @@ class _Bucket:
 class Limits:
     """`clock` counts seconds; it need not tell the time."""
 
-    def __init__(self, serving: Serving, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, serving: ServerSettings, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._serving = serving
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from justmem.domain import About, Forgotten, Stats
 from justmem.errors import JustMemError, TooSlow
 from justmem.server.routes.access import Admin, Grant, Id, Reader, Writer, key_of, server_of
-from justmem.server.shapes import (
+from justmem.server.schemas import (
     CardList,
     Cards,
     CardWithSource,

@@ -11,7 +11,7 @@ _MASK = "***"
 _SHORTEST = 8  # shorter ones are placeholders such as "none", and may be words of a reply
 
 
-class Blanks:
+class SecretMask:
     """Replaces each secret, as it is and as JSON, URLs and Basic authentication write it."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -26,8 +26,8 @@ class Blanks:
             data = data.replace(form, _MASK.encode())
         return data
 
-    def stream(self) -> BlankedStream:
-        return BlankedStream(self)
+    def stream(self) -> MaskedStream:
+        return MaskedStream(self)
 
     def begun(self, data: bytes) -> int:
         """How many bytes at the end may be the beginning of a secret."""
@@ -38,10 +38,10 @@ class Blanks:
         return 0
 
 
-class BlankedStream:
+class MaskedStream:
     """The same for a text that comes in pieces. A secret may be cut in two by them."""
 
-    def __init__(self, blanks: Blanks) -> None:
+    def __init__(self, blanks: SecretMask) -> None:
         self._blanks = blanks
         self._held = b""
 

@@ -13,7 +13,7 @@ from justmem.domain import Answer, Evidence, Plan
 from justmem.errors import JustMemError, TooSlow
 from justmem.server.problems import problem_of
 from justmem.server.routes.access import Grant, Reader
-from justmem.server.shapes import AnswerOut, EvidenceOut, Question, ReceiptOut
+from justmem.server.schemas import AnswerOut, EvidenceOut, Question, ReceiptOut
 from justmem.server.state import Inquiry, Step
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])

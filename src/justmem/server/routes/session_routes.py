@@ -13,7 +13,7 @@ from justmem.errors import NotInMemory
 from justmem.intake.sessions import as_session
 from justmem.server.ingestion import Job
 from justmem.server.routes.access import Grant, Id, Reader, Writer
-from justmem.server.shapes import (
+from justmem.server.schemas import (
     Accepted,
     ReceiptOut,
     RememberedOut,

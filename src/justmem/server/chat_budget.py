@@ -12,7 +12,7 @@ from justmem.budget.calling import credible
 from justmem.budget.ledger import Tally
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
-from justmem.server.keys import Key
+from justmem.server.access_keys import Key
 from justmem.server.state import Server
 
 REPLY = 4096  # tokens set aside for the reply where the request names no limit

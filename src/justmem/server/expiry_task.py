@@ -16,7 +16,7 @@ _JUMP = timedelta(hours=1)
 _AHEAD = timedelta(days=31)
 
 
-class Upkeep:
+class ExpiryTask:
     """By the server's clock, as far as it can be trusted: a wrong year must not empty a memory.
 
     A clock that jumped since the last look is not used until it goes evenly again. One that is far

@@ -15,9 +15,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from justmem.server import problems, proxy
-from justmem.server.edge import Edge
+from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem
-from justmem.server.routes import asking, health, looking, sessions, timeline
+from justmem.server.routes import (
+    ask_routes,
+    card_routes,
+    monitor_routes,
+    session_routes,
+    timeline_routes,
+)
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -55,13 +61,20 @@ def application(server: Server) -> ASGIApp:
     )
     app.state.server = server
     problems.install(app)
-    for part in (looking, timeline, sessions, asking, health, proxy):
+    for part in (
+        card_routes,
+        timeline_routes,
+        session_routes,
+        ask_routes,
+        monitor_routes,
+        proxy,
+    ):
         app.include_router(part.router)
     if tools is not None:
         app.add_route("/mcp", tools.endpoint, include_in_schema=False)
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
     app.openapi = _described(app)  # type: ignore[method-assign]
-    return _cross_origin(Edge(app, server), server)
+    return _cross_origin(Middleware(app, server), server)
 
 
 def _tools(server: Server) -> Any:

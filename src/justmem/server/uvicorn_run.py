@@ -8,8 +8,8 @@ import socket
 
 import uvicorn
 
+from justmem.server.application import application
 from justmem.server.connections import Connections
-from justmem.server.http import application
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")
