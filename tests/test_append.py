@@ -7,22 +7,22 @@ import asyncio
 import pytest
 
 from justmem.errors import InvalidSession
-from stories import Make
+from stories import Make, by_model, cards_of, scripted
 
 
 async def test_a_session_grows_and_its_cards_are_made_again(make: Make) -> None:
     memory = await make()
     first = await memory.append(
-        "chat", [{"speaker": "Mira", "text": "I moved to Porto.", "key": "m1"}], at="2024-05-01"
+        [{"speaker": "Mira", "text": "I moved to Porto.", "key": "m1"}], id="chat", at="2024-05-01"
     )
     assert [card.turns for card in first.cards] == [(1,)]
     more = [
         {"speaker": "Mira", "text": "I moved to Porto.", "key": "m1"},
         {"speaker": "Mira", "text": "I play the accordion.", "key": "m2"},
     ]
-    grown = await memory.append("chat", more)
+    grown = await memory.append(more, id="chat")
     assert [card.turns for card in grown.cards] == [(1,), (2,)]
-    assert (await memory.append("chat", more)).unchanged
+    assert (await memory.append(more, id="chat")).unchanged
     said = [turn.text for turn in (await memory.session("chat")).turns]
     assert said == ["I moved to Porto.", "I play the accordion."]
 
@@ -30,9 +30,52 @@ async def test_a_session_grows_and_its_cards_are_made_again(make: Make) -> None:
 async def test_a_new_session_needs_a_time_and_a_key_is_a_text(make: Make) -> None:
     memory = await make()
     with pytest.raises(InvalidSession, match="at="):
-        await memory.append("chat", [{"speaker": "Mira", "text": "I moved to Porto."}])
+        await memory.append([{"speaker": "Mira", "text": "I moved to Porto."}], id="chat")
+    turns = [{"speaker": "Mira", "text": "Hi.", "key": 7}]
     with pytest.raises(InvalidSession, match="key"):
-        await memory.append("chat", [{"speaker": "Mira", "text": "Hi.", "key": 7}], at="2024-05-01")
+        await memory.append(turns, id="chat", at="2024-05-01")
+
+
+async def test_only_new_turns_are_extracted_and_earlier_ones_are_context(make: Make) -> None:
+    table = [("accordion", ["Mira | plays the accordion | unknown | ongoing | fact | 3"])]
+    table.append(("Porto", ["Mira | moved to Porto | unknown | completed | event | 1"]))
+    model = scripted(lambda prompt: cards_of(prompt, table))
+    memory = await make(**by_model(model))
+    turns = [
+        {"role": "user", "speaker": "Mira", "text": "I moved to Porto."},
+        {"role": "assistant", "text": "How lovely!"},
+    ]
+    first = await memory.append(turns, id="chat", at="2024-05-01")
+    more = [{"role": "user", "speaker": "Mira", "text": "I play the accordion there."}]
+    grown = await memory.append(more, id="chat")
+    context, new = model.prompts[-1].user.split("<session-")
+    assert "1 Mira: I moved to Porto." in context
+    assert "Porto" not in new
+    assert "3 Mira: I play the accordion there." in new
+    assert [card.fact for card in grown.cards] == ["moved to Porto", "plays the accordion"]
+    assert grown.cards[0] == first.cards[0]
+    assert len((await memory.recall("What does Mira play?")).cards) == 2
+
+
+async def test_a_session_that_grew_keeps_its_vectors(make: Make) -> None:
+    memory = await make()
+    await memory.append([{"speaker": "Mira", "text": "I moved to Porto."}], id="c", at="2024-05-01")
+    grown = await memory.append([{"speaker": "Mira", "text": "I own two dogs."}], id="c")
+    assert len(grown.cards) == 2
+    (usage,) = grown.receipt.embedding
+    assert usage.items == 2  # the new card and the new turn
+
+
+async def test_a_long_session_grows_as_if_it_were_remembered_at_once(make: Make) -> None:
+    memory, other = await make(), await make(space="other")
+    turns = [
+        {"speaker": "Mira", "text": f"My cousin number {n} owns {n} books."} for n in range(20)
+    ]
+    for turn in turns:
+        await memory.append([turn], id="chat", at="2024-05-01")
+    await other.remember(turns, id="chat", at="2024-05-01")
+    shown = [(card.id, card.turns) for card in await memory.cards()]
+    assert shown == [(card.id, card.turns) for card in await other.cards()]
 
 
 async def test_ten_appends_at_once_are_all_kept(make: Make) -> None:
@@ -40,7 +83,7 @@ async def test_ten_appends_at_once_are_all_kept(make: Make) -> None:
     await asyncio.gather(
         *(
             (memory, other)[n % 2].append(
-                "chat", [{"speaker": "Mira", "text": f"I own {n} books."}], at="2024-05-01"
+                [{"speaker": "Mira", "text": f"I own {n} books."}], id="chat", at="2024-05-01"
             )
             for n in range(10)
         )

@@ -53,7 +53,7 @@ def toml(text: str) -> Path:
 
 # an extractor, a model and an embedder of one's own, as `package.module:attribute` names them
 class OwnExtractor:
-    async def extract(self, session: Any, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Any, *, limit: int | None, after: int = 0) -> Extraction:
         return Extraction(cards=())
 
 

@@ -32,7 +32,7 @@ class CountingExtractor:
         self.going = asyncio.Event()
         self.go = asyncio.Event()
 
-    async def extract(self, session: Any, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Any, *, limit: int | None, after: int = 0) -> Extraction:
         self.made += 1
         self.going.set()
         await self.go.wait()

@@ -323,7 +323,7 @@ class Gated:
         self.seen: list[str] = []
         self.gate = asyncio.Event()
 
-    async def extract(self, session: Session, *, limit: int | None) -> Any:
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Any:
         from justmem.ports import Extraction
 
         self.seen.append(f"{session.id}:{session.turns[0].text}")
@@ -392,7 +392,7 @@ async def test_a_session_whose_cards_cannot_be_made_is_failed_and_the_next_goes_
     tmp_path: Path, error: Exception
 ) -> None:
     class Broken(Gated):
-        async def extract(self, session: Session, *, limit: int | None) -> Any:
+        async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Any:
             if session.id == "bad":
                 raise error
             return await super().extract(session, limit=limit)

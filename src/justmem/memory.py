@@ -172,16 +172,25 @@ class AsyncMemory:
         return await self._store.keep(known.session)
 
     async def append(
-        self, session_id: str, turns: SessionLike, *, at: datetime | str | None = None
+        self,
+        turns: SessionLike,
+        *,
+        id: str,
+        at: datetime | str | None = None,
+        cards: bool = True,
     ) -> Remembered:
-        """Adds turns to a session and makes its cards again. A turn with a `key` that the session
-        has already is left out. `at` is when the session takes place, if it is not there yet."""
-        session_id = as_id(session_id, "session")
+        """Adds turns to a session and makes cards of them. Only the new turns cost extraction;
+        earlier ones are context. A turn with a `key` that the session has already is left out.
+        `at` is when the session takes place, if it is not there yet. With `cards=False` only the
+        words are kept, and `retry` makes the cards."""
+        session_id = as_id(id, "session")
         when = None if at is None else as_time(at)
         told = as_session(turns, at=when or _ANY_TIME, id=session_id)
         redacted = await self._redaction.session(told, rename=False)
         await self._bind()
         record = await self._store.append(session_id, redacted.session.turns, at=when)
+        if not as_flag(cards, "cards"):
+            return self._remembering.kept(record, redacted.notes)
         return await self._settled(await self._remembering.grown(record, redacted.notes))
 
     async def remember_many(

@@ -81,10 +81,10 @@ class _Moody:
         self._chance = chance
         self._rules = by_rules()["extractor"]
 
-    async def extract(self, session: Any, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Any, *, limit: int | None, after: int = 0) -> Extraction:
         if self._chance.random() < 0.15:
             raise ModelUnavailable("The model stayed away.")
-        found = await self._rules.extract(session, limit=limit)
+        found = await self._rules.extract(session, limit=limit, after=after)
         assert isinstance(found, Extraction)
         return found
 

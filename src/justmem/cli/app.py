@@ -21,6 +21,7 @@ from justmem.cli import serving, weights
 from justmem.cli.asking import ask, recall
 from justmem.cli.demo import demo
 from justmem.cli.doctor import doctor
+from justmem.cli.editing import append
 from justmem.cli.expiring import expire
 from justmem.cli.forgetting import forget
 from justmem.cli.keeping import reembed, remember, retry
@@ -111,6 +112,7 @@ def options(
 for command in (
     demo,
     remember,
+    append,
     ask,
     recall,
     cards,

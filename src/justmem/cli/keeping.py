@@ -39,7 +39,7 @@ def remember(
     Exits with 5 when some sessions could not be remembered; what was said is kept all the same,
     and `justmem retry` tries again.
     """
-    readings = [_read(name, moment(at)) for name in files]
+    readings = [read_file(name, moment(at)) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
     problems = [problem for reading in readings for problem in reading.problems]
     blank = sum(reading.blank for reading in readings)
@@ -53,16 +53,16 @@ def remember(
             return await memory.remember_many(sessions, on_done=advance)
 
     done = run_of(context).memory(work, create=True) if sessions else []
-    _report(done, sessions, problems, json)
+    report(done, sessions, problems, json)
 
 
-def _read(name: str, at: datetime | None) -> transcripts.Reading:
+def read_file(name: str, at: datetime | None) -> transcripts.Reading:
     if name == "-":
         return transcripts.read_bytes(sys.stdin.buffer.read(), name="standard input", at=at)
     return transcripts.read(as_path(name), at=at)
 
 
-def _report(
+def report(
     done: Sequence[Remembered], sessions: Sequence[Session], problems: Sequence[str], json: bool
 ) -> None:
     if json:
@@ -92,7 +92,7 @@ def retry(context: typer.Context, json: Json = False) -> None:
             return await memory.retry(on_done=advance)
 
     done = run_of(context).memory(work)
-    _report(done, (), (), json)
+    report(done, (), (), json)
 
 
 def reembed(context: typer.Context, json: Json = False) -> None:

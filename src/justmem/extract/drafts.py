@@ -144,7 +144,7 @@ def _card(draft: Draft, session: Session, turns: tuple[int, ...], language: Lang
         kind=draft.kind,
         session_id=session.id,
         said_at=session.at,
-        turns=_with_replies(turns, session) if draft.kind == "interaction" else turns,
+        turns=with_replies(turns, session) if draft.kind == "interaction" else turns,
     )
 
 
@@ -172,7 +172,7 @@ def _provenance(
     return ((best + 1,), "moved") if overlap(told, spoken[best]) >= _MOVED else ((), "")
 
 
-def _with_replies(turns: tuple[int, ...], session: Session) -> tuple[int, ...]:
+def with_replies(turns: tuple[int, ...], session: Session) -> tuple[int, ...]:
     """An interaction is anchored to the reply as well: that is where its value lies."""
     wider = set(turns)
     for number in turns:

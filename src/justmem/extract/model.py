@@ -14,6 +14,7 @@ from justmem.budget import calling
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
 from justmem.extract.drafts import Checked, Draft, check
+from justmem.extract.growth import context_start, new_cards
 from justmem.ports import Completion, Extraction, Language, LanguageModel, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import ModelReply, otherwise, parse
@@ -46,19 +47,22 @@ class ModelExtractor:
         self.model = model
         self._language = language
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         calls: list[Call] = []
         notes: list[str] = []
         drafts: list[Draft] = []
         # What reads or counts much text does so in threads: others of this event loop do not wait.
-        pieces = await asyncio.to_thread(lambda: deque(split(session.user_side, self._room())))
+        context, new = _context(session, after)
+        pieces = await asyncio.to_thread(lambda: deque(split(new, self._room())))
         if len(pieces) > 1:
             notes.append(f"the session is long: read in {len(pieces)} pieces")
         while pieces:
             piece = pieces.popleft()
             left = None if limit is None else limit - sum(call.counted for call in calls)
             with calling.carrying(calls):
-                prompt = tokens.fit(extraction_prompt(session, piece), left, least=_LEAST_REPLY)
+                prompt = tokens.fit(
+                    extraction_prompt(session, piece, context), left, least=_LEAST_REPLY
+                )
                 completion = await calling.complete(self.model, prompt, notes)
                 calls.append(completion.call)
                 found = await asyncio.to_thread(_read, completion, notes)
@@ -70,7 +74,8 @@ class ModelExtractor:
                 pieces.extendleft([rest] if rest else [])
         with calling.carrying(calls):
             checked = await asyncio.to_thread(_checked, drafts, session, self._language)
-        return Extraction(checked.cards, checked.quarantined, calls, [*notes, *checked.notes])
+        cards = new_cards(checked.cards, 0, after)
+        return Extraction(cards, checked.quarantined, calls, [*notes, *checked.notes])
 
     def _room(self) -> int:
         fixed = tokens.count(load("extract")) + 200
@@ -78,15 +83,33 @@ class ModelExtractor:
         return max(200, min(_PIECE_TOKENS, (self.model.context - fixed) // 2))
 
 
-def extraction_prompt(session: Session, piece: Sequence[Numbered]) -> Prompt:
-    said = "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in piece)
+def _context(session: Session, after: int) -> tuple[list[Numbered], list[Numbered]]:
+    """Of the turns that cards are made from: the last few earlier ones, and the new ones."""
+    start = context_start(session, after)
+    read = [(n, turn) for n, turn in session.user_side if n > start]
+    return [each for each in read if each[0] <= after], [each for each in read if each[0] > after]
+
+
+def extraction_prompt(
+    session: Session, piece: Sequence[Numbered], context: Sequence[Numbered] = ()
+) -> Prompt:
+    """`context`: earlier turns that have their cards already."""
+    said = _numbered(piece)
     mark = new_mark()
-    user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n{fence('session', said, mark)}"
+    user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n"
+    if context:
+        earlier = fence("earlier", _numbered(context), mark)
+        user += f"Context, already recorded: make no cards from it.\n{earlier}\n"
+    user += fence("session", said, mark)
     # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
     # that: a reply that is cut off costs a second call.
     reply = 400 + round(1.5 * tokens.count(said))
     schema = CardsReply.json_schema()
     return Prompt("extract", load("extract"), user, schema, min(reply, 16_000), mark=mark)
+
+
+def _numbered(turns: Sequence[Numbered]) -> str:
+    return "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in turns)
 
 
 def _read(completion: Completion, notes: list[str]) -> list[Draft]:

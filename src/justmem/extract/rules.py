@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from justmem.domain import Session
+from justmem.extract.growth import new_cards, tail
 from justmem.ports import Extraction, Language
 
 
@@ -14,6 +15,8 @@ class RulesExtractor:
     def __init__(self, language: Language) -> None:
         self._language = language
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         # In a thread: a long session must not hold up the event loop.
-        return Extraction(cards=await asyncio.to_thread(self._language.cards, session))
+        part, cut = tail(session, after)
+        cards = await asyncio.to_thread(self._language.cards, part)
+        return Extraction(cards=new_cards(cards, cut, after))

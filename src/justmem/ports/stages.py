@@ -23,8 +23,10 @@ class Extraction:
 class Extractor(Protocol):
     """One that never spends tokens may say so with `spends = False`: no limit is looked up then."""
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
-        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit."""
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
+        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit.
+        `after`: the turns up to this number have their cards. They are context; only cards that
+        rest on a later turn are wanted."""
         ...
 
 

@@ -124,6 +124,24 @@ class Ingestion:
             return self._known(space, session, record, notes)
         return self._enqueue(space, session, pause, by, notes)
 
+    async def append(
+        self, space: str, id: str, turns: Any, at: Any = None, by: str | None = None
+    ) -> Job:
+        """Returns when the turns are safe. `at`: when the session takes place, if it is new."""
+        async with self.alone(space, id):
+            self._check_room(0)
+            async with self._spaces.use(space, by, create=True) as memory:
+                kept = await memory.append(turns, id=id, at=at, cards=False)
+            self._changed(space, id)
+            session = await self.newest(space, id, by)
+            assert session is not None
+            if kept.unchanged:
+                loop = asyncio.get_running_loop()
+                job = Job(space, session, loop.create_future())
+                job.done.set_result(kept)
+                return job
+            return self._enqueue(space, session, 0.0, by, kept.receipt.notes)
+
     async def newest(self, space: str, session_id: str, by: str | None = None) -> Session | None:
         """The text that would be remembered: one that waits, or else the current one. None if
         there is none."""

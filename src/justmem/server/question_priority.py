@@ -86,10 +86,10 @@ class YieldingExtractor:
         self._extractor = extractor
         self._yielding = yielding
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         async with self._yielding.step():
             pass  # a step that takes long must not keep the other sessions waiting
-        return await self._extractor.extract(session, limit=limit)
+        return await self._extractor.extract(session, limit=limit, after=after)
 
 
 def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:

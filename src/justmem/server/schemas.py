@@ -88,6 +88,22 @@ class SessionIn(Request):
     turns: list[TurnIn] = Field(min_length=1, max_length=10_000)
 
 
+class TurnsIn(Request):
+    """Turns to add to a session. `at` is when the session takes place, if it is not there yet."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
+            ]
+        },
+    )
+
+    at: Time | None = None
+    turns: list[TurnIn] = Field(min_length=1, max_length=10_000)
+
+
 class Accepted(BaseModel):
     """The words are kept. The cards follow: ask `status_url`."""
 

@@ -64,8 +64,8 @@ class Deferred:
         self._turns = [turn.text for turn in session.turns]
         return await self._store.keep(session)
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
-        found = await self._extractor.extract(session, limit=limit)
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
+        found = await self._extractor.extract(session, limit=limit, after=after)
         self._cards = {LANGUAGES.search_text(card.dated) for card in found.cards}
         return found
 

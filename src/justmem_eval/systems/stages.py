@@ -20,7 +20,7 @@ class RecordedExtractor:
     def __init__(self, cards: Mapping[str, CardRows]) -> None:
         self._cards = cards
 
-    async def extract(self, session: Session, *, limit: int | None) -> Extraction:
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         rows = self._cards.get(session.id, ())
         drafts = [draft for row in rows if (draft := read_draft(row))]
         checked = check(drafts, session, LANGUAGES)

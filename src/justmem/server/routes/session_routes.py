@@ -21,6 +21,7 @@ from justmem.server.schemas import (
     SessionIn,
     SessionList,
     SessionStatus,
+    TurnsIn,
 )
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
@@ -47,6 +48,38 @@ async def remember(
     session again costs nothing; a changed one replaces what was remembered of it."""
     known = as_session(session.model_dump(exclude_none=True))
     job = await grant.server.ingestion.accept(grant.space, known, grant.key.actor)
+    return await _answered(job, grant, request, response, wait)
+
+
+@router.post(
+    "/sessions/{id}/turns",
+    status_code=202,
+    summary="Append turns to a session",
+    responses={
+        200: {"model": RememberedOut, "description": "With `wait`: what became of it."},
+        202: {"model": Accepted, "description": "The turns are kept; the cards follow."},
+    },
+    response_model=None,
+)
+async def append(
+    id: Id,
+    turns: TurnsIn,
+    grant: Writer,
+    request: Request,
+    response: Response,
+    wait: Annotated[bool, Query(description="Answer when the cards are made.")] = False,
+) -> RememberedOut | Accepted:
+    """The turns are stored before this answers. One with a `key` that the session has already is
+    left out. A session that is not there yet is made, at the time `at` (default: now)."""
+    given = [turn.model_dump(exclude_none=True) for turn in turns.turns]
+    at = grant.server.moment(turns.at)
+    job = await grant.server.ingestion.append(grant.space, id, given, at, grant.key.actor)
+    return await _answered(job, grant, request, response, wait)
+
+
+async def _answered(
+    job: Job, grant: Grant, request: Request, response: Response, wait: bool
+) -> RememberedOut | Accepted:
     known = job.session
     url = request.url.replace(
         path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"

@@ -1,0 +1,56 @@
+"""A session that grew: its new turns, with some earlier ones as context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from justmem import tokens
+from justmem.domain import Card, Session
+from justmem.extract.drafts import with_replies
+
+_CONTEXT_TURNS = 6
+_CONTEXT_TOKENS = 400
+
+
+def grown_from(old: Session, new: Session) -> int:
+    """How many turns `new` has in common with `old`, if it only adds turns to it; else 0."""
+    count = len(old.turns)
+    if old.at != new.at or count >= len(new.turns):
+        return 0
+    return count if old.digest == new.model_copy(update={"turns": new.turns[:count]}).digest else 0
+
+
+def context_start(session: Session, after: int) -> int:
+    """How many turns may be cut off: those before the last few that fit the context."""
+    room, start = _CONTEXT_TOKENS, after
+    while start and after - start < _CONTEXT_TURNS:
+        room -= tokens.count(session.turn(start).text)
+        if room < 0:
+            break
+        start -= 1
+    return start
+
+
+def tail(session: Session, after: int) -> tuple[Session, int]:
+    """The turns after `after` with their context, and the number of turns cut off before them."""
+    cut = context_start(session, after)
+    return session.model_copy(update={"turns": session.turns[cut:]}), cut
+
+
+def kept_cards(cards: Iterable[Card], session: Session) -> list[Card]:
+    """The cards of the earlier turns. An interaction is anchored to a reply that came later."""
+    return [
+        card.model_copy(update={"turns": with_replies(card.turns, session)})
+        if card.kind == "interaction"
+        else card
+        for card in cards
+    ]
+
+
+def new_cards(cards: Iterable[Card], cut: int, after: int) -> list[Card]:
+    """Cards of a tail with the turn numbers of the whole session, without those that rest on
+    earlier turns alone."""
+    moved = [
+        card.model_copy(update={"turns": tuple(n + cut for n in card.turns)}) for card in cards
+    ]
+    return [card for card in (moved if cut else cards) if max(card.turns, default=0) > after]

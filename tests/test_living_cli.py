@@ -1,0 +1,47 @@
+"""append, note, correct and the like as commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from justmem.cli import app
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """run("append", ...) in a home of the test's own; the JSON that it prints, or the result."""
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
+    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
+    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str, input: str | None = None, fails: int = 0) -> Any:
+        result = CliRunner().invoke(app, list(args), input=input)
+        assert result.exit_code == fails, result.output
+        return json.loads(result.stdout) if "--json" in args else result
+
+    return run
+
+
+def test_turns_are_appended_once(run: Run) -> None:
+    turns = json.dumps([{"speaker": "Mira", "text": "I moved to Porto.", "key": "m1"}])
+    command = ("append", "chat", "--at", "2024-05-01", "--json")
+    (first,) = run(*command, input=turns)["sessions"]
+    assert (first["state"], first["unchanged"], len(first["cards"])) == ("stored", False, 1)
+    (again,) = run(*command, input=turns)["sessions"]
+    assert again["unchanged"]
+    assert run("sessions", "--json")[0]["turns"] == 1
+
+
+def test_append_takes_one_conversation(run: Run) -> None:
+    two = [{"id": n, "at": "2024-05-01", "turns": [{"role": "user", "text": f"{n}"}]} for n in "ab"]
+    assert "2 conversations" in run("append", "chat", input=json.dumps(two), fails=2).stderr

@@ -1,0 +1,43 @@
+"""append, note, correct and the like over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from servers import Running, serve
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serve(tmp_path_factory.mktemp("living"), "") as running:
+        yield running
+
+
+@pytest.fixture
+def ana(server: Running) -> Iterator[httpx.Client]:
+    """A client with a space of its own."""
+    global _number
+    _number += 1
+    space = f"ana{_number}"
+    with server.client(server.key(space)) as client:
+        client.base_url = client.base_url.join(f"/v1/spaces/{space}/")
+        yield client
+
+
+_number = 0
+
+
+def test_turns_are_appended_once_and_found_by_the_next_question(ana: httpx.Client) -> None:
+    turn = {"speaker": "Mira", "text": "I moved to Porto.", "key": "m1"}
+    given = {"turns": [turn], "at": "2024-05-01"}
+    kept = ana.post("sessions/chat/turns", json=given)
+    assert (kept.status_code, kept.json()["session_id"]) == (202, "chat")
+    found = ana.post("recall", json={"question": "Where did Mira move?"}).json()
+    assert "Porto" in found["cards"][0]["fact"]
+    more = {"turns": [turn, {"speaker": "Mira", "text": "I play the accordion.", "key": "m2"}]}
+    done = ana.post("sessions/chat/turns", params={"wait": True}, json=more).json()
+    assert [card["turns"] for card in done["cards"]] == [[1], [2]]
+    assert ana.post("sessions/chat/turns", params={"wait": True}, json=more).json()["unchanged"]
