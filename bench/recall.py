@@ -32,7 +32,7 @@ from store import Writer, build
 
 from justmem import AsyncMemory, config
 from justmem.answer.rules import RulesAnswerer
-from justmem.extract.passages import opening, passages
+from justmem.embed import opening, passages
 from justmem.extract.rules import RulesExtractor
 from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES

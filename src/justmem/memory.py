@@ -1,4 +1,4 @@
-"""Remember and ask: the whole product, top to bottom.
+"""AsyncMemory: the method of the paper, top to bottom.
 
 remember(session)                     ask(question)
   keep     the raw turns, first         plan      what evidence does it need?
@@ -12,18 +12,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-import numpy as np
-
-from justmem import tokens
-from justmem.ask import Asked, Asking
+from justmem import embed, pending, tokens
+from justmem.answer.replies import LEAST_TOKENS, replies
 from justmem.budget.ledger import Ledger, Tally
+from justmem.build import Builder
 from justmem.domain import (
     About,
     Answer,
@@ -39,50 +45,53 @@ from justmem.domain import (
     Plan,
     Preview,
     Quarantined,
+    Receipt,
     Remembered,
     Retention,
     Session,
     SessionRecord,
-    SessionState,
     Source,
     Stats,
     quote,
     quoted,
 )
-from justmem.errors import InputError, InvalidSession, NotInMemory, StoreBusy
-from justmem.extract.passages import OPENING
+from justmem.errors import (
+    InputError,
+    InvalidSession,
+    NotInMemory,
+)
 from justmem.forget import expiry
 from justmem.forget.forgetting import Forgetting, Target
+from justmem.intake.questions import LONG, as_question, as_speaker
 from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time
 from justmem.language.citing import cite
+from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
-    INDEXES,
     Answerer,
     CardFilter,
     Closes,
     Embedder,
     Extractor,
-    Index,
     Language,
     Planner,
+    Reply,
     Reranker,
     Store,
-    Vectors,
 )
 from justmem.rank import Profile
-from justmem.remember import Remembering
 from justmem.retrieve import Retrieval
 from justmem.runtime.forks import Origin
 from justmem.store.log import check, entries, logged
 from justmem.subjects import about
-from justmem.subjects.names import Names, cards_of, names
+from justmem.subjects.names import NO_NAMES, Names, cards_of, names
+from justmem.text import SEGMENT, both_ends
 from justmem.transfer import exporting
 from justmem.transfer.loading import Loading, OnLoaded
 from justmem.validation import as_count, as_flag, as_id, as_path, as_text, shown
 
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _ANY_TIME = datetime(2000, 1, 1)  # where only the turns are read
+_NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")
 
@@ -116,36 +125,34 @@ class AsyncMemory:
         log_reads: bool = False,
         closing: Sequence[Closes] = (),
     ) -> None:
-        self._origin = Origin()
-        self._closing = closing
         self.budget = budget or Budget()
         self.profile = profile or Profile()
         self.retention = retention or Retention()
-        self._redaction = Redaction(redact)
-        self._clock = clock
         self._store = store = logged(store, actor, clock, reads=log_reads)
-        self._embedder = embedder
-        self._language = language
         self.ledger = Ledger(store, self.budget.day_tokens, clock)
-        self._remembering = Remembering(
-            store, embedder, extractor, self.budget, self.ledger, concurrency, language
+        self._embedder = embedder
+        self._planner = planner
+        self._answerer = answerer
+        self._language = language
+        self._builder = Builder(
+            store,
+            embedder,
+            extractor,
+            language,
+            self.budget,
+            self.retention,
+            self.ledger,
+            concurrency,
         )
-        retrieval = Retrieval(
+        self._retrieval = Retrieval(
             store, embedder, reranker, self.budget, self.profile, self.retention, language
         )
-        self._asking = Asking(
-            store,
-            planner,
-            retrieval,
-            answerer,
-            self.budget,
-            self.ledger,
-            self._redaction,
-            self.retention,
-            language,
-        )
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock, language)
-        self._bound: set[str] = set()  # shared by all who use this memory, under whatever name
+        self._redaction = Redaction(redact)
+        self._clock = clock
+        self._closing = closing
+        self._origin = Origin()
+        self._bound: set[str] = set()  # embedders whose vectors the store is known to hold
 
     @property
     def space(self) -> str:
@@ -156,20 +163,30 @@ class AsyncMemory:
     async def remember(
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> Remembered:
-        """Keeps the session's words, then makes its cards. A session that is known word for word
-        costs nothing; a changed one replaces what was remembered of it.
+        """Stores the session's words, then makes its cards. A session that is known word for word
+        costs nothing. A changed one replaces the old one and its cards.
 
-        What a model cannot do now is not lost: the result says `failed` and why, and `retry`
-        takes it up again."""
-        return await self._remember(await self._redacted(as_session(session, at=at, id=id)))
+        If a model fails, nothing is lost: the result says `failed` and why, and `retry` tries
+        again."""
+        return await self._remember(
+            await self._redaction.session(as_session(session, at=at, id=id))
+        )
+
+    async def _remember(self, given: Redacted) -> Remembered:
+        await self._bind()
+        async with self._builder.alone(given.session.id):
+            record = await self._store.keep(given.session)  # the raw turns, always first
+            if record.state.settled:
+                return await self._builder.unchanged(record, given.notes)
+            return await self._builder.make_cards(record.id, given.notes)
 
     async def keep(
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> SessionRecord:
-        """Keeps the session's words and leaves its cards for a later `remember` or `retry`."""
-        known = await self._redacted(as_session(session, at=at, id=id))
+        """Stores the session's words and leaves its cards to a later `remember` or `retry`."""
+        given = await self._redaction.session(as_session(session, at=at, id=id))
         await self._bind()
-        return await self._store.keep(known.session)
+        return await self._store.keep(given.session)
 
     async def append(
         self,
@@ -183,15 +200,24 @@ class AsyncMemory:
         earlier ones are context. A turn with a `key` that the session has already is left out.
         `at` is when the session takes place, if it is not there yet. With `cards=False` only the
         words are kept, and `retry` makes the cards."""
-        session_id = as_id(id, "session")
+        session_id, cards = as_id(id, "session"), as_flag(cards, "cards")
         when = None if at is None else as_time(at)
-        told = as_session(turns, at=when or _ANY_TIME, id=session_id)
-        redacted = await self._redaction.session(told, rename=False)
+        given = await self._redaction.session(
+            as_session(turns, at=when or _ANY_TIME, id=session_id), rename=False
+        )
         await self._bind()
-        record = await self._store.append(session_id, redacted.session.turns, at=when)
-        if not as_flag(cards, "cards"):
-            return self._remembering.kept(record, redacted.notes)
-        return await self._settled(await self._remembering.grown(record, redacted.notes))
+        record = await self._store.append(session_id, given.session.turns, at=when)
+        if record.state.settled:
+            return await self._builder.unchanged(record, given.notes)
+        if not cards:
+            return Remembered(
+                session_id=record.id,
+                state=record.state,
+                reason=record.reason,
+                receipt=Receipt(notes=given.notes),
+            )
+        async with self._builder.alone(session_id):
+            return await self._builder.make_cards(session_id, given.notes)
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
@@ -199,79 +225,40 @@ class AsyncMemory:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
         if not isinstance(sessions, Iterable):
             raise InvalidSession(f"remember_many takes several sessions, not {shown(sessions)}.")
-        known = [await self._redacted(as_session(session)) for session in sessions]
-        texts = {(each.session.id, each.session.digest) for each in known}
+        given = [await self._redaction.session(as_session(session)) for session in sessions]
+        texts = {(each.session.id, each.session.digest) for each in given}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
             raise InvalidSession(
                 f"Different sessions share the id {twice[0]!r}: the later would replace the "
                 "earlier. Give each session an id of its own. Nothing was stored."
             )
-        return await self._each(known, self._remember, on_done)
+        return await _each(given, self._remember, on_done)
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
-        """Takes up every session that is pending or failed."""
+        """Makes the cards of every session that is pending or failed."""
 
         async def again(session: Session) -> Remembered | None:
             with suppress(NotInMemory):  # it was forgotten meanwhile
                 return await self.finish(session.id)
             return None
 
-        return await self._each(await self._store.waiting(), again, on_done)
+        return await _each(await self._store.waiting(), again, on_done)
 
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a session that is pending or failed. Turns that others append
         meanwhile are kept."""
         session_id = as_id(session_id, "session")
         await self._bind()
-        newest = (await self._store.sessions_at([session_id], newest=True)).get(session_id)
-        if newest is None:
-            raise NotInMemory(f"There is no session {session_id!r}.")
-        # Again: the words may have been kept before there was anything to redact them.
-        redacted = await self._redaction.session(newest, rename=False)
-        if redacted.session != newest:
-            return await self._remember(redacted)
-        return await self._settled(await self._remembering.finish(session_id, redacted.notes))
-
-    async def _each(
-        self,
-        sessions: Iterable[T],
-        do: Callable[[T], Awaitable[Remembered | None]],
-        on_done: OnDone | None,
-    ) -> list[Remembered]:
-        if on_done is not None and not callable(on_done):
-            raise InputError(f"on_done must be callable, not {shown(on_done)}.")
-
-        async def one(session: T) -> Remembered | None:
-            result = await do(session)
-            if on_done and result:
-                on_done(result)
-            return result
-
-        tasks = [asyncio.create_task(one(session)) for session in sessions]
-        try:
-            return [done for done in await asyncio.gather(*tasks) if done]
-        finally:  # after a store error the rest would fail alike: stop, and leave nothing running
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _redacted(self, session: Session) -> Redacted:
-        return await self._redaction.session(session)
-
-    async def _remember(self, redacted: Redacted) -> Remembered:
-        await self._bind()
-        done = await self._remembering.remember(redacted.session, redacted.notes)
-        return await self._settled(done)
-
-    async def _settled(self, done: Remembered) -> Remembered:
-        """Drops the words whose cards are made, if words are kept for no days."""
-        if self.retention.source_days == 0 and done.state in _SETTLED and not done.unchanged:
-            with suppress(StoreBusy):  # `expire` does it later
-                await self._store.forget(words=[done.session_id])
-        return done
+        newest = await self._builder.newest(session_id)
+        # The words may have been stored before redaction was set.
+        given = await self._redaction.session(newest, rename=False)
+        if given.session != newest:
+            return await self._remember(given)
+        async with self._builder.alone(session_id):
+            return await self._builder.make_cards(session_id, given.notes)
 
     async def _bind(self) -> None:
-        """Vectors of two embedders cannot be compared: said before anything is written or
+        """Vectors of two embedders cannot be compared: raises before anything is written or
         searched."""
         self._origin.check()
         if self._embedder.name not in self._bound:
@@ -300,8 +287,11 @@ class AsyncMemory:
         `plan` is the caller's plan: a Plan, or a mapping with some of its parts, such as
         `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
         no model is called for it."""
-        await self._bind()
-        return await self._asking.recall(Asked(question, at, speaker, plan))
+        steps = self._steps(question, at, speaker, plan, answer=False)
+        async with aclosing(steps):
+            *_, evidence = [step async for step in steps]
+        assert isinstance(evidence, Evidence)
+        return evidence
 
     async def ask(
         self,
@@ -314,9 +304,8 @@ class AsyncMemory:
         """An answer from memory alone, with the exact words it rests on. `at`, `speaker` and
         `plan` as for `recall`. A remark that asks nothing gets a reply that uses what is
         remembered."""
-        await self._bind()
-        asked = Asked(question, at, speaker, plan)
-        async with aclosing(self._asking.steps(asked, streaming=False)) as steps:
+        steps = self._steps(question, at, speaker, plan)
+        async with aclosing(steps):
             *_, answer = [step async for step in steps]
         assert isinstance(answer, Answer)
         return answer
@@ -331,11 +320,121 @@ class AsyncMemory:
     ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
         """`ask`, step by step: the plan, the evidence, the answer's text piece by piece as the
         model writes it, and the answer itself, which alone is checked and cited."""
-        await self._bind()
-        asked = Asked(question, at, speaker, plan)
-        async with aclosing(self._asking.steps(asked, streaming=True)) as steps:
+        steps = self._steps(question, at, speaker, plan, streaming=True)
+        async with aclosing(steps):
             async for step in steps:
                 yield step
+
+    async def _steps(
+        self,
+        question: str,
+        at: datetime | str | None,
+        speaker: str | None,
+        given: Plan | Mapping[str, Any] | None,
+        *,
+        answer: bool = True,
+        streaming: bool = False,
+    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
+        """The plan, the evidence, the text (in pieces, if streaming), the answer."""
+        plan = supplied(given)
+        await self._bind()
+        tally, names = Tally(), NO_NAMES
+        async with self.ledger.allow(self.budget.ask_tokens, tally) as limit:
+            asked, search = await self._understand(question, at, speaker, tally)
+            if search:
+                left = limit - LEAST_TOKENS if answer and limit is not None else limit
+                asked = await self._plan(asked, plan, tally, left)
+            yield asked.plan
+            if search:
+                names = await self._names(asked.at.date())
+                asked = await self._retrieve(asked, names, tally)
+            evidence = asked.model_copy(update={"receipt": tally.receipt()})
+            yield evidence
+            if not answer:
+                return
+            sessions = await self._sessions_of(evidence, names)
+            reply, written = Reply("", False), False
+            with tally.stage("answer"):
+                pieces = replies(
+                    self._answerer, evidence, sessions, limit=tally.left(limit), streaming=streaming
+                )
+                async with aclosing(pieces):
+                    async for piece in pieces:
+                        if isinstance(piece, str):
+                            written = True
+                            yield piece
+                        else:
+                            reply = piece
+                            tally.calls += reply.calls
+            tally.notes += reply.notes
+        if not written:
+            yield reply.text
+        yield Answer(
+            text=reply.text,
+            sufficient=reply.sufficient,
+            citations=tuple(reply.citations),
+            evidence=evidence,
+            receipt=tally.receipt(),
+        )
+
+    async def _understand(
+        self, question: str, at: datetime | str | None, speaker: str | None, tally: Tally
+    ) -> tuple[Evidence, bool]:
+        """The question, checked and redacted, and whether to search memory for it."""
+        text, name = as_question(question), as_speaker(speaker)
+        redacted = await self._redaction.question(text)
+        if redacted != text:
+            tally.notes.append("the question was redacted")
+        if len(redacted) > SEGMENT:
+            tally.notes.append(LONG)
+        extent = await self._store.extent()
+        tally.history_tokens = extent.tokens
+        asked = Evidence(
+            question=redacted,
+            at=as_time(at) if at is not None else extent.last_at or _NO_TIME,
+            speaker=name and await self._redaction.name(name),
+        )
+        if not extent.cards and not extent.tokens and not await self._store.waiting(newest=1):
+            tally.notes.append("this memory is empty")
+            return asked, False
+        if self._language.is_small_talk(redacted):
+            tally.notes.append("small talk: memory was not searched")
+            return asked.model_copy(update={"plan": Plan(mode="reply")}), False
+        return asked, True
+
+    async def _plan(
+        self, asked: Evidence, given: Plan | PlanParts | None, tally: Tally, limit: int | None
+    ) -> Evidence:
+        """With its plan, and with the speaker if the question is in the first person."""
+        speaker = asked.speaker
+        with tally.stage("plan"):
+            if given is not None:
+                given = await self._redaction.plan(given)
+            found = await planned(
+                asked.question, asked.at, given, self._planner, self._language, limit=limit
+            )
+            tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
+            if speaker is None and (found.plan.mode == "reply" or self._first_person(asked)):
+                speaker = await self._store.main_subject()
+        tally.notes += found.notes
+        return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
+
+    def _first_person(self, asked: Evidence) -> bool:
+        text = both_ends(asked.question)
+        return self._language.named(text, "X") != text
+
+    async def _retrieve(self, asked: Evidence, names: Names, tally: Tally) -> Evidence:
+        """Discover, select and recover; then the turns of sessions that have no cards yet."""
+        found = await self._retrieval.evidence(names.asked(asked), tally)
+        found = await pending.added(self._store, found, self.retention, tally)
+        found = names.evidence(found.model_copy(update={"plan": asked.plan}))
+        earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
+        return found.model_copy(update={"earlier": tuple(sorted(earlier))})
+
+    async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
+        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
+        found = await self._store.sessions_at(list({one.session_id for one in held}))
+        return {id: names.session(session) for id, session in found.items()}
 
     # ------------------------------------------------------------ look and forget
 
@@ -365,8 +464,8 @@ class AsyncMemory:
         found = await self._card(card_id)
         return (await self._names()).card(found)
 
-    async def _names(self) -> Names:
-        return await names(self._store, self._language)
+    async def _names(self, until: date | None = None) -> Names:
+        return await names(self._store, self._language, until)
 
     async def _card(self, card_id: str) -> Card:
         card_id = as_id(card_id, "card")
@@ -480,21 +579,9 @@ class AsyncMemory:
     async def reembed(self) -> int:
         """Makes all vectors anew with the present embedder, and returns how many. The old ones
         serve until the new ones are complete."""
-        replaced: dict[Index, tuple[list[int], Vectors]] = {}
-        for index in INDEXES:
-            keys: list[int] = []
-            parts: list[Vectors] = []
-            while batch := await self._store.texts(index, after=keys[-1] if keys else 0):
-                passage = index == "passages"
-                searched = self._language.search_text
-                texts = [text[:OPENING] if passage else searched(text) for _, text in batch]
-                keys += [key for key, _ in batch]
-                parts.append(await Tally().embed(self._embedder, texts))
-            if keys:
-                replaced[index] = keys, np.concatenate(parts)
-        await self._store.replace_vectors(self._embedder.name, self._embedder.dim, replaced)
+        count = await embed.reembed(self._store, self._embedder, self._language)
         self._bound.add(self._embedder.name)
-        return sum(len(keys) for keys, _ in replaced.values())
+        return count
 
     # ------------------------------------------------------------ take along, and look back
 
@@ -576,6 +663,28 @@ class AsyncMemory:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+async def _each(
+    items: Iterable[T], do: Callable[[T], Awaitable[Remembered | None]], on_done: OnDone | None
+) -> list[Remembered]:
+    """All at once. The results in the order of the items."""
+    if on_done is not None and not callable(on_done):
+        raise InputError(f"on_done must be callable, not {shown(on_done)}.")
+
+    async def one(item: T) -> Remembered | None:
+        result = await do(item)
+        if on_done and result:
+            on_done(result)
+        return result
+
+    tasks = [asyncio.create_task(one(item)) for item in items]
+    try:
+        return [done for done in await asyncio.gather(*tasks) if done]
+    finally:  # after a store error the others would fail too: stop them
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _source(card: Card, session: Session) -> Source:

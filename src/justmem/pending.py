@@ -4,51 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 
-from justmem.domain import Candidate, Retention, Session, quote
+from justmem.budget.ledger import Tally
+from justmem.domain import Candidate, Evidence, Retention, Session, quote
 from justmem.language.words import content, overlap
 from justmem.ports import Store
 from justmem.text import both_ends
 
-MOST = 100  # sessions that are looked through, the latest ones
+_MOST = 100  # sessions that are searched, the latest ones
 _TURNS = 3  # turns that join the evidence
 _SHARE = 0.3  # of the question's words that a turn must have
 
 
-def told(waiting: Sequence[Session]) -> str:
-    """For the receipt."""
-    if len(waiting) == 1:
-        return "1 session waits for its cards: its turns were searched by their words"
-    count = f"{len(waiting)}" if len(waiting) < MOST else f"{MOST} or more"
-    return f"{count} sessions wait for their cards: their turns were searched by their words"
-
-
-async def turns(
-    store: Store,
-    waiting: Sequence[Session],
-    question: str,
-    at: datetime,
-    retention: Retention,
-    score: float,
-) -> list[Candidate]:
-    """The turns that share most words with the question, as quotes. A session that has cards of
-    an older text is left out: those serve until the new ones are made."""
-    seen = [
+async def added(store: Store, found: Evidence, retention: Retention, tally: Tally) -> Evidence:
+    """The evidence with the turns that share most words with the question, as quotes. A session
+    that has cards of an older text is left out: those serve until the new ones are made."""
+    waiting = await store.waiting(newest=_MOST)
+    if not waiting:
+        return found
+    tally.notes.append(_note(len(waiting)))
+    shown = [
         session
         for session in waiting
-        if session.at.date() <= at.date() and not retention.session_expired(session.at, at)
+        if session.at.date() <= found.at.date()
+        and not retention.session_expired(session.at, found.at)
     ]
-    # In a thread: others of this event loop do not wait for it.
-    found = await asyncio.to_thread(_sharing, seen, question)
-    current = await store.sessions_at(list({session.id for _, session, _ in found}))
-    usable = [
-        row for row in found if row[1].id in current and current[row[1].id].digest == row[1].digest
-    ]
-    return [
+    # In a thread: other work of this event loop does not wait for it.
+    rows = await asyncio.to_thread(_sharing, shown, found.question)
+    current = await store.sessions_at(list({session.id for _, session, _ in rows}))
+    score = max((one.score for one in found.chosen), default=0.0)
+    more = [
         Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
-        for share, session, number in usable[:_TURNS]
-    ]
+        for share, session, number in rows
+        if session.id in current and current[session.id].digest == session.digest
+    ][:_TURNS]
+    return found.model_copy(
+        update={
+            "chosen": (*found.chosen, *more),
+            "cards": (*found.cards, *(one.card for one in more)),
+        }
+    )
+
+
+def _note(count: int) -> str:
+    if count == 1:
+        return "1 session waits for its cards: its turns were searched by their words"
+    some = f"{count}" if count < _MOST else f"{_MOST} or more"
+    return f"{some} sessions wait for their cards: their turns were searched by their words"
 
 
 def _sharing(sessions: Sequence[Session], question: str) -> list[tuple[float, Session, int]]:

@@ -24,8 +24,8 @@ from justmem import tokens
 from justmem.budget import calling
 from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.domain.value import Value
-from justmem.errors import InvalidQuestion, ModelError
-from justmem.ports import Language, LanguageModel, Planned, Prompt
+from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
+from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, otherwise, parse
 from justmem.text import both_ends, clean
@@ -193,6 +193,27 @@ def completed(given: Plan | PlanParts, question: str, at: datetime, language: La
     if given.period is not None:
         parts["period"] = EventDate.parse(given.period)
     return rules.model_copy(update=parts)
+
+
+async def planned(
+    question: str,
+    at: datetime,
+    given: Plan | PlanParts | None,
+    planner: Planner,
+    language: Language,
+    *,
+    limit: int | None,
+) -> Planned:
+    """By the caller's plan if one was given, else by the planner, else by rules. `limit`: tokens
+    that the planner may spend."""
+    if given is not None:
+        return Planned(await asyncio.to_thread(completed, given, question, at, language))
+    try:
+        return await planner.plan(question, at, limit=limit)
+    except BudgetExceeded as error:  # rules cost nothing
+        with calling.carrying(error.calls):
+            plan = await asyncio.to_thread(language.plan, question, at)
+        return Planned(plan, error.calls, [f"planned by rules: {error}"])
 
 
 # ---------------------------------------------------------------- by a model

@@ -32,6 +32,7 @@ class Tally:
     reranking: list[Usage] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    history_tokens: int = 0
     abandoned: bool = False  # in the middle of a stage
 
     @contextmanager
@@ -83,13 +84,13 @@ class Tally:
     def left(self, limit: int | None) -> int | None:
         return None if limit is None else limit - self.counted
 
-    def receipt(self, history_tokens: int) -> Receipt:
+    def receipt(self) -> Receipt:
         return Receipt(
             calls=tuple(self.calls),
             embedding=tuple(self.embedding),
             reranking=tuple(self.reranking),
             seconds=dict(self.seconds),
-            history_tokens=history_tokens,
+            history_tokens=self.history_tokens,
             notes=tuple(self.notes),
         )
 

@@ -76,6 +76,11 @@ class SessionState(StrEnum):
     EMPTY = "empty"  # nothing durable was said
     FAILED = "failed"  # cards could not be made; `reason` says why
 
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing left to do for it."""
+        return self in (SessionState.STORED, SessionState.EMPTY)
+
 
 class SessionRecord(Value):
     """What the store knows of a session, without its words."""

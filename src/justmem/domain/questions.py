@@ -83,12 +83,13 @@ class Source(Value):
 
 
 class Evidence(Value):
-    """What memory holds that bears on a question: the result of `recall`."""
+    """A question and what memory holds that bears on it: the result of `recall`. Each stage
+    returns it with its own part filled in: the plan, the cards, the sources."""
 
     question: str
     at: datetime
     speaker: str | None = None  # who says it, where known
-    plan: Plan
+    plan: Plan = Plan()
     chosen: tuple[Candidate, ...] = ()  # the ten places, best first
     cards: tuple[Card, ...] = ()  # exactly what an answer reads, in this order
     earlier: tuple[str, ...] = ()  # ids of cards for which another card has a newer value

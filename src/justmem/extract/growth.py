@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from justmem import tokens
 from justmem.domain import Card, Session
 from justmem.extract.drafts import with_replies
+from justmem.ports import Extraction, Whole
 
 _CONTEXT_TURNS = 6
 _CONTEXT_TOKENS = 400
@@ -18,6 +20,31 @@ def grown_from(old: Session, new: Session) -> int:
     if old.at != new.at or count >= len(new.turns):
         return 0
     return count if old.digest == new.model_copy(update={"turns": new.turns[:count]}).digest else 0
+
+
+def settled_turns(before: Whole | None, session: Session) -> int:
+    """How many of the first turns have their cards, if the session only grew; else 0."""
+    if before is None or not before.digested.state.settled:
+        return 0
+    return grown_from(before.session, session)
+
+
+def with_kept(
+    session: Session, extraction: Extraction, before: Whole | None, after: int
+) -> Extraction:
+    """A session that grew keeps its cards. A changed one replaces them, except those whose words
+    are gone, because nothing could make them again."""
+    if before is None:
+        return extraction
+    made = before.digested
+    if after:
+        cards = {card.id: card for card in kept_cards(made.cards, session)}
+        cards |= {card.id: card for card in extraction.cards if card.id not in cards}
+        held = [*made.quarantined, *extraction.quarantined]
+        return replace(extraction, cards=list(cards.values()), quarantined=held)
+    gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
+    kept = [card for card in made.cards if gone.issuperset(card.turns)] if gone else []
+    return replace(extraction, cards=[*kept, *extraction.cards])
 
 
 def context_start(session: Session, after: int) -> int:

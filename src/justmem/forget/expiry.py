@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from justmem.domain import Expiring, Forgotten, Retention, SessionState
+from justmem.domain import Expiring, Forgotten, Retention
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Store
 
 _ATTEMPTS = 3
-_ALL = 10**9
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 
 
 async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring:
@@ -27,14 +25,14 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring
     cards = [
         card
         for kind in retention.kinds
-        for card in await store.cards(CardFilter(kind=kind, limit=_ALL))
+        for card in await store.cards(CardFilter(kind=kind))
         if card.session_id not in gone and retention.card_expired(card, at)
     ]
     words = [
         record
         for record in records
         if record.id not in gone
-        and record.state in _SETTLED
+        and record.state.settled
         and record.tokens  # its words are still there
         and retention.words_expired(record.at, at)
     ]

@@ -20,7 +20,6 @@ from justmem.ports.traces import Traces
 from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
 
-_ALL = 10**9
 _ASKED = (
     "Say what to forget: one of card=, turn=, session=, subject=, since= or until=, everything=."
 )
@@ -203,7 +202,7 @@ class Forgetting:
         return [
             card
             for subject in subjects
-            for card in await self._store.cards(CardFilter(subject=subject, limit=_ALL))
+            for card in await self._store.cards(CardFilter(subject=subject))
         ]
 
     async def _spoken(self, cards: Sequence[Card]) -> dict[str, list[int]]:

@@ -11,11 +11,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from justmem.domain import Session
+from justmem.domain import Session, Value
 from justmem.errors import InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.intake.sessions import as_session, id_from_content
 
+P = TypeVar("P", bound=Value)
 Redact = Callable[[str], str | Awaitable[str]]
 
 _NOTHING = "Nothing was kept or sent."
@@ -88,6 +90,17 @@ class Redaction:
             return speaker
         (left,) = await self._passed([speaker])
         return left
+
+    async def plan(self, plan: P) -> P:
+        """The caller's plan without what must not be sent to a model."""
+        if not self.active:
+            return plan
+        passed = {
+            name: tuple(filter(None, [await self.name(text) for text in texts]))
+            for name in ("rewrites", "entities")
+            if (texts := getattr(plan, name)) is not None
+        }
+        return plan.model_copy(update=passed)
 
     async def _passed(self, texts: Sequence[str]) -> list[str]:
         hook = self._hook

@@ -77,7 +77,7 @@ class CardFilter:
     status: str | None = None
     session_id: str | None = None
     text: str | None = None  # words that must occur
-    limit: int = 1000
+    limit: int = 10**9
     offset: int = 0
 
 

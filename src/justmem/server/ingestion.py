@@ -38,7 +38,6 @@ from justmem.server_settings import ServerSettings
 log = logging.getLogger("justmem.server")
 
 Name = tuple[str, str]  # a space and a session
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _MOST_RESULTS = 2_000
 
 
@@ -120,7 +119,7 @@ class Ingestion:
         async with self._spaces.use(space, by, create=True) as memory:
             record = await memory.keep(session)
         self._changed(space, session.id)
-        if record.state in _SETTLED:
+        if record.state.settled:
             return self._known(space, session, record, notes)
         return self._enqueue(space, session, pause, by, notes)
 

@@ -19,14 +19,13 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from justmem.domain import Checked, Entry, Forgotten, Session, SessionRecord, SessionState, Turn
+from justmem.domain import Checked, Entry, Forgotten, Session, SessionRecord, Turn
 from justmem.errors import StoreError
 from justmem.ports import Digested, Index, Store, Vectors, Whole
 
 _MOST_TARGETS = 100  # of one entry: what touches more says how many
 _PAGE = 1000
 _ATTEMPTS = 20  # at a number that other processes take at the same moment
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _NO_TIME = datetime(1, 1, 1, tzinfo=UTC)
 
 _actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)
@@ -120,7 +119,7 @@ class _Logged:
 
     async def keep(self, session: Session) -> SessionRecord:
         record = await self._store.keep(session)
-        if record.state not in _SETTLED and self._kept.get(session.id) != record.digest:
+        if not record.state.settled and self._kept.get(session.id) != record.digest:
             self._kept[session.id] = record.digest
             await self._log.add("keep", [session.id], turns=len(session.turns))
         return record

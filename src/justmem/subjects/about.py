@@ -11,7 +11,6 @@ from justmem.errors import InputError
 from justmem.ports import CardFilter, Store
 from justmem.subjects.names import Names, cards_of
 
-_ALL = 10**9
 # What holds now comes before what happened, and that before what was asked for.
 _ORDER: tuple[Kind, ...] = (
     "state", "preference", "relation", "fact", "measurement", "list", "event", "interaction",
@@ -47,8 +46,8 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
 
 async def _cards(store: Store, subject: str, names: Names) -> list[Card]:
     """Of which it is the subject, and which name it."""
-    of = await cards_of(store, CardFilter(subject=subject, limit=_ALL), names)
-    with_it = await cards_of(store, CardFilter(text=subject, limit=_ALL), names)
+    of = await cards_of(store, CardFilter(subject=subject), names)
+    with_it = await cards_of(store, CardFilter(text=subject), names)
     found = {(card.session_id, card.id): card for card in [*of, *with_it]}
     latest = sorted(found.values(), key=lambda card: _instant(card.said_at), reverse=True)
     return sorted(latest, key=lambda card: _ORDER.index(card.kind))

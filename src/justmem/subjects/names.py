@@ -16,7 +16,6 @@ from justmem.ports import CardFilter, Language, Store
 
 USER = "User"
 _WORD = "name"  # in every card that gives a name
-_ALL = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,15 @@ class Names:
     def used_in(self, text: str) -> bool:
         first = (re.escape(each.split()[0]) for each in self.all)
         return any(re.search(rf"\b{name}\b", text, re.IGNORECASE) for name in first)
+
+    def asked(self, asked: Evidence) -> Evidence:
+        """A question as it is searched for: the cards say "User" where it says the user's name."""
+        if asked.speaker and self.mean(asked.speaker):
+            return asked.model_copy(update={"speaker": USER})
+        if not self.used_in(asked.question):
+            return asked
+        plan = asked.plan.model_copy(update={"entities": (*asked.plan.entities, USER)})
+        return asked.model_copy(update={"plan": plan})
 
     # ------------------------------------------------------------ shown with the name
 
@@ -109,7 +117,7 @@ def _instant(at: datetime) -> float:
 
 async def names(store: Store, language: Language, until: date | None = None) -> Names:
     """As far as they were given by that day."""
-    cards = await store.cards(CardFilter(subject=USER, text=_WORD, limit=_ALL))
+    cards = await store.cards(CardFilter(subject=USER, text=_WORD))
     given = [
         (card.said_at, name)
         for card in cards

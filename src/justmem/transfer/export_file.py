@@ -27,7 +27,6 @@ from justmem.errors import InvalidFile
 from justmem.ports import Digested, Vectors, Whole
 from justmem.transfer.exporting import VERSION, counted
 
-_SETTLED = (SessionState.STORED, SessionState.EMPTY)
 _NONE = np.zeros((0, 0), np.float32)
 
 
@@ -218,7 +217,7 @@ def _take_in(contents: Contents, line: BaseModel, number: int, name: str) -> Non
 def whole_of(line: _Session, dim: int) -> Whole:
     """ValueError, with the reason, for what no memory could hold."""
     session = line.session
-    settled = line.state in _SETTLED
+    settled = line.state.settled
     if any("\0" in id for id in (line.id, *(card.id for card in line.cards))):
         raise ValueError("an id holds a NUL character")
     if not settled and (line.cards or line.passages or line.quarantined):

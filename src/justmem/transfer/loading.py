@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from justmem import embed
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
-from justmem.extract.passages import opening
 from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, Store, Whole
 from justmem.store.tombstones import spared
@@ -113,8 +113,7 @@ class Loading:
 
     def _texts(self, whole: Whole) -> list[str]:
         made = whole.digested
-        texts = [self._language.search_text(card.dated) for card in made.cards]
-        return texts + [opening(whole.session, passage) for passage in made.passages]
+        return embed.texts(whole.session, made.cards, made.passages, self._language)
 
 
 def _opened(path: Path) -> BinaryIO:

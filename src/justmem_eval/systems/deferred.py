@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from justmem.domain import Session, SessionRecord
+from justmem.embed import OPENING, opening, passages
 from justmem.errors import StoreError
-from justmem.extract.passages import OPENING, opening, passages
 from justmem.language.languages import LANGUAGES
 from justmem.ports import (
     INDEXES,

@@ -1,0 +1,165 @@
+"""Builder: makes the cards of a stored session, with its limits, claims and failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from weakref import WeakValueDictionary
+
+from justmem import embed, tokens
+from justmem.budget.ledger import Ledger, Tally
+from justmem.domain import (
+    Budget,
+    Receipt,
+    Remembered,
+    Retention,
+    Session,
+    SessionRecord,
+    SessionState,
+)
+from justmem.errors import (
+    BudgetExceeded,
+    InputError,
+    JustMemError,
+    ModelError,
+    NotInMemory,
+    StoreBusy,
+    StoreError,
+    TimeLimitExceeded,
+)
+from justmem.extract import growth
+from justmem.ports import CardFilter, Embedder, Extraction, Extractor, Language, Store, Whole
+
+_ATTEMPTS = 20  # at the cards of a session that others add to
+
+
+class Builder:
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        extractor: Extractor,
+        language: Language,
+        budget: Budget,
+        retention: Retention,
+        ledger: Ledger,
+        concurrency: int,
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._extractor = extractor
+        self._language = language
+        self._budget = budget
+        self._retention = retention
+        self._ledger = ledger
+        self._slots = asyncio.Semaphore(concurrency)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def alone(self, session_id: str) -> AsyncIterator[None]:
+        """One at a time for each session: the same session twice at once would be paid twice."""
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with self._slots, lock:
+            yield
+
+    async def make_cards(self, session_id: str, notes: Sequence[str]) -> Remembered:
+        """Makes the cards of a session's newest text, unless they are made or another process
+        makes them."""
+        done = await self._claimed(session_id, notes)
+        if done is None:
+            for record in await self._store.sessions():
+                if record.id == session_id and record.state.settled:
+                    return await self.unchanged(record, notes)
+            reason = "another process is making its cards"
+            return Remembered(
+                session_id=session_id, state=SessionState.PENDING, reason=reason, unchanged=True
+            )
+        if self._retention.source_days == 0 and done.state.settled:
+            with suppress(StoreBusy):  # `expire` drops the words later
+                await self._store.forget(words=[session_id])
+        return done
+
+    async def _claimed(self, session_id: str, notes: Sequence[str]) -> Remembered | None:
+        """The text is read again at each attempt, because others may add to it."""
+        for _ in range(_ATTEMPTS):
+            async with self._store.claim(session_id) as mine:
+                if not mine:
+                    break
+                with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
+                    return await self._build(await self.newest(session_id), notes)
+        return None
+
+    async def unchanged(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
+        return Remembered(
+            session_id=record.id,
+            state=record.state,
+            reason=record.reason,
+            cards=tuple(await self._store.cards(CardFilter(session_id=record.id))),
+            unchanged=True,
+            receipt=Receipt(notes=tuple(notes)),
+        )
+
+    async def newest(self, session_id: str) -> Session:
+        found = await self._store.sessions_at([session_id], newest=True)
+        if session_id not in found:
+            raise NotInMemory(f"There is no session {session_id!r}.")
+        return found[session_id]
+
+    async def _build(self, session: Session, notes: Sequence[str]) -> Remembered:
+        """Makes cards and vectors of the turns, and stores them in one transaction."""
+        tally = Tally(notes=list(notes))
+        tally.history_tokens = await asyncio.to_thread(tokens.said, session)
+        before = next(iter(await self._store.wholes([session.id])), None)
+        try:
+            extraction = await self._extract(session, before, tally)
+            with tally.stage("embed"):
+                digested = await embed.digest(
+                    session, extraction, before, self._embedder, self._language, tally
+                )
+        except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
+            # The turns are safe. Only the cards are missing, and `retry` makes them.
+            await self._store.fail(session.id, str(error))
+            return Remembered(
+                session_id=session.id,
+                state=SessionState.FAILED,
+                reason=str(error),
+                receipt=tally.receipt(),
+            )
+        except (StoreError, InputError):
+            raise
+        except Exception as error:
+            # Unforeseen. Without this entry a server would try again at each start.
+            what = error if isinstance(error, JustMemError) else type(error).__name__
+            await self._store.fail(session.id, f"its cards could not be made: {what}")
+            raise
+        with tally.stage("store"):
+            await self._store.settle(session, digested)
+        return Remembered(
+            session_id=session.id,
+            state=digested.state,
+            cards=tuple(extraction.cards),
+            quarantined=tuple(extraction.quarantined),
+            receipt=tally.receipt(),
+        )
+
+    async def _extract(self, session: Session, before: Whole | None, tally: Tally) -> Extraction:
+        after = await asyncio.to_thread(growth.settled_turns, before, session)
+        if after:
+            tally.notes.append(f"turns 1 to {after} have their cards already")
+        limit = await self._session_tokens(session.id, tally)
+        async with self._ledger.allow(limit, tally, session=session.id) as allowed:
+            with tally.stage("extract"):
+                extraction = await self._extractor.extract(session, limit=allowed, after=after)
+            tally.calls += extraction.calls
+            tally.notes += extraction.notes
+        return growth.with_kept(session, extraction, before, after)
+
+    async def _session_tokens(self, session_id: str, tally: Tally) -> int | None:
+        """What is left of the session's limit, which holds over all attempts at its cards."""
+        if self._budget.session_tokens is None or not getattr(self._extractor, "spends", True):
+            return None
+        spent = await self._store.spent_on(session_id)
+        if spent:
+            tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
+        return max(0, self._budget.session_tokens - spent)

@@ -1,0 +1,137 @@
+"""What is stored of a session besides its turns: passages, and vectors of cards and passages.
+
+Passages index both sides of a conversation without a model call, so that REPLAY can find a reply
+that no card holds. The word index has all words of a passage. Its vector comes from its first 400
+characters: a local embedder takes twenty times longer for a long reply than for a card, and a
+reply names its topic first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from justmem import tokens
+from justmem.budget.ledger import Tally
+from justmem.domain import Card, Passage, Session, SessionState
+from justmem.language.words import sentences
+from justmem.ports import (
+    INDEXES,
+    Digested,
+    Embedder,
+    Extraction,
+    Index,
+    Language,
+    Store,
+    Vectors,
+    Whole,
+)
+
+LONGEST = 2000  # characters of a passage
+OPENING = 400  # characters of it that are embedded
+
+
+def passages(session: Session) -> list[Passage]:
+    return [
+        Passage.trusted(session_id=session.id, turn=number, start=start, end=end)
+        for number, turn in enumerate(session.turns, 1)
+        for start, end in _stretches(turn.text)
+    ]
+
+
+def opening(session: Session, passage: Passage) -> str:
+    """What is embedded of a passage."""
+    end = min(passage.end, passage.start + OPENING)
+    return session.turn(passage.turn).text[passage.start : end]
+
+
+def _stretches(text: str) -> list[tuple[int, int]]:
+    """Runs of whole sentences of at most LONGEST characters that together hold every word."""
+    if len(text) <= LONGEST:
+        return [(0, len(text))] if text.strip() else []
+    found: list[tuple[int, int]] = []
+    start = end = 0
+    for sentence in sentences(text):
+        if end and sentence.end - start > LONGEST:
+            found.append((start, end))
+            start = sentence.start
+        while sentence.end - start > LONGEST:  # one endless sentence, such as a line of data
+            found.append((start, start + LONGEST))
+            start += LONGEST
+        end = sentence.end
+    if end > start:
+        found.append((start, end))
+    return found
+
+
+# ---------------------------------------------------------------- vectors
+
+
+def texts(
+    session: Session, cards: Sequence[Card], passages: Sequence[Passage], language: Language
+) -> list[str]:
+    """The texts whose vectors are stored: those of the cards, then those of the passages."""
+    found = [language.search_text(card.dated) for card in cards]
+    return found + [opening(session, passage) for passage in passages]
+
+
+async def digest(
+    session: Session,
+    extraction: Extraction,
+    before: Whole | None,
+    embedder: Embedder,
+    language: Language,
+    tally: Tally,
+) -> Digested:
+    """Everything that is stored of a session besides its turns. Texts that were embedded `before`
+    are not embedded again."""
+    cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
+    wanted = texts(session, cards, stretches, language)
+    known = _known_vectors(before, language)
+    fresh = list(dict.fromkeys(text for text in wanted if text not in known))
+    made = await tally.embed(embedder, fresh)
+    known.update(zip(fresh, made, strict=True))
+    vectors = np.stack([known[text] for text in wanted]) if wanted else made
+    return Digested(
+        state=SessionState.STORED if cards else SessionState.EMPTY,
+        cards=cards,
+        card_vectors=vectors[: len(cards)],
+        passages=stretches,
+        passage_vectors=vectors[len(cards) :],
+        quarantined=extraction.quarantined,
+        tokens=tally.history_tokens,
+        card_tokens=tokens.count("\n".join(card.text for card in cards)),
+    )
+
+
+def _known_vectors(before: Whole | None, language: Language) -> dict[str, Vectors]:
+    """By text."""
+    made = before.digested if before else None
+    if before is None or made is None or not len(made.passage_vectors):
+        return {}
+    if len(made.card_vectors) != len(made.cards):
+        return {}
+    stored = texts(before.session, made.cards, made.passages, language)
+    return dict(zip(stored, [*made.card_vectors, *made.passage_vectors], strict=True))
+
+
+async def reembed(store: Store, embedder: Embedder, language: Language) -> int:
+    """Replaces all vectors of a store, in one transaction. Returns how many there are."""
+    replaced: dict[Index, tuple[list[int], Vectors]] = {}
+    for index in INDEXES:
+        keys: list[int] = []
+        parts: list[Vectors] = []
+        while batch := await store.texts(index, after=keys[-1] if keys else 0):
+            stored = [text for _, text in batch]
+            if index == "passages":
+                embedded = [text[:OPENING] for text in stored]
+            else:
+                embedded = [language.search_text(text) for text in stored]
+            keys += [key for key, _ in batch]
+            parts.append(await Tally().embed(embedder, embedded))
+        if keys:
+            replaced[index] = keys, np.concatenate(parts)
+    await store.replace_vectors(embedder.name, embedder.dim, replaced)
+    return sum(len(keys) for keys, _ in replaced.values())
