@@ -46,9 +46,13 @@ def shorter(evidence: Evidence) -> Evidence:
 
 
 def card_line(number: int, card: Card, above: Card | None = None, *, earlier: bool = False) -> str:
-    """Its date and its status where they say more than the words do. When it was said stands
-    there unless that is plain: soon after it happened, or with the line above. `earlier`: a newer
-    card says otherwise."""
+    return f"{number} {card_text(card, above, earlier=earlier)}"
+
+
+def card_text(card: Card, above: Card | None = None, *, earlier: bool = False) -> str:
+    """The words, with the date and the status where they say more than the words do. When it was
+    said stands there unless that is plain: soon after it happened, or with the line above.
+    `earlier`: a newer card says otherwise."""
     said = card.said_at.date()
     notes = [] if card.event_date.precision == "unknown" else [str(card.event_date)]
     if card.status in _OPEN:
@@ -58,7 +62,7 @@ def card_line(number: int, card: Card, above: Card | None = None, *, earlier: bo
     if earlier:
         notes.append("earlier")
     text = one_line(card.text).replace(" said: ", ": ", 1)
-    return f"{number} {text}" + (f" [{', '.join(notes)}]" if notes else "")
+    return text + (f" [{', '.join(notes)}]" if notes else "")
 
 
 def _told_soon(card: Card) -> bool:
