@@ -44,7 +44,6 @@ def server(tmp_path: Path) -> Server:
         folder=tmp_path,
         embedder="justmem.testing:HashEmbedder",
         reranker="none",
-        server={},
     )
     return Server(settings, clock=lambda: as_time("2024-06-01"), keys=None)
 

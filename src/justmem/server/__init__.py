@@ -10,6 +10,6 @@ spaces.py        the open memories of many spaces, sharing one set of models
 ingestion.py     sessions that wait for their cards; fair_queue.py: in which order
 access_keys.py   keys, rights and the spaces they open
 rate_limits.py   requests and questions that one key may make at a time
-mcp.py           the same operations as tools for agents
+mcp/             the same operations as tools, resources and prompts for agents
 proxy.py         a chat completions URL that remembers; chat_budget.py: what it may spend
 """
