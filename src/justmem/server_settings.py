@@ -14,6 +14,9 @@ class ServerSettings(BaseModel):
     port: int = Field(8765, ge=0, le=65535)
     origins: tuple[str, ...] = ()  # web pages of other origins that may call (CORS)
 
+    # The https address by which others reach this server: turns on OAuth for MCP clients
+    public_url: str | None = None
+
     # One request
     body_bytes: int = Field(4 * 1024 * 1024, ge=1024)
     header_seconds: float = Field(15.0, gt=0)  # for all of a request's headers to arrive

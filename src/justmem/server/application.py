@@ -72,6 +72,7 @@ def application(server: Server) -> ASGIApp:
         app.include_router(part.router)
     if tools is not None:
         app.add_route("/mcp", tools.endpoint, include_in_schema=False)
+        app.router.routes.extend(tools.sign_in_routes)
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
     app.openapi = _described(app)  # type: ignore[method-assign]
     return _cross_origin(Middleware(app, server), server)

@@ -17,7 +17,7 @@ from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinishe
 from justmem.models.connection import is_loopback
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
-from justmem.server.state import Server
+from justmem.server.state import Server, SignIn
 
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
@@ -59,16 +59,18 @@ class Middleware:
                 await two_lengths(scope["path"])(scope, receive, passage.send)
                 return
             self._check_origin(headers)
-            inner = scope["path"].removeprefix(scope.get("root_path", ""))
-            if inner.startswith(_GUARDED):
+            if _inner(scope).startswith(_GUARDED):
                 self._check_site(headers)
-                scope[KEY] = self._identify(headers)
+                scope[KEY] = self._identify(headers, self._sign_in(scope))
             receive = await self._body(headers, receive)
             await self._app(scope, receive, passage.send)
         except JustMemError as error:
             if passage.status:  # too late for another answer: the connection ends
                 raise
-            await respond(error, scope["path"])(scope, receive, passage.send)
+            answer = respond(error, scope["path"])
+            if isinstance(error, KeyNeeded) and (sign_in := self._sign_in(scope)):
+                answer.headers["www-authenticate"] = sign_in.challenge
+            await answer(scope, receive, passage.send)
         finally:
             passage.note()
 
@@ -94,9 +96,16 @@ class Middleware:
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise Refused("Pages of other origins are not let in: see `origins` in [server].")
 
-    def _identify(self, headers: Headers) -> Key:
+    def _sign_in(self, scope: Scope) -> SignIn | None:
+        """Tokens of OAuth are for the MCP tools alone."""
+        return self._server.sign_in if _inner(scope) == "/mcp" else None
+
+    def _identify(self, headers: Headers, sign_in: SignIn | None) -> Key:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        key = self._server.identify(token.strip() if scheme.lower() == "bearer" else None)
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        key = self._server.identify(token or None)
+        if key is None and sign_in is not None:
+            key = sign_in.key(token)
         if key is None:
             raise KeyNeeded(
                 "This needs a key: send `Authorization: Bearer jm_...`. The server's owner makes "
@@ -128,6 +137,12 @@ class Middleware:
         except TimeoutError:
             raise Unfinished("The request's body did not arrive in time: send it again.") from None
         return _replayed(bytes(body), message, receive)
+
+
+def _inner(scope: Scope) -> str:
+    """The path as the application knows it, whatever a reverse proxy shows."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:

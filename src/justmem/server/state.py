@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from justmem import tokens
 from justmem.config import Settings
@@ -44,6 +44,15 @@ class Inquiry:
     plan: Mapping[str, Any] | None = None
 
 
+class SignIn(Protocol):
+    """Tokens that MCP clients get by OAuth instead of a key of their own."""
+
+    @property
+    def challenge(self) -> str: ...
+
+    def key(self, token: str) -> Key | None: ...
+
+
 class Server:
     """`clock` is asked for the present when a request does not say when it is made. Without keys
     everyone is the owner."""
@@ -60,6 +69,7 @@ class Server:
         self.serving = settings.server
         self.clock = clock
         self.keys = keys
+        self.sign_in: SignIn | None = None
         self.metrics = Metrics()
         self.limits = Limits(self.serving)
         own = settings.model_copy(update={"actor": settings.actor or "server"})

@@ -8,8 +8,10 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
+from justmem.server.mcp.oauth import OAuth
 from justmem.server.mcp.resources import add_prompts, add_resources
 from justmem.server.mcp.tools import Tools
 from justmem.server.state import Server
@@ -48,9 +50,19 @@ class HttpTools:
             host="0.0.0.0",  # the edge decides whom to let in
         )
         self._manager: StreamableHTTPSessionManager = made.session_manager
+        url = server.serving.public_url
+        self._sign_in: OAuth | None = None
+        if url is not None and server.keys is not None:
+            self._sign_in = OAuth(server, url)
+        server.sign_in = self._sign_in
 
     def running(self) -> AbstractAsyncContextManager[None]:
         return self._manager.run()
+
+    @property
+    def sign_in_routes(self) -> list[BaseRoute]:
+        """Of OAuth, where clients from elsewhere can reach this server."""
+        return self._sign_in.routes() if self._sign_in else []
 
     @property
     def endpoint(self) -> Any:

@@ -1,0 +1,222 @@
+"""OAuth 2.1 for MCP clients: the SDK's own client against a real server, on loopback."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from servers import Running, serve
+
+BACK = "http://127.0.0.1:9/callback"
+BOUGHT = "Bought a gravel bike today, 1,450 euros."
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = f'public_url = "http://127.0.0.1:{port}"'
+    with serve(tmp_path_factory.mktemp("oauth"), "", "--port", str(port), server=settings) as it:
+        yield it
+
+
+@dataclass
+class Kept:
+    """What a client stores between two visits."""
+
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+@dataclass
+class Owner:
+    """The person in front of the browser."""
+
+    key: str
+    space: str = ""
+    answer: str = "allow"
+    write: bool = True
+    kept: Kept = field(default_factory=Kept)
+    back: str = ""
+    pages: list[str] = field(default_factory=list)
+
+    async def visit(self, url: str) -> None:
+        async with httpx.AsyncClient(follow_redirects=True, trust_env=False) as browser:
+            page = await browser.get(url)
+            self.pages.append(page.text)
+            ticket = re.search(r'name="ticket" value="([^"]+)"', page.text)
+            assert ticket, page.text
+            form = {"ticket": ticket[1], "key": self.key, "space": self.space}
+            form |= {"write": "yes"} if self.write else {}
+            to = page.url.join("/oauth/consent")
+            sent = await browser.post(
+                to, data={**form, "answer": self.answer}, follow_redirects=False
+            )
+        self.pages.append(sent.text)
+        self.back = sent.headers.get("location", "")
+
+    async def come_back(self) -> AuthorizationCodeResult:
+        given = parse_qs(urlsplit(self.back).query)
+        if "code" not in given:
+            raise PermissionError(given.get("error", ["no code"])[0])
+        return AuthorizationCodeResult(code=given["code"][0], state=given["state"][0])
+
+
+def provider(server: Running, owner: Owner) -> OAuthClientProvider:
+    metadata = OAuthClientMetadata(client_name="<b>Test</b>", redirect_uris=[AnyUrl(BACK)])
+    return OAuthClientProvider(
+        f"{server.url}/mcp", metadata, owner.kept, owner.visit, owner.come_back
+    )
+
+
+async def use(server: Running, owner: Owner, tool: str, **given: Any) -> Any:
+    auth = provider(server, owner)
+    async with httpx2.AsyncClient(auth=auth, timeout=30, trust_env=False) as http:
+        transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+        async with Client(transport) as client:
+            return await client.call_tool(tool, given)
+
+
+async def test_a_client_registers_asks_for_consent_and_uses_the_memory(server: Running) -> None:
+    owner = Owner(server.key("ana"))
+    made = await use(server, owner, "remember", text=BOUGHT, at="2024-05-20")
+    assert not made.is_error
+    assert owner.kept.tokens is not None
+    assert "&lt;b&gt;Test&lt;/b&gt;" in owner.pages[0]
+    # The next visit needs no consent.
+    found = await use(server, owner, "recall", question="gravel bike")
+    assert "gravel bike" in found.structured_content["cards"][0]
+    assert len(owner.pages) == 2
+    # The token is stored as a hash, and works at the tools alone.
+    token = owner.kept.tokens.access_token
+    assert token.encode() not in (server.home / "oauth.sqlite3").read_bytes()
+    with server.client(token) as http:
+        for path in ("/v1/spaces/ana", "/v1/spaces/mcp", "/v1/spaces"):
+            assert http.get(path).status_code == 401
+
+
+async def test_a_token_is_refreshed_once_and_a_copy_ends_them_all(server: Running) -> None:
+    owner = Owner(server.key("ana"))
+    await use(server, owner, "list_sessions")
+    first = owner.kept.tokens
+    assert first is not None
+    client = owner.kept.client
+    assert client is not None
+    form = {"grant_type": "refresh_token", "client_id": client.client_id}
+    form |= {"client_secret": client.client_secret} if client.client_secret else {}
+    with server.client(None) as http:
+        second = http.post("/token", data={**form, "refresh_token": first.refresh_token})
+        assert second.status_code == 200, second.text
+        owner.kept.tokens = OAuthToken.model_validate(second.json())
+        assert not (await use(server, owner, "list_sessions")).is_error
+        again = http.post("/token", data={**form, "refresh_token": first.refresh_token})
+        assert again.status_code == 400
+        token = second.json()["access_token"]
+        http.headers["authorization"] = f"Bearer {token}"
+        assert http.post("/mcp", json={}).status_code == 401
+
+
+async def test_read_is_not_write_and_a_space_is_not_another(server: Running) -> None:
+    owner = Owner(server.key("team-*"), space="team-x", write=False)
+    refused = await use(server, owner, "remember", text=BOUGHT)
+    assert refused.is_error
+    assert "may not write" in str(refused.content)
+    assert owner.kept.tokens is not None
+    key = owner.kept.tokens.access_token
+    sent = {"authorization": f"Bearer {key}", "x-justmem-space": "team-y"}
+    async with httpx2.AsyncClient(headers=sent, timeout=30, trust_env=False) as http:
+        transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
+        async with Client(transport) as client:
+            other = await client.call_tool("list_sessions", {})
+    assert other.is_error
+
+
+async def test_a_revoked_key_takes_its_tokens_along(server: Running) -> None:
+    owner = Owner(server.key("ana", name="laptop"))
+    await use(server, owner, "list_sessions")
+    from justmem.server.access_keys import Keys
+
+    keys = Keys(server.home)
+    (key,) = [key for key in keys.all() if key.name == "laptop"]
+    keys.revoke(key.id)
+    assert owner.kept.tokens is not None
+    with server.client(owner.kept.tokens.access_token) as http:
+        assert http.post("/mcp", json={}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("owner", "shown"),
+    [
+        (Owner("jm_0_wrong"), "not known"),
+        (Owner("", answer="refuse"), ""),
+    ],
+)
+async def test_without_consent_there_is_no_code(server: Running, owner: Owner, shown: str) -> None:
+    with pytest.raises((PermissionError, ExceptionGroup)):
+        await use(server, owner, "list_sessions")
+    assert owner.kept.tokens is None
+    assert shown in owner.pages[-1]
+
+
+def test_a_client_learns_where_to_begin(server: Running) -> None:
+    with server.client(None) as http:
+        refused = http.post("/mcp", json={})
+        assert refused.status_code == 401
+        found = re.search(r'resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
+        assert found
+        resource = http.get(found[1]).json()
+        assert resource["resource"] == f"{server.url}/mcp"
+        (issuer,) = resource["authorization_servers"]
+        about = http.get(f"{issuer.rstrip('/')}/.well-known/oauth-authorization-server").json()
+        assert about["code_challenge_methods_supported"] == ["S256"]
+        # Elsewhere the way in is a key.
+        plain = http.get("/v1/spaces").headers["www-authenticate"]
+        assert "resource_metadata" not in plain
+        bad = {"redirect_uris": ["http://elsewhere.example/x"]}
+        assert http.post("/register", json=bad).status_code == 400
+
+
+def test_clients_without_a_token_do_not_pile_up(tmp_path: Path) -> None:
+    from justmem.server.mcp import grants
+
+    known = grants.Grants(tmp_path)
+    grant = grants.Grant("c0", "key", "ana", ("read",), "http://x/mcp", "family")
+    known.add_client("c0", "{}")
+    known.add("access", grant, 10)
+    for number in range(1, 1005):
+        with closing(sqlite3.connect(tmp_path / grants.FILE)) as db, db:
+            db.execute("INSERT INTO clients VALUES (?, '{}')", (f"c{number}",))
+    known.add_client("last", "{}")
+    with closing(sqlite3.connect(tmp_path / grants.FILE)) as db:
+        (count,) = db.execute("SELECT count(*) FROM clients").fetchone()
+    assert count == 1001  # the newest thousand, and the one with a token
+    assert known.client("c0") == "{}"
