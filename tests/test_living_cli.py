@@ -45,3 +45,10 @@ def test_turns_are_appended_once(run: Run) -> None:
 def test_append_takes_one_conversation(run: Run) -> None:
     two = [{"id": n, "at": "2024-05-01", "turns": [{"role": "user", "text": f"{n}"}]} for n in "ab"]
     assert "2 conversations" in run("append", "chat", input=json.dumps(two), fails=2).stderr
+
+
+def test_recall_prints_a_block_for_a_prompt(run: Run) -> None:
+    turns = json.dumps([{"speaker": "Mira", "text": "I moved to Porto."}])
+    run("append", "chat", "--at", "2024-05-01", input=turns)
+    command = ("recall", "Where did Mira move?", "--at", "2024-06-01", "--prompt", "300")
+    assert "2024-05-01 Mira: I moved to Porto." in run(*command).stdout

@@ -41,3 +41,12 @@ def test_turns_are_appended_once_and_found_by_the_next_question(ana: httpx.Clien
     done = ana.post("sessions/chat/turns", params={"wait": True}, json=more).json()
     assert [card["turns"] for card in done["cards"]] == [[1], [2]]
     assert ana.post("sessions/chat/turns", params={"wait": True}, json=more).json()["unchanged"]
+
+
+def test_recall_gives_a_block_for_a_prompt(ana: httpx.Client) -> None:
+    given = {"turns": [{"speaker": "Mira", "text": "I moved to Porto."}], "at": "2024-05-01"}
+    ana.post("sessions/chat/turns", params={"wait": True}, json=given)
+    asked = {"question": "Where did Mira move?", "at": "2024-06-01", "prompt": 300}
+    prompt = ana.post("recall", json=asked).json()["prompt"]
+    assert "The current date is Saturday 2024-06-01." in prompt
+    assert "2024-05-01 Mira: I moved to Porto." in prompt

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from justmem.answer.model import answering_prompt
+from justmem.answer.prompt import LEAD
 from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Turn
 from justmem.extract.model import extraction_prompt
 from justmem.plan import planning_prompt
 from justmem.prompts import load
-from justmem.server.prompt_note import LEAD, note
 from justmem_eval.benchmarks import Case, Gold, Question
 from justmem_eval.judging import Judge, instruction, parse
 from torture.hostile import Hostile
@@ -125,12 +125,13 @@ def _answering(text: str) -> None:
 
 
 def _noting(text: str) -> None:
-    made = note(evidence_of(text), 100_000).text
-    opening = made.removeprefix(f"{LEAD}\n<memory-")
-    mark = opening.partition(">")[0]
-    blocks(made, mark, "memory", "source")
-    shape = rf"{re.escape(LEAD)}\n<memory>\nConversation of {_DAY}:\n<source>"
-    assert re.fullmatch(shape, outside(made, mark))
+    evidence = evidence_of(text)
+    made, lead = evidence.prompt(100_000), LEAD.format(at=AT)
+    mark = made.removeprefix(f"{lead}\n<memory-").partition(">")[0]
+    (inside,) = blocks(made, mark, "memory")
+    assert outside(made, mark) == f"{lead}\n<memory>"
+    lines = [line for line in inside.splitlines() if not line.startswith("  ")]
+    _lines("\n".join(lines), ["2024-05-20 "] * 2 + ["Conversation"] + ["- [hostile#"] * 4)
 
 
 def _lines(inside: str, starts: Sequence[str]) -> None:

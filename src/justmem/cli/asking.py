@@ -8,7 +8,7 @@ import typer
 
 from justmem.cli import drawing
 from justmem.cli.run import Exit, moment, now, run_of
-from justmem.cli.terminal import out, print_json
+from justmem.cli.terminal import out, plain, print_json
 from justmem.domain import Answer, Evidence, dump
 from justmem.memory import AsyncMemory
 from justmem.plan import plan_arguments
@@ -87,6 +87,10 @@ def recall(
     at: At = None,
     speaker: Speaker = None,
     plan: dict[str, Any] | None = None,
+    prompt: Annotated[
+        int | None,
+        typer.Option(min=1, help="Print a block of at most so many tokens for a model's prompt."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what bears on a question, without answering it.
@@ -100,7 +104,9 @@ def recall(
         return await memory.recall(question, at=when, speaker=speaker, plan=plan)
 
     evidence = run_of(context).memory(work)
-    if json:
+    if prompt is not None:
+        typer.echo(plain(evidence.prompt(prompt)))
+    elif json:
         print_json(evidence_json(evidence))
     else:
         out().print(drawing.evidence(evidence))

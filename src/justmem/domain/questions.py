@@ -102,6 +102,15 @@ class Evidence(Value):
     def access(self) -> Access:
         return self.plan.access
 
+    def prompt(self, tokens: int = 1500, *, at: datetime | None = None) -> str:
+        """The evidence as a fenced block for a model's prompt: the current date, then dated and
+        sourced lines, at most `tokens` of them all. Empty if there is no evidence. `at` is the
+        current time, by default the time of the question."""
+        # Loaded when called: the domain itself knows no tokenizer.
+        from justmem.answer.prompt import prompt_block
+
+        return prompt_block(self, tokens, at).text
+
 
 class Answer(Value):
     text: str

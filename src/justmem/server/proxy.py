@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from justmem.answer.prompt import PromptBlock, prompt_block
 from justmem.domain import Receipt
 from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
 from justmem.models.connection import NOT_SENT, checked_url, is_local
@@ -28,7 +29,6 @@ from justmem.server.access_keys import Key
 from justmem.server.chat_budget import Estimate, Expense, spent, written
 from justmem.server.chats import Chats, Exchange, read_messages
 from justmem.server.problems import public
-from justmem.server.prompt_note import Note, note
 from justmem.server.routes.access import SpaceHeader, key_of, server_of, space_for
 from justmem.server.secret_mask import SecretMask, upstream_secrets
 from justmem.server.state import Inquiry, Server
@@ -74,7 +74,7 @@ class _Chat:
     space: str
     conversation: str | None
     exchange: Exchange
-    note: Note = field(default_factory=Note)
+    note: PromptBlock = field(default_factory=PromptBlock)
     receipt: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
     expense: Expense | None = None
@@ -209,7 +209,7 @@ async def _recall(passing: _Chat) -> None:
     except JustMemError as error:
         passing.failed("not recalled", error)
         return
-    passing.note = note(evidence, server.serving.note_tokens)
+    passing.note = prompt_block(evidence, server.serving.note_tokens)
     passing.receipt = {
         "access": evidence.access.value,
         "cards": passing.note.cards,
@@ -221,7 +221,7 @@ async def _recall(passing: _Chat) -> None:
     }
 
 
-def _with_note(messages: list[dict[str, Any]], added: Note) -> list[dict[str, Any]]:
+def _with_note(messages: list[dict[str, Any]], added: PromptBlock) -> list[dict[str, Any]]:
     """After the instructions that the chat begins with, before what was said."""
     if not added.text:
         return messages

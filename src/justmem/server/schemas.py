@@ -181,6 +181,12 @@ class Question(Request):
     candidates: bool = False
 
 
+class Recall(Question):
+    """`prompt`: adds a block of at most so many tokens for a model's prompt."""
+
+    prompt: int | None = Field(None, ge=1, le=100_000)
+
+
 class ReceiptOut(BaseModel):
     """What it cost, and what putting the whole history into the prompt would have."""
 
@@ -218,10 +224,11 @@ class EvidenceOut(BaseModel):
     cards: list[Card] = Field(description="The cards that an answer reads, in this order.")
     sources: list[Source]
     candidates: list[Candidate] | None = None
+    prompt: str | None = Field(None, description="The evidence as a block for a model's prompt.")
     receipt: ReceiptOut
 
     @classmethod
-    def of(cls, evidence: Evidence, *, candidates: bool) -> EvidenceOut:
+    def of(cls, evidence: Evidence, *, candidates: bool, prompt: int | None = None) -> EvidenceOut:
         return cls(
             question=evidence.question,
             at=evidence.at,
@@ -231,6 +238,7 @@ class EvidenceOut(BaseModel):
             cards=list(evidence.cards),
             sources=list(evidence.sources),
             candidates=list(evidence.candidates) if candidates else None,
+            prompt=None if prompt is None else evidence.prompt(prompt),
             receipt=ReceiptOut.of(evidence.receipt),
         )
 

@@ -13,7 +13,7 @@ from justmem.domain import Answer, Evidence, Plan
 from justmem.errors import JustMemError, TooSlow
 from justmem.server.problems import problem_of
 from justmem.server.routes.access import Grant, Reader
-from justmem.server.schemas import AnswerOut, EvidenceOut, Question, ReceiptOut
+from justmem.server.schemas import AnswerOut, EvidenceOut, Question, Recall, ReceiptOut
 from justmem.server.state import Inquiry, Step
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])
@@ -22,10 +22,10 @@ _SILENCE = 15.0  # seconds after which a comment shows that the connection lives
 
 
 @router.post("/recall", summary="Recall")
-async def recall(asked: Question, grant: Reader) -> EvidenceOut:
+async def recall(asked: Recall, grant: Reader) -> EvidenceOut:
     """What memory holds that bears on a question, without the answer call."""
     evidence = await grant.server.recall(_inquiry(asked, grant))
-    return EvidenceOut.of(evidence, candidates=asked.candidates)
+    return EvidenceOut.of(evidence, candidates=asked.candidates, prompt=asked.prompt)
 
 
 @router.post(
