@@ -181,3 +181,19 @@ async def test_what_is_redacted_is_in_no_search_of_the_callers_plan(make: Make) 
     evidence = await memory.recall("What did I buy?", at=NOW, plan=given)
     assert "paid with [card number]" in embedder.texts
     assert "1111" not in " ".join(embedder.texts) + evidence.model_dump_json()
+
+
+async def test_evidence_can_be_answered_in_a_second_step(make: Make) -> None:
+    memory, model = await remembered(make)
+    evidence = await memory.recall("What hurts?", at=NOW)
+
+    answer = await memory.answer(evidence)
+
+    asked = await memory.ask("What hurts?", at=NOW)
+    assert answer.text == asked.text
+    assert answer.citations == asked.citations
+    assert [call.stage for call in answer.receipt.calls] == ["answer"]
+    empty = evidence.model_copy(update={"chosen": (), "cards": (), "sources": ()})
+    model.prompts.clear()
+    assert not (await memory.answer(empty)).sufficient
+    assert model.prompts == []

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from justmem import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
+from justmem.rank import Profile
 from justmem.server_settings import ServerSettings
 from justmem.validation import as_path, shown
 
@@ -69,7 +70,7 @@ class Settings(BaseModel):
     folder: Path  # one file per space lies in here
     store: SecretStr | None = None  # postgresql://...: all spaces in that database instead
     space: str = "default"
-    profile: Literal["default", "paper"] = "default"
+    profile: Literal["default", "paper"] | Profile = "default"
     model: Any = "rules"
     extractor: Any = None  # None: the same as `model`
     planner: Any = None

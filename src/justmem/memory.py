@@ -310,6 +310,19 @@ class AsyncMemory:
         assert isinstance(answer, Answer)
         return answer
 
+    async def answer(self, evidence: Evidence) -> Answer:
+        """The answer call alone, from what `recall` returned. `ask` is both together. The receipt
+        counts the answer call and not what `recall` spent."""
+        await self._bind()
+        tally = Tally()
+        async with self.ledger.allow(self.budget.ask_tokens, tally) as limit:
+            names = await self._names(evidence.at.date())
+            steps = self._answering(evidence, names, tally, limit)
+            async with aclosing(steps):
+                *_, answer = [step async for step in steps]
+        assert isinstance(answer, Answer)
+        return answer
+
     async def follow(
         self,
         question: str,
@@ -352,21 +365,36 @@ class AsyncMemory:
             yield evidence
             if not answer:
                 return
-            sessions = await self._sessions_of(evidence, names)
-            reply, written = Reply("", False), False
-            with tally.stage("answer"):
-                pieces = replies(
-                    self._answerer, evidence, sessions, limit=tally.left(limit), streaming=streaming
-                )
-                async with aclosing(pieces):
-                    async for piece in pieces:
-                        if isinstance(piece, str):
-                            written = True
-                            yield piece
-                        else:
-                            reply = piece
-                            tally.calls += reply.calls
-            tally.notes += reply.notes
+            steps = self._answering(evidence, names, tally, limit, streaming=streaming)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield step
+
+    async def _answering(
+        self,
+        evidence: Evidence,
+        names: Names,
+        tally: Tally,
+        limit: int | None,
+        *,
+        streaming: bool = False,
+    ) -> AsyncGenerator[str | Answer]:
+        """The text (in pieces, if streaming), the answer."""
+        sessions = await self._sessions_of(evidence, names)
+        reply, written = Reply("", False), False
+        with tally.stage("answer"):
+            pieces = replies(
+                self._answerer, evidence, sessions, limit=tally.left(limit), streaming=streaming
+            )
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    if isinstance(piece, str):
+                        written = True
+                        yield piece
+                    else:
+                        reply = piece
+                        tally.calls += reply.calls
+        tally.notes += reply.notes
         if not written:
             yield reply.text
         yield Answer(

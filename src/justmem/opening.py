@@ -143,11 +143,17 @@ def shared_parts(settings: Settings, *, report: providers.Report | None = None) 
         "budget": settings.budget,
         "retention": settings.retention,
         "redact": providers.build_redaction(settings.redact),
-        "profile": PAPER if settings.profile == "paper" else Profile(),
+        "profile": _profile(settings),
         "concurrency": settings.concurrency,
         "log_reads": settings.log_reads,
         "actor": settings.actor or "program",
     }
+
+
+def _profile(settings: Settings) -> Profile:
+    if isinstance(settings.profile, Profile):
+        return settings.profile
+    return PAPER if settings.profile == "paper" else Profile()
 
 
 def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:

@@ -102,6 +102,7 @@ class Memory:
     finish = _face(AsyncMemory.finish)
     recall = _face(AsyncMemory.recall)
     ask = _face(AsyncMemory.ask)
+    answer = _face(AsyncMemory.answer)
     follow = _each(AsyncMemory.follow)
     forget = _face(AsyncMemory.forget)
     preview_forget = _face(AsyncMemory.preview_forget)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from justmem.domain import Value
-from justmem.rank import Weights
 from justmem_eval.metrics import figure
+from justmem_eval.switches import WEIGHTS
 
 # Heading, configuration (benchmark, cards, plans) and figure.
 COLUMNS: Sequence[tuple[str, tuple[str, str, str], str]] = (
@@ -39,7 +39,7 @@ class Ablation(Value):
 def ablations() -> list[Ablation]:
     return [
         Ablation(name="default"),
-        *(Ablation(name=f"{name} 0", set=(f"weight.{name}=0",)) for name in Weights.model_fields),
+        *(Ablation(name=f"{name} 0", set=(f"weight.{name}=0",)) for name in WEIGHTS.model_fields),
         Ablation(name="by the question alone", set=("select_by=question",)),
         Ablation(name="as the paper", set=("profile=paper",)),
         Ablation(name="no reranker", set=("reranker=none",)),

@@ -1,16 +1,19 @@
-"""Language models as a run uses them: recorded, within a cap, sampled anew for each run."""
+"""Language models as a run uses them: each reply kept, within a cap, sampled anew for each run."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from justmem import config, providers, tokens
-from justmem.domain import Call
+from justmem import config, providers
+from justmem.domain import Call, dump
 from justmem.errors import InvalidSetting, JustMemError
-from justmem.models.recorded import RecordedModel
 from justmem.ports import Completion, LanguageModel, Prompt
+from justmem_eval.text import prompt_tokens
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ class CappedModel:
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         # Each retry may be billed for its input again.
-        most = self._attempts * tokens.prompt_tokens(prompt) + prompt.max_tokens
+        most = self._attempts * prompt_tokens(prompt) + prompt.max_tokens
         self._cap.reserve(most)
         spent = 0
         try:
@@ -82,6 +85,78 @@ def _of(call: Call) -> int:
     return call.tokens_in + call.tokens_out
 
 
+class Replies:
+    """Replies by prompt, in a file with one line each. Several processes may add to it. A line
+    that was cut by a kill is skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._known: dict[str, Completion] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                entry = json.loads(line)
+                call = Call.model_validate(entry["call"])
+                self._known[entry["key"]] = Completion(entry["text"], call, entry["truncated"])
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def get(self, key: str) -> Completion | None:
+        """A reply that was read back keeps the tokens that it cost and says `attempts=0`."""
+        known = self._known.get(key)
+        if known is None:
+            return None
+        call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
+        return Completion(known.text, call, known.truncated)
+
+    def add(self, key: str, completion: Completion) -> None:
+        entry = {
+            "key": key,
+            "text": completion.text,
+            "truncated": completion.truncated,
+            "call": dump(completion.call),
+        }
+        line = json.dumps(entry, ensure_ascii=False).encode()
+        with self._lock:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as file:  # the line before may have been cut: start anew
+                file.write(b"\n" + line + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._known[key] = completion
+
+
+def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
+    parts = [
+        model,
+        prompt.stage,
+        prompt.system,
+        prompt.unmarked,
+        json.dumps(prompt.schema, sort_keys=True),
+        prompt.max_tokens,
+        sample,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+class KeptModel:
+    """Asks `inner` once for each prompt and sample, whatever is killed meanwhile."""
+
+    def __init__(self, inner: LanguageModel, replies: Replies) -> None:
+        self.name = inner.name
+        self.context = inner.context
+        self._inner = inner
+        self._replies = replies
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        key = prompt_key(self.name, prompt, sample)
+        if known := self._replies.get(key):
+            return known
+        completion = await self._inner.complete(prompt, sample=sample)
+        self._replies.add(key, completion)
+        return completion
+
+
 class SampledModel:
     """The same model in its `sample`th run: stages that know of no samples ask it anew."""
 
@@ -96,8 +171,7 @@ class SampledModel:
 
 
 def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> LanguageModel:
-    """What `spec` names, each reply kept in `replies`: a call is made once, whatever is killed.
-    `base_url` sends it through the meter."""
+    """What `spec` names, each reply kept in `replies`. `base_url` sends it through the meter."""
     name, _, _ = spec.partition("@")
     settings = config.load()
     if base_url:  # the meter passes the key on to the server that `spec` names
@@ -105,4 +179,4 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     inner = providers.build_model(f"{name}@{base_url}" if base_url else spec, settings)
     if inner is None:
         raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
-    return RecordedModel(replies, CappedModel(inner, cap))
+    return KeptModel(CappedModel(inner, cap), Replies(replies))

@@ -114,7 +114,6 @@ def pin(prepared: Prepared) -> dict[str, Any]:
         "runs": given.runs,
         "version": justmem.__version__,
         "code": code_fingerprint(),
-        "prompts": code_fingerprint(["prompts"]),
     }
 
 

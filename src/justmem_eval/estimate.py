@@ -1,17 +1,19 @@
-"""What a run will cost, before it starts: an estimate from the prompts themselves."""
+"""What a run will cost, before it starts: estimated from the texts and the usual sizes."""
 
 from __future__ import annotations
 
-from justmem import tokens
 from justmem.domain import Session, Value
-from justmem.extract.model import extraction_prompt
-from justmem.plan import planning_prompt
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.protocol import Plan, judged
+from justmem_eval.text import count
 
+# Tokens of JustMem's instructions; a test compares them with its prompts.
+EXTRACTING = 450
+PLANNING = 210
+ANSWERING = 290
 # Taken from runs on LoCoMo: what replies come to, and what ten cards with their instructions do.
-_CARDS_SHARE = 0.45  # of the tokens of what was said
-_PLAN = 110
+CARDS_SHARE = 0.45  # of the tokens of what was said
+PLAN = 50
 _ANSWER = 60
 _EVIDENCE = {"none": 200, "justmem": 900, "naive_rag": 1200}
 _INSTRUCTION = 200
@@ -75,30 +77,31 @@ def _building(benchmark: Benchmark) -> Estimate:
         sessions |= {f"{id}/{session.id}": session for session in extended}
         if history.base:
             sessions |= {f"{base}/{s.id}": s for s in benchmark.history(base).sessions}
-    given = made = 0
-    for session in sessions.values():
-        prompt = extraction_prompt(session, session.user_side)
-        said = tokens.count(prompt.user)
-        given += tokens.count(prompt.system) + said
-        made += round(_CARDS_SHARE * said)
-    return Estimate(calls=len(sessions), tokens_in=given, tokens_out=made)
+    said = sum(map(spoken, sessions.values()))
+    given = EXTRACTING * len(sessions) + said
+    return Estimate(calls=len(sessions), tokens_in=given, tokens_out=round(CARDS_SHARE * said))
+
+
+def spoken(session: Session) -> int:
+    """Tokens of what the user side says, as an extraction prompt shows it."""
+    return count("\n".join(f"{n} {t.speaker}: {t.text}" for n, t in session.user_side))
 
 
 def _planning(benchmark: Benchmark) -> Estimate:
-    prompts = [planning_prompt(c.question.text, c.question.at) for c in benchmark.cases]
-    given = sum(tokens.count(p.system) + tokens.count(p.user) for p in prompts)
-    return Estimate(calls=len(prompts), tokens_in=given, tokens_out=_PLAN * len(prompts))
+    given = sum(PLANNING + count(case.question.text) for case in benchmark.cases)
+    asked = len(benchmark.cases)
+    return Estimate(calls=asked, tokens_in=given, tokens_out=PLAN * asked)
 
 
 def _answering(benchmark: Benchmark, system: str, runs: int) -> Estimate:
-    count = len(benchmark.cases)
+    asked = len(benchmark.cases)
     if system == "fulltext":
         sizes: dict[str, int] = {}
         for case in benchmark.cases:
             if case.history not in sizes:
                 turns = (t for s in benchmark.history(case.history).sessions for t in s.turns)
-                sizes[case.history] = sum(tokens.count(turn.text) + 4 for turn in turns)
+                sizes[case.history] = sum(count(turn.text) + 4 for turn in turns)
         given = sum(sizes[case.history] + _INSTRUCTION for case in benchmark.cases)
     else:
-        given = count * _EVIDENCE[system]
-    return Estimate(calls=runs * count, tokens_in=runs * given, tokens_out=runs * count * _ANSWER)
+        given = asked * _EVIDENCE[system]
+    return Estimate(calls=runs * asked, tokens_in=runs * given, tokens_out=runs * asked * _ANSWER)

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import Candidate
-from justmem.rank import Weights, places
 from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Case, recorded
 from justmem_eval.benchmarks.recorded import Recorded
-from justmem_eval.switches import parse
+from justmem_eval.switches import WEIGHTS, parse
 from justmem_eval.systems.memories import Memories, Stages
 
 FITTED = ("dense", "lexical", "turn", "subject", "date")
@@ -72,7 +71,9 @@ async def examples(data: Path, cache: Path) -> list[Example]:
             async with memories.memory(bench.history(history_id)) as memory:
                 for case in cases:
                     asked = case.question
-                    evidence = await memory.recall(asked.text, at=asked.at, speaker=asked.speaker)
+                    evidence = await memory.recall(
+                        asked.text, at=asked.at, speaker=asked.speaker, plan=stages.plan(asked)
+                    )
                     one = example(f"{name}, {cards} cards", case, evidence.candidates)
                     if one.gold and evidence.plan.mode != "reply":  # scored by meaning alone
                         found.append(one)
@@ -114,12 +115,13 @@ def fit(given: Sequence[Example]) -> Matrix:
 
 
 def recall(given: Sequence[Example], weights: Matrix) -> float:
-    """Fraction of gold turns (or sessions) that the ten chosen cards hold, in percent."""
+    """Fraction of gold turns (or sessions) that the ten best cards hold, in percent. The memory
+    itself also spreads its ten over sessions."""
     shares = []
     for one in given:
         cards = [candidate.card for candidate in one.candidates]
-        scores = (one.signals @ weights).astype(np.float32)
-        chosen = [cards[i] for i in places(scores, cards, 10, Weights().session)]
+        best = np.argsort(-(one.signals @ weights), kind="stable")[:10]
+        chosen = [cards[i] for i in best]
         gold = one.case.gold
         turns = {(card.session_id, turn) for card in chosen for turn in card.turns}
         sessions = {card.session_id for card in chosen}
@@ -133,7 +135,7 @@ def recall(given: Sequence[Example], weights: Matrix) -> float:
 
 def held_out(given: Sequence[Example]) -> list[Held]:
     """Each data set fitted on the others, then each LoCoMo conversation on everything else."""
-    in_use = np.array([getattr(Weights(), name) for name in FITTED])
+    in_use = np.array([getattr(WEIGHTS(), name) for name in FITTED])
     names = list(dict.fromkeys(e.dataset for e in given))
     groups = [(name, [e for e in given if e.dataset == name]) for name in names]
     talks = dict.fromkeys(e.case.history for e in given if e.dataset.startswith("locomo"))

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from justmem.errors import InvalidFile, ModelNonsense
 from justmem.ports import LanguageModel, Prompt
-from justmem.prompts import fence, new_mark
 from justmem_eval.answers import f1
 from justmem_eval.benchmarks import Case
 from justmem_eval.systems.types import Spent
+from justmem_eval.text import fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
 SCHEMA = {

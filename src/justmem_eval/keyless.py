@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from justmem import tokens
-from justmem.domain import Plan, Value
-from justmem.extract.model import extraction_prompt
-from justmem.plan import PlanReply, planning_prompt
-from justmem.prompts import load
+from justmem.domain import Value
 from justmem_eval import answers, metrics
 from justmem_eval.answers import Scores
 from justmem_eval.benchmarks import TITLES, Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
+from justmem_eval.estimate import ANSWERING, EXTRACTING, PLAN, PLANNING, spoken
 from justmem_eval.metrics import Figure, Pairs, Recall, Routing, SourceHits, mean
 from justmem_eval.rows import Row
 from justmem_eval.systems.justmem import JustMem
+from justmem_eval.text import count
 from justmem_eval.timing import CpuTime
 
 Progress = Callable[[int, int], None]  # questions done, of
@@ -78,7 +76,7 @@ async def run(system: JustMem, benchmark: Benchmark, progress: Progress) -> list
         async with system.opened(history) as opened:
             for case in cases:
                 found = await opened.retrieve(case.question)
-                told = await system.answer(history, case.question, found, 0)
+                told = await opened.answer(found)
                 answer = told.model_dump(include={"answer", "sufficient", "cited"})
                 rows.append(found.row.model_copy(update=answer))
                 progress(len(rows), len(benchmark.cases))
@@ -153,27 +151,26 @@ def _costs(
     used = {case.history for case in benchmark.cases}
     bases = sorted({benchmark.history(h).base or h for h in used}) if recorded.cards else []
     return Costs(
-        card_tokens=mean(tokens.count(f"{c['subject']} {c['fact']}") for c in cards),
+        card_tokens=mean(count(f"{c['subject']} {c['fact']}") for c in cards),
         cards_per_session=mean(len(rows) for rows in recorded.cards.values()),
         evidence_tokens=mean(row.evidence_tokens for _, row in pairs),
         cards_read=mean(len(row.read) for _, row in pairs),
         turns_claimed=mean(len(metrics.turns_of(row, "read")) for _, row in pairs),
         pairs=mean(row.pairs for _, row in pairs),
         construction=mean(_construction(benchmark, recorded, id) for id in bases),
-        infer=mean(_infer(case, row, recorded) for case, row in pairs),
+        infer=mean(_infer(case, row) for case, row in pairs),
         cpu_ms=cpu.parts,
         cpu_share=cpu.share,
     )
 
 
 def _construction(benchmark: Benchmark, recorded: Recorded, history_id: str) -> int:
-    """What our extraction prompt and the recorded cards, as our reply rows, come to."""
+    """Extraction prompts of the usual size, and the recorded cards as replies."""
     total = 0
     for session in benchmark.history(history_id).sessions:
         rows = recorded.cards.get((history_id, session.id), ())
-        prompt = extraction_prompt(session, session.user_side)
-        total += tokens.count(prompt.system) + tokens.count(prompt.user)
-        total += tokens.count(json.dumps({"cards": [_reply_row(row) for row in rows]}))
+        reply = json.dumps({"cards": [_reply_row(row) for row in rows]})
+        total += EXTRACTING + spoken(session) + count(reply)
     return total
 
 
@@ -183,13 +180,12 @@ def _reply_row(row: Mapping[str, Any]) -> str:
     return " | ".join([row["subject"], row["fact"], *fields, turns])
 
 
-def _infer(case: Case, row: Row, recorded: Recorded) -> int:
-    """Planning and answering prompts with a plan and an answer of the usual length."""
-    plan = recorded.plans.get(case.question.id) or (row.plan or Plan()).model_dump()
-    prompt = planning_prompt(case.question.text, case.question.at)
-    texts = [prompt.system, prompt.user, json.dumps(PlanReply.model_validate(plan).model_dump())]
-    texts += [load("answer"), load("operations/lookup"), case.question.text, case.gold.answer]
-    return sum(map(tokens.count, texts)) + row.evidence_tokens + _REPLY_SHAPE
+def _infer(case: Case, row: Row) -> int:
+    """Planning and answering prompts, a plan and an answer, all of the usual size."""
+    asked = count(case.question.text)
+    planning = PLANNING + asked + PLAN
+    answering = ANSWERING + asked + row.evidence_tokens + count(case.gold.answer) + _REPLY_SHAPE
+    return planning + answering
 
 
 # ---------------------------------------------------------------- as text

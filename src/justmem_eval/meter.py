@@ -22,9 +22,9 @@ from typing import Any
 
 import httpx
 
-from justmem import tokens
 from justmem.domain import Value
 from justmem_eval.calls import Cap, CapReached
+from justmem_eval.text import count
 
 _HOP = {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
 _PATIENCE = 600.0  # seconds for one request
@@ -192,7 +192,7 @@ def counted(path: str, raw: bytes, status: int, body: bytes) -> dict[str, int]:
     if vectors:
         return {**use, "embedding": usage[0] if usage else _texts(raw, "input")}
     if usage is None:
-        said = tokens.count(_said(body))
+        said = count(_said(body))
         return {**use, "tokens_in": _texts(raw, "messages"), "tokens_out": said, "estimated": 1}
     return {**use, "tokens_in": usage[0], "tokens_out": usage[1]}
 
@@ -249,6 +249,6 @@ def _most(raw: bytes) -> int:
 
 def _texts(raw: bytes, name: str) -> int:
     try:
-        return tokens.count(json.dumps(json.loads(raw).get(name, ""), ensure_ascii=False))
+        return count(json.dumps(json.loads(raw).get(name, ""), ensure_ascii=False))
     except ValueError:
         return 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from justmem import tokens
-from justmem.answer.reading import card_line, evidence_text
+from justmem.answer.reading import evidence_text
 from justmem.domain import Card, Evidence, Plan, Value
 from justmem_eval.benchmarks import Question
+from justmem_eval.text import count
 
 Place = tuple[str, tuple[int, ...]]  # a session and turns of it
 
@@ -16,7 +16,6 @@ class Slot(Value):
     """One chosen piece of evidence. `aligned`: its place was found by its words."""
 
     place: Place
-    tokens: int = 0
     text: str = ""
     aligned: bool = False
 
@@ -51,11 +50,11 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
         history=history,
         plan=evidence.plan,
         access=evidence.access.value,
-        slots=tuple(_slot(n, c.card) for n, c in enumerate(evidence.chosen, 1)),
+        slots=tuple(_slot(c.card) for c in evidence.chosen),
         read=tuple((card.session_id, card.turns) for card in evidence.cards),
         read_texts=tuple(card.text for card in evidence.cards),
         sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
-        evidence_tokens=tokens.count(text),
+        evidence_tokens=count(text),
         source_tokens=sum(source.tokens for source in evidence.sources),
         pool=tuple((c.card.session_id, c.card.turns) for c in evidence.candidates),
         views=sum(usage.items for usage in receipt.embedding),
@@ -66,9 +65,5 @@ def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
     )
 
 
-def _slot(number: int, card: Card) -> Slot:
-    return Slot(
-        place=(card.session_id, card.turns),
-        tokens=tokens.count(card_line(number, card)),
-        text=card.text,
-    )
+def _slot(card: Card) -> Slot:
+    return Slot(place=(card.session_id, card.turns), text=card.text)

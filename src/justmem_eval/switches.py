@@ -11,11 +11,13 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
+from justmem import Profile
 from justmem.domain import Budget, Value
 from justmem.errors import InvalidSetting
-from justmem.rank import PAPER, Profile, Weights
 
 T = TypeVar("T", bound=Value)
+PAPER = Profile(name="paper", select_by="question", replay="session")
+WEIGHTS = type(Profile().weights)
 
 
 class Switches(Value):
@@ -43,7 +45,7 @@ def parse(settings: Sequence[str]) -> Switches:
             profile = PAPER if value == "paper" else Profile()
         elif name.startswith("weight."):
             weights = {**profile.weights.model_dump(), name.removeprefix("weight."): value}
-            new = _checked(Weights, weights)
+            new = _checked(WEIGHTS, weights)
             profile = profile.model_copy(update={"weights": new})
         elif name in Budget.model_fields:
             budget[name] = None if value == "none" else value

@@ -33,10 +33,10 @@ async def measure(memories: Memories, benchmark: Benchmark, count: int) -> CpuTi
         async with memories.memory(benchmark.history(history_id), metered=models) as memory:
             texts = [card.text for card in await memory.cards(limit=PAIRS)]
             # The first recall of a memory loads its matrices: not what a recall costs.
-            await _recall(memory, cases[0])
+            await _recall(memory, memories, cases[0])
             await yardstick.rerank("warm up", texts[:1])
             for case in cases:
-                await _one(memory, case, models, spent)
+                await _one(memory, case, memories, models, spent)
                 start = time.process_time()
                 await yardstick.rerank(case.question.text, texts)
                 spent["yardstick"] += time.process_time() - start
@@ -47,18 +47,21 @@ async def measure(memories: Memories, benchmark: Benchmark, count: int) -> CpuTi
     return CpuTime(parts=parts, share=Figure(value=100 * ours / parts["yardstick"], n=timed))
 
 
-async def _one(memory: AsyncMemory, case: Case, models: Metered, spent: dict[str, float]) -> None:
+async def _one(
+    memory: AsyncMemory, case: Case, memories: Memories, models: Metered, spent: dict[str, float]
+) -> None:
     before = models.cpu()
     start = time.process_time()
-    await _recall(memory, case)
+    await _recall(memory, memories, case)
     spent["rest"] += time.process_time() - start
     for name, value in models.cpu().items():
         spent[name] += value - before[name]
 
 
-async def _recall(memory: AsyncMemory, case: Case) -> None:
+async def _recall(memory: AsyncMemory, memories: Memories, case: Case) -> None:
     asked = case.question
-    await memory.recall(asked.text, at=asked.at, speaker=asked.speaker)
+    plan = memories.stages.plan(asked)
+    await memory.recall(asked.text, at=asked.at, speaker=asked.speaker, plan=plan)
 
 
 def _yardstick() -> Reranker:

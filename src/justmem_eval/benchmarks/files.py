@@ -6,6 +6,7 @@ import hashlib
 import json
 import lzma
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ def find(data: Path, names: Sequence[str], what: str) -> Path:
         f"No {what} file in {data}: expected one of {', '.join(names)}. "
         f"`justmem-eval data` says where to get it."
     )
+
+
+def as_time(text: Any, format: str, where: str) -> datetime:
+    try:
+        return datetime.strptime(str(text).strip(), format)
+    except ValueError as error:
+        raise InvalidFile(f"{where}: {error}. Not the published layout.") from error
 
 
 def digest(path: Path) -> str:

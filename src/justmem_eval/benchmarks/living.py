@@ -8,12 +8,12 @@ for what holds now, what held before, counts, lists, exact words, and things nev
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from importlib.resources import files as packaged
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.intake.sessions import as_time
 from justmem_eval.benchmarks import files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
 
@@ -32,7 +32,7 @@ def load() -> Benchmark:
 
 def _sessions(item: Mapping[str, Any]) -> list[Session]:
     found = [
-        Session(id=s["id"], at=as_time(s["at"]), turns=tuple(map(_turn, s["turns"])))
+        Session(id=s["id"], at=datetime.fromisoformat(s["at"]), turns=tuple(map(_turn, s["turns"])))
         for s in item["sessions"]
     ]
     return sorted(found, key=lambda session: session.at)
@@ -56,6 +56,6 @@ def _case(name: str, item: Mapping[str, Any], asked: Mapping[str, Any]) -> Case:
         sessions=frozenset(session for session, _ in turns),
         abstain=asked["answer"] is None,
     )
-    at = as_time(asked.get("at") or item["now"])
+    at = datetime.fromisoformat(asked.get("at") or item["now"])
     id = f"{name}/{asked['id']}"
     return Case(Question(id=id, text=asked["question"], at=at), gold, name)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.errors import InvalidFile, InvalidSession
-from justmem.intake.sessions import as_time
+from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
 
 FILES = ("locomo10.json", "locomo10.dev.json")
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 
+_TIME = "%I:%M %p on %d %B, %Y"
 _SESSION = re.compile(r"session_(\d+)")
 _EVIDENCE = re.compile(r"D:?0*(\d+):0*(\d+)")
 
@@ -44,10 +44,11 @@ def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:
     for key, turns in conversation.items():
         if _SESSION.fullmatch(key) and turns:
             try:
-                at = as_time(conversation[f"{key}_date_time"])
+                told = conversation[f"{key}_date_time"]
                 said = tuple(_turn(turn) for turn in turns)
-            except (KeyError, TypeError, InvalidSession) as error:
+            except (KeyError, TypeError) as error:
                 raise InvalidFile(f"{where}, {key}: {error}. Not the published layout.") from error
+            at = files.as_time(told, _TIME, f"{where}, {key}")
             found.append(Session(id=key, at=at, turns=said))
     return sorted(found, key=lambda session: (session.at, session.id))
 

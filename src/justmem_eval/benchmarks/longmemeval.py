@@ -7,13 +7,13 @@ their place in time, and only role and content of a turn are kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
-from justmem.errors import InvalidFile, InvalidSession
-from justmem.intake.sessions import as_time
+from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
 
@@ -61,11 +61,13 @@ def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:
     dates, sessions = item["haystack_dates"], item["haystack_sessions"]
     if not len(dates) == len(sessions) == len(item["haystack_session_ids"]):
         raise InvalidFile(f"{path}: {item['question_id']} has dates and sessions out of step.")
-    try:
-        order = sorted(range(len(dates)), key=lambda i: (as_time(dates[i]), i))
-    except InvalidSession as error:
-        raise InvalidFile(f"{path}: {item['question_id']}: {error}") from error
+    times = [_time(told, item, path) for told in dates]
+    order = sorted(range(len(dates)), key=lambda i: (times[i], i))
     return [(f"s{place:03d}", i) for place, i in enumerate(order, 1) if sessions[i]]
+
+
+def _time(text: str, item: Mapping[str, Any], path: Path) -> datetime:
+    return files.as_time(text, "%Y/%m/%d (%a) %H:%M", f"{path}: {item['question_id']}")
 
 
 def _sessions(item: Mapping[str, Any], path: Path) -> list[tuple[Session, int]]:
@@ -76,7 +78,9 @@ def _sessions(item: Mapping[str, Any], path: Path) -> list[tuple[Session, int]]:
             for t in item["haystack_sessions"][i]
         )
         if any(turn.text.strip() for turn in turns):
-            found.append((Session(id=id, at=as_time(item["haystack_dates"][i]), turns=turns), i))
+            found.append(
+                (Session(id=id, at=_time(item["haystack_dates"][i], item, path), turns=turns), i)
+            )
     return found
 
 
@@ -87,10 +91,10 @@ def _case(id: str, item: Mapping[str, Any], path: Path, notes: list[str]) -> Cas
     for ours, i in _places(item, path):
         if item["haystack_session_ids"][i] in gold_ids:
             sessions.add(ours)
-            days.add(as_time(item["haystack_dates"][i]).date())
+            days.add(_time(item["haystack_dates"][i], item, path).date())
             said = enumerate(item["haystack_sessions"][i], 1)
             turns |= {(ours, n) for n, turn in said if turn.get("has_answer")}
-    at = as_time(item["question_date"])
+    at = _time(item["question_date"], item, path)
     if days and max(days) > at.date():
         notes.append(f"{id}: gold is dated after the day of the question")
     if not abstain and not turns:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from justmem.domain import Turn
-from justmem.language.words import content
 from justmem_eval.benchmarks import History
 from justmem_eval.rows import Place, Row
+from justmem_eval.text import content
 
 LEAST = 0.3  # of the text's weight, held by the first turn
 MORE = 0.15  # of the text's weight, added by each further turn

@@ -6,17 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from justmem import AsyncMemory
-from justmem.answer.model import ModelAnswerer
-from justmem.answer.reading import evidence_text
-from justmem.answer.rules import RulesAnswerer
-from justmem.domain import Evidence, dump
-from justmem.language.languages import LANGUAGES
-from justmem.ports import Answerer, LanguageModel
+from justmem.domain import Call, Evidence, dump
+from justmem.ports import LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.calls import SampledModel
 from justmem_eval.rows import evidence_row
 from justmem_eval.systems import variants
 from justmem_eval.systems.memories import Memories
+from justmem_eval.systems.stages import forced
 from justmem_eval.systems.types import Built, Predicted, Retrieved
 
 
@@ -32,30 +29,16 @@ class JustMem:
         return await self.memories.build(history)
 
     @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[Opened]:
-        async with self.memories.memory(history) as memory:
+    async def opened(self, history: History, sample: int = 0) -> AsyncIterator[Opened]:
+        answerer = SampledModel(self._answers, sample) if self._answers else "rules"
+        async with self.memories.memory(history, answerer=answerer) as memory:
             yield Opened(self.memories, memory, history)
 
     async def answer(
         self, history: History, question: Question, retrieved: Retrieved, sample: int
     ) -> Predicted:
-        evidence = Evidence.model_validate(retrieved.payload)
-        if not evidence.chosen and not evidence.sources:
-            return Predicted(id=question.id, answer="That is not in memory.", sufficient=False)
-        sessions = {session.id: session for session in history.sessions}
-        reply = await self._answerer(sample).answer(evidence, sessions, limit=None)
-        return Predicted(
-            id=question.id,
-            answer=reply.text,
-            sufficient=reply.sufficient,
-            cited=tuple((one.session_id, one.turn) for one in reply.citations),
-            calls=tuple(reply.calls),
-        )
-
-    def _answerer(self, sample: int) -> Answerer:
-        if self._answers is None:
-            return RulesAnswerer(LANGUAGES)
-        return ModelAnswerer(SampledModel(self._answers, sample))
+        async with self.opened(history, sample) as opened:
+            return await opened.answer(retrieved)
 
     async def close(self) -> None:
         pass
@@ -68,9 +51,7 @@ class Opened:
         self._history = history
 
     async def retrieve(self, question: Question) -> Retrieved:
-        evidence = await self._memory.recall(
-            question.text, at=question.at, speaker=question.speaker
-        )
+        evidence, calls = await self._recall(question)
         evidence = await self._varied(evidence)
         kept = evidence.model_copy(update={"candidates": _bare(evidence)})
         row = evidence_row(question, self._history.id, evidence)
@@ -79,9 +60,38 @@ class Opened:
         return Retrieved(
             id=question.id,
             row=row,
-            context=evidence_text(evidence, mark=""),
+            context=row.evidence,
             payload=dump(kept),
-            calls=evidence.receipt.calls,
+            calls=calls,
+        )
+
+    async def _recall(self, question: Question) -> tuple[Evidence, tuple[Call, ...]]:
+        """The evidence, and the calls that it took. A forced access changes a plan that is there
+        already: recorded, or made by a first recall."""
+        stages = self._memories.stages
+        access = stages.access(self._memories.switches, question)
+        plan = stages.plan(question)
+        planned: tuple[Call, ...] = ()
+        if access is not None:
+            if plan is None:
+                first = await self._memory.recall(
+                    question.text, at=question.at, speaker=question.speaker
+                )
+                plan, planned = first.plan, first.receipt.calls
+            plan = forced(plan, access)
+        evidence = await self._memory.recall(
+            question.text, at=question.at, speaker=question.speaker, plan=plan
+        )
+        return evidence, (*planned, *evidence.receipt.calls)
+
+    async def answer(self, retrieved: Retrieved) -> Predicted:
+        reply = await self._memory.answer(Evidence.model_validate(retrieved.payload))
+        return Predicted(
+            id=retrieved.id,
+            answer=reply.text,
+            sufficient=reply.sufficient,
+            cited=tuple((one.session_id, one.turn) for one in reply.citations),
+            calls=reply.receipt.calls,
         )
 
     async def _varied(self, evidence: Evidence) -> Evidence:

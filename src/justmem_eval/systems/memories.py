@@ -1,40 +1,38 @@
-"""The memories of JustMem under test: stages by recording, rules or model, kept on disk."""
+"""The memories of JustMem under test: opened as a user opens them, kept on disk."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal
 
 import justmem
-from justmem import AsyncMemory, config, providers, tokens
-from justmem.answer.rules import RulesAnswerer
-from justmem.domain import Session
-from justmem.errors import InvalidSetting
-from justmem.extract.model import ModelExtractor
-from justmem.extract.rules import RulesExtractor
-from justmem.language.languages import LANGUAGES
-from justmem.plan import ModelPlanner, RulesPlanner
-from justmem.ports import Extractor, LanguageModel, Planner
-from justmem.store.sqlite import open_store
+from justmem import AsyncMemory, Retention, config, providers
+from justmem.domain import Plan, Session
+from justmem.errors import InvalidSetting, ModelError
+from justmem.ports import LanguageModel
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
 from justmem_eval.meters import MeteredEmbedder, MeteredReranker
 from justmem_eval.switches import Switches
-from justmem_eval.systems.deferred import Deferred
-from justmem_eval.systems.stages import ForcedPlanner, RecordedExtractor, RecordedPlanner
+from justmem_eval.systems.stages import RecordedCards, read_plan
 from justmem_eval.systems.types import Built
+from justmem_eval.text import count
 
 Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
-_KEPT = 3  # builds of one benchmark that stay on disk
+_BUILT = "built.json"
+_KEPT = 3  # builds of one benchmark that stay on disk, and those used in the last day
+_DAY = 24 * 3600.0
 
 # Parts that cannot change a stored memory. A change anywhere else makes a new cache.
 _IRRELEVANT = frozenset(
@@ -106,30 +104,30 @@ class Stages:
     model: LanguageModel | None = None
     oracle: Mapping[str, str] = field(default_factory=dict)
 
-    def extractor(self, history: History) -> Extractor:
+    def extractor(self, history: History) -> Any:
+        """What `open` takes as its extractor."""
         if self.cards == "rules":
-            return RulesExtractor(LANGUAGES)
+            return "rules"
         if self.cards == "model":
-            return ModelExtractor(self._model(), LANGUAGES)
+            return self._model()
         known = {history.id, history.base}
-        return RecordedExtractor({s: r for (h, s), r in self.recorded.cards.items() if h in known})
+        return RecordedCards({s: r for (h, s), r in self.recorded.cards.items() if h in known})
 
-    def planner(self, switches: Switches, asked: Sequence[Question]) -> Planner:
-        planner: Planner = RulesPlanner(LANGUAGES)
-        if self.plans == "model":
-            planner = ModelPlanner(self._model(), LANGUAGES)
-        elif self.plans == "recorded":
-            plans = self.recorded.plans
-            known = {(q.text, q.at): plans[q.id] for q in asked if q.id in plans}
-            planner = RecordedPlanner(known, planner)
+    def planner(self) -> Any:
+        return self._model() if self.plans == "model" else "rules"
+
+    def plan(self, question: Question) -> Plan | None:
+        """The recorded plan. None: the memory plans."""
+        row = self.recorded.plans.get(question.id) if self.plans == "recorded" else None
+        return read_plan(row) if row else None
+
+    def access(self, switches: Switches, question: Question) -> str | None:
+        """The access that the switches ask for. None: as planned."""
         if switches.access == "oracle":
-            told = {(q.text, q.at): self.oracle[q.id] for q in asked}
-            return ForcedPlanner(planner, told.__getitem__)
+            return self.oracle[question.id]
         if switches.reading != "adaptive":
-            planner = ForcedPlanner(planner, lambda _: "compact")
-        if switches.access == "adaptive":
-            return planner
-        return ForcedPlanner(planner, lambda _: switches.access)
+            return "compact"
+        return None if switches.access == "adaptive" else switches.access
 
     def _model(self) -> LanguageModel:
         if self.model is None:
@@ -141,11 +139,14 @@ class Stages:
         if self.cards == "recorded":
             parts.append(repr(sorted(self.recorded.cards.items())))
         if self.cards == "model":
-            parts += [self._model().name, code_fingerprint(["prompts/extract.md"])]
+            parts.append(self._model().name)
         return parts
 
 
 class Memories:
+    """Built memories, keyed by everything that determines them. Several processes may share the
+    cache: a memory is built in a folder of its own and renamed when it is complete."""
+
     def __init__(
         self, benchmark: Benchmark, stages: Stages, switches: Switches, cache: Path
     ) -> None:
@@ -153,91 +154,89 @@ class Memories:
         self.switches = switches
         self.models = models(switches, cache)
         self._benchmark = benchmark
-        self._planner = stages.planner(switches, [case.question for case in benchmark.cases])
         self._kind = f"{benchmark.name}-{benchmark.digest[:8]}-{stages.cards}"
         self._folder = cache / "memories" / f"{self._kind}-{self._fingerprint()}"
         self._locks: dict[str, asyncio.Lock] = {}
-        self._seen: set[str] = set()  # built or found by this process
-
-    # ------------------------------------------------------------ memories
+        if config.load().store is not None:
+            raise InvalidSetting(
+                "The evaluation keeps its memories in files: unset `store` (JUSTMEM_STORE) first."
+            )
 
     @asynccontextmanager
     async def memory(
-        self, history: History, *, metered: Metered | None = None
+        self, history: History, *, metered: Metered | None = None, answerer: Any = "rules"
     ) -> AsyncIterator[AsyncMemory]:
         """The memory of a history, built if it is not there yet."""
-        await self.build(history)
+        if error := (await self.build(history)).error:
+            raise ModelError(f"{history.id} cannot be built: {error}.")
         folder = self._place(self._benchmark.history(history.base) if history.base else history)
-        if history.base:
-            with TemporaryDirectory(prefix="justmem-eval-") as scratch:
-                shutil.copytree(folder, scratch, dirs_exist_ok=True)
-                async with self._opened(Path(scratch), history, metered) as memory:
-                    await self._remember(memory, history.id, history.added)
-                    yield memory
-        else:
-            async with self._opened(folder, history, metered) as memory:
+        extractor = self.stages.extractor(history)
+        if not history.base:
+            async with self._opened(folder, extractor, metered, answerer) as memory:
+                yield memory
+            return
+        with TemporaryDirectory(prefix="justmem-eval-") as scratch:
+            shutil.copytree(folder, scratch, dirs_exist_ok=True)
+            async with self._opened(Path(scratch), extractor, metered, answerer) as memory:
+                await _remember(memory, extractor, history.id, history.added)
                 yield memory
 
     async def build(self, history: History) -> Built:
-        """Once, and once more in a later run if sessions failed. A history that extends another
-        counts the calls of both."""
+        """Once. If sessions fail, nothing is kept, and the next call tries again. A history that
+        extends another counts the calls of both."""
         base = self._benchmark.history(history.base) if history.base else history
         folder = self._place(base)
         async with self._locks.setdefault(base.id, asyncio.Lock()):
-            done = folder / "built.json"
-            if base.id not in self._seen and not _complete(done):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-                async with self._opened(folder, base, None) as memory:
-                    built = await self._remember(memory, base.id, base.sessions)
-                done.write_text(built.model_dump_json())
+            built = _built(folder) or await self._build(base, folder)
+        if not history.base or built.error:
+            return built.model_copy(update={"id": history.id})
+        with TemporaryDirectory(prefix="justmem-eval-") as scratch:
+            extractor = self.stages.extractor(history)
+            async with self._opened(Path(scratch), extractor) as memory:
+                more = await _remember(memory, extractor, history.id, history.added)
+        return built.model_copy(
+            update={"id": history.id, "calls": (*built.calls, *more.calls), "error": more.error}
+        )
+
+    async def _build(self, history: History, folder: Path) -> Built:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(mkdtemp(prefix=".building-", dir=folder.parent))
+        try:
+            extractor = self.stages.extractor(history)
+            async with self._opened(draft, extractor) as memory:
+                built = await _remember(memory, extractor, history.id, history.sessions)
+            if not built.error:
+                (draft / _BUILT).write_text(built.model_dump_json())
+                _publish(draft, folder)
                 self._prune()
-            self._seen.add(base.id)
-            built = Built.model_validate_json(done.read_bytes())
-        if not history.base:
             return built
-        more = [await self.stages.extractor(history).extract(s, limit=None) for s in history.added]
-        calls = (*built.calls, *(call for each in more for call in each.calls))
-        return built.model_copy(update={"id": history.id, "calls": calls})
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
     def _place(self, history: History) -> Path:
         return self._folder / history.id.replace("/", "-")
 
     @asynccontextmanager
     async def _opened(
-        self, folder: Path, history: History, metered: Metered | None
+        self, folder: Path, extractor: Any, metered: Metered | None = None, answerer: Any = "rules"
     ) -> AsyncIterator[AsyncMemory]:
-        extractor = self.stages.extractor(history)
-        store = await open_store(folder, _SPACE)
-        deferred: Any = Deferred(store, self.models.embedder, extractor, folder / "deferred")
-        memory = AsyncMemory(
-            deferred,
-            metered.embedder if metered else deferred,
-            extractor=deferred,
-            planner=self._planner,
-            answerer=RulesAnswerer(LANGUAGES),
-            language=LANGUAGES,
-            reranker=metered.reranker if metered else self.models.reranker,
+        reranker = metered.reranker if metered else self.models.reranker
+        memory = await justmem.open_async(
+            _SPACE,
+            folder=folder,
+            model="rules",
+            extractor=extractor,
+            planner=self.stages.planner(),
+            answerer=answerer,
+            embedder=metered.embedder if metered else self.models.embedder,
+            reranker=reranker or "none",
             budget=self.switches.budget,
             profile=self.switches.profile,
-            concurrency=1,
+            retention=Retention(),
+            redact="none",
         )
         async with memory:
             yield memory
-
-    async def _remember(self, memory: AsyncMemory, id: str, sessions: Sequence[Session]) -> Built:
-        # One at a time: `Deferred` counts on it. Histories are built side by side instead.
-        done = [await memory.remember(session) for session in sessions]
-        failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
-        return Built(
-            id=id,
-            error=f"{len(failed)} of {len(done)} sessions failed" if failed else "",
-            calls=tuple(call for each in done for call in each.receipt.calls),
-            sessions=len(done),
-            cards=sum(len(each.cards) for each in done),
-            card_tokens=sum(tokens.count(card.text) for each in done for card in each.cards),
-            failed=failed,
-        )
 
     # ------------------------------------------------------------ what determines a memory
 
@@ -251,29 +250,59 @@ class Memories:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
     def _prune(self) -> None:
-        """Memories of older code would pile up: the latest few stay."""
+        """Memories of older code would pile up. Those that may be in use stay."""
+        os.utime(self._folder)
         alike = sorted(
-            self._folder.parent.glob(f"{self._kind}-*"),
-            key=lambda path: path.stat().st_mtime,
+            (path.stat().st_mtime, path) for path in self._folder.parent.glob(f"{self._kind}-*")
         )
-        for old in alike[:-_KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
+        for used, old in alike[:-_KEPT]:
+            if time.time() - used > _DAY:
+                shutil.rmtree(old, ignore_errors=True)
 
 
-def _complete(done: Path) -> bool:
-    return done.exists() and not Built.model_validate_json(done.read_bytes()).error
+async def _remember(
+    memory: AsyncMemory, extractor: Any, id: str, sessions: Sequence[Session]
+) -> Built:
+    recorded = extractor if isinstance(extractor, RecordedCards) else None
+    done = []
+    for session in sessions:
+        if recorded is not None:
+            recorded.session_id = session.id
+        done.append(await memory.remember(session))
+    failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
+    calls = tuple(call for each in done for call in each.receipt.calls)
+    return Built(
+        id=id,
+        error=f"{len(failed)} of {len(done)} sessions failed" if failed else "",
+        calls=() if recorded is not None else calls,
+        sessions=len(done),
+        cards=sum(len(each.cards) for each in done),
+        card_tokens=sum(count(card.text) for each in done for card in each.cards),
+        failed=failed,
+    )
 
 
-def code_fingerprint(names: Any = (".",), *, without: Collection[str] = ()) -> str:
-    """A hash over the source of these parts of justmem. `without`: names in the package root
-    that are left out."""
+def _built(folder: Path) -> Built | None:
+    path = folder / _BUILT
+    return Built.model_validate_json(path.read_bytes()) if path.exists() else None
+
+
+def _publish(draft: Path, folder: Path) -> None:
+    """One rename. If another process was faster, its memory is as good as ours."""
+    try:
+        draft.rename(folder)
+    except OSError:
+        if _built(folder) is None:
+            raise
+
+
+def code_fingerprint(*, without: Collection[str] = ()) -> str:
+    """A hash over the source of justmem. `without`: names in the package root that are left
+    out."""
     root = Path(justmem.__file__).parent
     digest = hashlib.sha256()
-    for name in names:
-        top = root / name
-        paths = [top] if top.is_file() else sorted(p for p in top.rglob("*") if p.is_file())
-        for path in paths:
-            local = path.relative_to(root)
-            if path.suffix in (".py", ".md", ".sql", ".toml") and local.parts[0] not in without:
-                digest.update(str(local).encode() + path.read_bytes())
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        local = path.relative_to(root)
+        if path.suffix in (".py", ".md", ".sql", ".toml") and local.parts[0] not in without:
+            digest.update(str(local).encode() + path.read_bytes())
     return digest.hexdigest()[:16]

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from justmem import tokens
 from justmem.domain import dump
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
@@ -35,6 +34,7 @@ from justmem_eval.systems.alignment import aligned
 from justmem_eval.systems.process import ADAPTERS, Process
 from justmem_eval.systems.reader import read
 from justmem_eval.systems.types import Built, Predicted, Retrieved
+from justmem_eval.text import count
 
 NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
 
@@ -103,7 +103,7 @@ class Peer:
             history=history.id,
             slots=slots,
             read=(*(slot.place for slot in slots), *beside),
-            evidence_tokens=tokens.count(context),
+            evidence_tokens=count(context),
             evidence=context,
         )
         return Retrieved(id=question.id, row=row, context=context, payload=asked, seen=spent)

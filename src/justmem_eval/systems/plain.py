@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 import numpy as np
 
-from justmem import tokens
 from justmem.domain import Session
 from justmem.ports import Embedder, LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.rows import Row, Slot
 from justmem_eval.systems.reader import read
 from justmem_eval.systems.types import Built, Predicted, Retrieved
+from justmem_eval.text import count
 
 K = 10
 
@@ -79,7 +79,7 @@ class WholeHistory:
         # By day: gold of LongMemEval can be dated later on the day of the question.
         told = [s for s in self._history.sessions if s.at.date() <= question.at.date()]
         text = "\n\n".join(map(transcript, told))
-        row = Row(id=question.id, history=self._history.id, evidence_tokens=tokens.count(text))
+        row = Row(id=question.id, history=self._history.id, evidence_tokens=count(text))
         return Retrieved(id=question.id, row=row, context=text)
 
 
@@ -140,7 +140,7 @@ class Chunks:
             slots=tuple(Slot(place=(s.id, numbers), text=said) for s, numbers, said in best),
             read=tuple((s.id, numbers) for s, numbers, _ in best),
             read_texts=tuple(said for _, _, said in best),
-            evidence_tokens=tokens.count(text),
+            evidence_tokens=count(text),
             evidence=text,
         )
         return Retrieved(id=question.id, row=row, context=text)

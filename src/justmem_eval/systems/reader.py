@@ -8,9 +8,9 @@ from importlib.resources import files
 
 from justmem.errors import ModelNonsense
 from justmem.ports import LanguageModel, Prompt
-from justmem.prompts import fence, new_mark
 from justmem_eval.benchmarks import Question
 from justmem_eval.systems.types import Predicted
+from justmem_eval.text import fence, new_mark
 
 SCHEMA = {
     "type": "object",

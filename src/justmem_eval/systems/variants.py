@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from justmem import AsyncMemory, tokens
+from justmem import AsyncMemory
 from justmem.domain import Candidate, Card, Evidence, Source
 from justmem.ports import Embedder
+from justmem_eval.text import count as token_count
 
 
 async def session_pack(memory: AsyncMemory, embedder: Embedder, evidence: Evidence) -> Evidence:
@@ -63,6 +64,6 @@ async def top1(memory: AsyncMemory, evidence: Evidence) -> Evidence:
         at=session.at,
         turns=tuple(enumerate(session.turns, 1)),
         whole=True,
-        tokens=sum(tokens.count(turn.text) + 8 for turn in session.turns),
+        tokens=sum(token_count(turn.text) + 8 for turn in session.turns),
     )
     return evidence.model_copy(update={"sources": (source,)})
