@@ -38,7 +38,6 @@ _DAY = 24 * 3600.0
 _IRRELEVANT = frozenset(
     [
         "answer",
-        "ask.py",
         "cli",
         "demo",
         "forget",
