@@ -38,6 +38,7 @@ from justmem.answer.rules import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
+from justmem.ports import Reach
 from justmem.store.drivers import Lock
 from justmem.store.keys import Keyring
 from justmem.store.sqlite import open_store, rekey
@@ -106,7 +107,7 @@ async def opening(folders: list[Path], writer: Writer) -> None:
         for spent, folder, keys in zip(times, folders, (None, KEYS), strict=True):
             began = process_time()
             store = await open_store(folder, "bench", keys=keys)
-            await store.search([view], "cards", dense=40, lexical=20, until=None)
+            await store.find([view], Reach(dense=40, lexical=20))
             spent.append(process_time() - began)
             await store.close()
     row("opening", *times)

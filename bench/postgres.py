@@ -111,7 +111,7 @@ async def asked(store: SqlStore, rounds: int, clock: Clock) -> float:
     for number in range(rounds + 2):
         if number == 2:
             began = clock()
-        await store.extent()
+        await store.look()
         await store.find([writer.question()], REACH)
     return (clock() - began) / rounds
 

@@ -33,7 +33,7 @@ from time import process_time
 import numpy as np
 
 from justmem.domain import Card, Passage, Session, SessionState, Turn, card_id
-from justmem.ports import Digested, Vectors, View
+from justmem.ports import Digested, Reach, Vectors, View
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 
@@ -166,7 +166,7 @@ async def search(folder: Path, cards: int, writer: Writer, rounds: int) -> tuple
 
 
 async def _ask(store: SqlStore, view: View) -> None:
-    await store.search([view], "cards", dense=40, lexical=20, until=None)
+    await store.find([view], Reach(dense=40, lexical=20))
 
 
 async def cold(folder: Path, dim: int) -> None:

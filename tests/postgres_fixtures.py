@@ -60,4 +60,4 @@ async def open_postgres(database_url: str) -> AsyncIterator[Callable[..., Any]]:
     for store in opened:
         await store.close()
     for space in {store.space for store in opened}:
-        await (await open_store(database_url, space)).erase()
+        await (await open_store(database_url, space)).forget(everything=True)

@@ -32,8 +32,21 @@ from justmem.errors import (
     InvalidSession,
     NotInMemory,
 )
-from justmem.ports import BEGUN, CardFilter, Digested, Extent, Reach, Store, Vectors, View
+from justmem.ports import (
+    BEGUN,
+    Author,
+    CardFilter,
+    Digested,
+    Reach,
+    Snapshot,
+    Store,
+    Vectors,
+    View,
+    card_in,
+    session_in,
+)
 from justmem.ports.traces import Traces
+from stores import cards_at, fail, passages_at, search, spent, spent_on, waiting
 
 DIM = 8
 MAY = datetime(2023, 5, 7, 14, 30, tzinfo=UTC)
@@ -95,7 +108,7 @@ async def remember(store: Store, of: Session, *facts: str) -> None:
 async def kept(store: Store, of: Session) -> Session:
     """The session as it is kept."""
     await store.keep(of)
-    return (await store.sessions_at([of.id], newest=True))[of.id]
+    return (await store.texts([of.id], newest=True))[of.id]
 
 
 async def held_aside(store: Store) -> list[Quarantined]:
@@ -109,12 +122,12 @@ def view(text: str) -> View:
 
 async def found(store: Store, text: str, index: Any = "cards", until: date | None = None) -> Any:
     """(dense, lexical) keys for one view."""
-    (hits,) = await store.search([view(text)], index, dense=5, lexical=5, until=until)
+    (hits,) = await search(store, [view(text)], index, dense=5, lexical=5, until=until)
     return [key for key, _ in hits.dense], [key for key, _ in hits.lexical]
 
 
 async def facts(store: Store, keys: Sequence[int]) -> list[str]:
-    return [card.fact for card in (await store.cards_at(keys)).values()]
+    return [card.fact for card in (await cards_at(store, keys)).values()]
 
 
 async def all_facts(store: Store) -> list[str]:
@@ -131,7 +144,7 @@ class KeepingContract:
         store = await open_space()
         record = await store.keep(session())
         assert (record.state, record.turns, record.digest) == ("pending", 2, session().digest)
-        assert await store.session("s1") == session()
+        assert await session_in(store, "s1") == session()
 
     async def test_a_kept_session_outlives_the_store_that_kept_it(
         self, open_space: OpenSpace
@@ -139,7 +152,7 @@ class KeepingContract:
         store = await open_space()
         await store.keep(session())
         await store.close()
-        assert await (await open_space()).waiting() == [session()]
+        assert await waiting(await open_space()) == [session()]
 
     async def test_times_zones_roles_and_odd_characters_come_back_as_they_were(
         self, open_space: OpenSpace
@@ -152,7 +165,7 @@ class KeepingContract:
         odd = Session(id="weird/\n id", at=datetime(2024, 1, 1), turns=turns)
         store = await open_space()
         await remember(store, odd)
-        assert await store.session(odd.id) == odd
+        assert await session_in(store, odd.id) == odd
 
     async def test_text_that_is_not_unicode_is_refused_and_nothing_is_kept(
         self, open_space: OpenSpace
@@ -169,17 +182,17 @@ class KeepingContract:
         await remember(store, session(), "adopted a kitten")
         record = await store.keep(session())
         assert (record.state, record.cards) == ("stored", 1)
-        assert await store.waiting() == []
+        assert await waiting(store) == []
 
     async def test_a_failed_session_kept_again_unchanged_stays_failed(
         self, open_space: OpenSpace
     ) -> None:
         store = await open_space()
         await store.keep(session())
-        await store.fail("s1", "the model stayed away")
+        await fail(store, "s1", "the model stayed away")
         record = await store.keep(session())
         assert (record.state, record.reason) == ("failed", "the model stayed away")
-        assert await store.waiting() == [session()]
+        assert await waiting(store) == [session()]
 
     async def test_a_changed_session_waits_while_the_old_one_serves(
         self, open_space: OpenSpace
@@ -189,8 +202,8 @@ class KeepingContract:
         await remember(store, old, "adopted a kitten")
         record = await store.keep(new)
         assert (record.state, record.digest, record.turns) == ("pending", new.digest, 1)
-        assert await store.session("s1") == old
-        assert await store.waiting() == [new]
+        assert await session_in(store, "s1") == old
+        assert await waiting(store) == [new]
         assert await all_facts(store) == ["adopted a kitten"]
 
     async def test_a_changed_session_that_fails_leaves_the_old_one_serving(
@@ -199,10 +212,10 @@ class KeepingContract:
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await store.keep(session("s1", "changed"))
-        await store.fail("s1", "nonsense")
+        await fail(store, "s1", "nonsense")
         (record,) = await store.sessions()
         assert (record.state, record.reason, record.cards) == ("failed", "nonsense", 1)
-        assert await store.session("s1") == session()
+        assert await session_in(store, "s1") == session()
 
     async def test_a_change_taken_back_no_longer_waits(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -210,21 +223,21 @@ class KeepingContract:
         await store.keep(session("s1", "changed"))
         record = await store.keep(session())
         assert record.state == "stored"
-        assert await store.waiting() == []
+        assert await waiting(store) == []
 
     async def test_failing_cannot_take_the_cards_of_a_stored_session(
         self, open_space: OpenSpace
     ) -> None:
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
-        await store.fail("s1", "too late")
+        await fail(store, "s1", "too late")
         assert (await store.sessions())[0].state == "stored"
 
     async def test_an_unknown_session_is_not_in_memory(self, open_space: OpenSpace) -> None:
         store = await open_space()
         for attempt in (
-            store.session("s9"),
-            store.fail("s9", "why"),
+            session_in(store, "s9"),
+            fail(store, "s9", "why"),
             store.forget(sessions=["s9"]),
         ):
             with pytest.raises(NotInMemory, match="s9"):
@@ -243,21 +256,21 @@ class KeepingContract:
             await store.keep(session(id, at=at))
         in_order = ["morning, no zone", "evening in tokyo", "noon in utc"]
         assert [record.id for record in await store.sessions()] == in_order
-        assert [each.id for each in await store.waiting()] == in_order
-        assert [each.id for each in await store.waiting(newest=2)] == in_order[-2:]
-        assert (await store.extent()).last_at == datetime(2023, 5, 7, 12, tzinfo=UTC)
+        assert [each.id for each in await waiting(store)] == in_order
+        assert [each.id for each in (await store.look(waiting=2)).waiting] == in_order[-2:]
+        assert (await store.look()).last_at == datetime(2023, 5, 7, 12, tzinfo=UTC)
 
     async def test_the_extent_follows_what_is_remembered_changed_and_forgotten(
         self, open_space: OpenSpace
     ) -> None:
         store, one, two = await open_space(), session("s1"), session("s2")
-        assert await store.extent() == Extent(last_at=None, cards=0, tokens=0)
+        assert await store.look() == Snapshot(None, 0, 0, None)
         for of, *said in ((one, "ran", "swam"), (two, "slept"), (one, "ran", "swam", "sang")):
             await store.keep(of)
             await store.settle(of, digested(of, *(card(of, fact) for fact in said), tokens=20))
-        assert await store.extent() == Extent(last_at=MAY, cards=4, tokens=40)
+        assert await store.look() == Snapshot(MAY, 4, 40, "Ana")
         await store.forget(cards=[card(one, "sang").id], sessions=["s2"])
-        assert await store.extent() == Extent(last_at=MAY, cards=2, tokens=20)
+        assert await store.look() == Snapshot(MAY, 2, 20, "Ana")
 
 
 class SettlingContract:
@@ -271,10 +284,10 @@ class SettlingContract:
         await store.keep(of)
         await store.settle(of, digested(of, *cards, tokens=40, card_tokens=12))
         assert await store.cards(CardFilter()) == list(cards)
-        assert await store.card(cards[1].id) == cards[1]
+        assert await card_in(store, cards[1].id) == cards[1]
         (record,) = await store.sessions()
         assert (record.state, record.cards, record.tokens) == ("stored", 3, 40)
-        assert await store.waiting() == []
+        assert await waiting(store) == []
 
     async def test_the_session_as_settled_becomes_the_current_text(
         self, open_space: OpenSpace
@@ -283,8 +296,8 @@ class SettlingContract:
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await remember(store, new, "adopted two kittens")
-        assert await store.session("s1") == new
-        assert await store.waiting() == []
+        assert await session_in(store, "s1") == new
+        assert await waiting(store) == []
         assert await all_facts(store) == ["adopted two kittens"]
         assert len(await store.sessions()) == 1
 
@@ -317,7 +330,7 @@ class SettlingContract:
         await store.keep(session("s1", "fresh"))
         with pytest.raises(NotInMemory, match="changed or forgotten"):
             await store.settle(stale, digested(stale, card(stale, "stale fact")))
-        assert await store.waiting() == [session("s1", "fresh")]
+        assert await waiting(store) == [session("s1", "fresh")]
         assert await all_facts(store) == []
 
     async def test_a_session_forgotten_while_its_cards_were_made_stays_forgotten(
@@ -337,7 +350,7 @@ class SettlingContract:
         await store.keep(newest)
         await store.settle(first, digested(first, card(first, "adopted a cat")))
         assert await all_facts(store) == ["adopted a cat"]
-        assert await store.waiting() == [newest]
+        assert await waiting(store) == [newest]
 
     async def test_a_card_given_twice_is_stored_once(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -378,8 +391,8 @@ class SearchContract:
     ) -> None:
         store = await open_space()
         await remember(store, session(), "likes tea", "likes rain", "likes chess")
-        (hits,) = await store.search(
-            [view("Ana likes rain")], "cards", dense=2, lexical=0, until=None
+        (hits,) = await search(
+            store, [view("Ana likes rain")], "cards", dense=2, lexical=0, until=None
         )
         assert len(hits.dense) == 2
         assert await facts(store, [hits.dense[0][0]]) == ["likes rain"]
@@ -390,7 +403,7 @@ class SearchContract:
         store = await open_space()
         await remember(store, session(), "likes tea", "likes rain")
         views = [view("Ana likes rain"), view("Ana likes tea")]
-        hits = await store.search(views, "cards", dense=1, lexical=1, until=None)
+        hits = await search(store, views, "cards", dense=1, lexical=1, until=None)
         firsts = [await facts(store, [each.dense[0][0]]) for each in hits]
         assert firsts == [["likes rain"], ["likes tea"]]
 
@@ -408,7 +421,7 @@ class SearchContract:
         await remember(store, session(), *common, "walks to the observatory")
         _, lexical = await found(store, "walks dog observatory")
         assert (await facts(store, lexical))[0] == "walks to the observatory"
-        (hits,) = await store.search([view("dog")], "cards", dense=0, lexical=3, until=None)
+        (hits,) = await search(store, [view("dog")], "cards", dense=0, lexical=3, until=None)
         assert len(hits.lexical) == 3
         assert all(score > 0 for _, score in hits.lexical)
 
@@ -455,9 +468,9 @@ class SearchContract:
             ),
         )
         dense, lexical = await found(store, "pesto", "passages")
-        assert await store.passages_at(lexical) == {lexical[0]: passages[1]}
+        assert await passages_at(store, lexical) == {lexical[0]: passages[1]}
         assert dense[0] == lexical[0]
-        assert list((await store.passages_at(dense)).values()) == [passages[1], passages[0]]
+        assert list((await passages_at(store, dense)).values()) == [passages[1], passages[0]]
 
     async def test_passages_without_vectors_are_still_found_by_word(
         self, open_space: OpenSpace
@@ -494,7 +507,7 @@ class SearchContract:
         store = await open_space()
 
         async def said(text: str) -> int:
-            (hits,) = await store.search([view(text)], "passages", dense=0, lexical=9, until=None)
+            (hits,) = await search(store, [view(text)], "passages", dense=0, lexical=9, until=None)
             return len(hits.lexical)
 
         for id in ("s1", "s2", "s3"):
@@ -509,7 +522,7 @@ class SearchContract:
         store = await open_space()
         assert await found(store, "anything") == ([], [])
         assert await found(store, "anything", "passages") == ([], [])
-        assert await store.search([], "cards", dense=5, lexical=5, until=None) == []
+        assert await search(store, [], "cards", dense=5, lexical=5, until=None) == []
 
     async def test_a_question_gets_cards_vectors_and_turns_of_one_moment(
         self, open_space: OpenSpace
@@ -584,8 +597,8 @@ class SearchContract:
         store = await open_space()
         await store.keep(session("s1"))
         await store.keep(session("s2", "Rain again"))
-        assert await store.sessions_at(["s2", "nowhere"]) == {"s2": session("s2", "Rain again")}
-        assert await store.sessions_at([]) == {}
+        assert await store.texts(["s2", "nowhere"]) == {"s2": session("s2", "Rain again")}
+        assert await store.texts([]) == {}
 
     async def test_what_another_opening_adds_or_forgets_shows_in_the_next_search(
         self, open_space: OpenSpace
@@ -636,13 +649,13 @@ async def _compare(store: Store, text: str) -> None:
     until = date(2023, 5, 11)
     kept = [c for c in await store.cards(CardFilter()) if c.said_at.date() <= until]
     scores = sorted((float(vector(c.text) @ vector(text)) for c in kept), reverse=True)
-    (hits,) = await store.search([view(text)], "cards", dense=10, lexical=100, until=until)
+    (hits,) = await search(store, [view(text)], "cards", dense=10, lexical=100, until=until)
     assert [s for _, s in hits.dense] == pytest.approx(scores[:10], abs=1e-3)
-    hit = await store.cards_at([key for key, _ in hits.dense])
+    hit = await cards_at(store, [key for key, _ in hits.dense])
     assert {c.id for c in hit.values()} <= {c.id for c in kept}
     words = set(text.lower().split())
     expected = {c.id for c in kept if words & set(c.text.lower().split())}
-    lexical = await store.cards_at([key for key, _ in hits.lexical])
+    lexical = await cards_at(store, [key for key, _ in hits.lexical])
     assert {c.id for c in lexical.values()} <= expected
     assert len(lexical) == min(100, len(expected))
 
@@ -679,9 +692,9 @@ class CardsContract:
     async def test_an_unknown_card_is_not_in_memory(self, open_space: OpenSpace) -> None:
         store = await open_space()
         with pytest.raises(NotInMemory, match="c0ffee"):
-            await store.card("c0ffee")
-        assert await store.cards_at([1, 2]) == {}
-        assert await store.passages_at([1, 2]) == {}
+            await card_in(store, "c0ffee")
+        assert await cards_at(store, [1, 2]) == {}
+        assert await passages_at(store, [1, 2]) == {}
 
 
 class ForgettingContract:
@@ -694,7 +707,7 @@ class ForgettingContract:
         assert await facts(store, dense) == await facts(store, lexical) == ["likes rain"]
         assert (await store.sessions())[0].cards == 1
         with pytest.raises(NotInMemory):
-            await store.card(card(of, "likes tea").id)
+            await card_in(store, card(of, "likes tea").id)
 
     async def test_a_forgotten_card_stays_forgotten_when_its_session_is_remembered_again(
         self, open_space: OpenSpace
@@ -716,11 +729,11 @@ class ForgettingContract:
         await store.keep(session("s1", "a change that was waiting"))
         gone = await store.forget(sessions=["s1"])
         assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
-        assert await store.sessions() == await store.waiting() == await all_facts(store) == []
+        assert await store.sessions() == await waiting(store) == await all_facts(store) == []
         assert await found(store, "tea") == ([], [])
         assert await found(store, "kitten", "passages") == ([], [])
         with pytest.raises(NotInMemory):
-            await store.session("s1")
+            await session_in(store, "s1")
 
     async def test_a_forgotten_session_may_be_remembered_anew(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -748,7 +761,7 @@ class ForgettingContract:
         _, (passage,) = await found(store, "stamps", "passages")
         gone = await store.forget(turns=[("s1", 2)])
         assert (gone.cards, gone.turns, gone.sessions, gone.quarantined) == (1, 1, 0, 1)
-        assert await store.session("s1") == of.without([2])
+        assert await session_in(store, "s1") == of.without([2])
         assert await all_facts(store) == ["rests on (1,)", "rests on (3,)"]
         assert await found(store, "stamps", "passages") != ([], [passage])
         assert (await found(store, "stamps", "passages"))[1] == []
@@ -756,9 +769,9 @@ class ForgettingContract:
         assert [passage.turn for passage in whole.digested.passages] == [1, 3]
         kept = matrix(["I play the theremin.", "And I bake bread."])
         np.testing.assert_allclose(whole.digested.passage_vectors, kept, atol=1e-3)
-        assert await store.passages_at([passage]) == {}
+        assert await passages_at(store, [passage]) == {}
         _, (other,) = await found(store, "bread", "passages")
-        assert (await store.passages_at([other]))[other].turn == 3
+        assert (await passages_at(store, [other]))[other].turn == 3
         assert await held_aside(store) == []
         (record,) = await store.sessions()
         assert (record.state, record.turns, record.cards) == ("stored", 3, 2)
@@ -790,18 +803,18 @@ class ForgettingContract:
         await remember(store, session("s1", "I play the theremin.", "Oh!"), "plays")
         changed = session("s1", "Hi!", "i play  the Theremin.", "Oh!", "Only here: xylophones.")
         await store.keep(changed)
-        await store.fail("s1", "broke on theremin")
+        await fail(store, "s1", "broke on theremin")
         await store.forget(turns=[("s1", 1)])
-        (waiting,) = await store.waiting()
-        assert waiting == changed.without([2])
+        (left,) = await waiting(store)
+        assert left == changed.without([2])
         await store.forget(turns=[("s1", 4)])  # a turn that only the waiting text has
-        (waiting,) = await store.waiting()
-        assert waiting == changed.without([2, 4])
+        (left,) = await waiting(store)
+        assert left == changed.without([2, 4])
         assert "theremin" not in (await store.sessions())[0].reason
         only = changed.without([2, 4])
         assert (await kept(store, changed), only.turns[1].forgotten) == (only, True)
-        await store.settle(waiting, digested(waiting))
-        assert await store.session("s1") == changed.without([2, 4])
+        await store.settle(left, digested(left))
+        assert await session_in(store, "s1") == changed.without([2, 4])
 
     async def test_a_change_that_was_nothing_but_a_forgotten_turn_waits_no_longer(
         self, open_space: OpenSpace
@@ -810,7 +823,7 @@ class ForgettingContract:
         await remember(store, session("s1", "Hello.", "I play the theremin."), "plays")
         await store.keep(session("s1", "Hello.", "I PLAY the theremin."))
         await store.forget(turns=[("s1", 2)])
-        assert await store.waiting() == []
+        assert await waiting(store) == []
         assert (await store.sessions())[0].state == "stored"
 
     async def test_a_turn_forgotten_while_its_cards_are_made_does_not_come_back(
@@ -821,7 +834,7 @@ class ForgettingContract:
         await store.forget(turns=[("s1", 1)])
         with pytest.raises(NotInMemory, match="changed or forgotten"):
             await store.settle(of, digested(of, card(of, "has a kitten")))
-        assert await store.waiting() == [of.without([1])]
+        assert await waiting(store) == [of.without([1])]
 
     async def test_a_turn_that_is_not_there_cannot_be_forgotten(
         self, open_space: OpenSpace
@@ -887,7 +900,7 @@ class ForgettingContract:
     async def test_nothing_remains_of_an_erased_space(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1", "I play the theremin."), "plays the theremin")
-        await store.erase()
+        await store.forget(everything=True)
         assert (await store.remains(Traces.of(["I play the theremin."]))).remains == ()
 
     async def test_an_erased_space_is_gone_and_can_be_started_anew(
@@ -895,7 +908,7 @@ class ForgettingContract:
     ) -> None:
         store = await open_space()
         await remember(store, session(), "likes tea")
-        gone = await store.erase()
+        gone = await store.forget(everything=True)
         assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
         assert await (await open_space()).sessions() == []
 
@@ -904,7 +917,7 @@ class ForgettingContract:
         await remember(ana, session(), "likes tea")
         assert await ben.sessions() == []
         assert await found(ben, "tea") == ([], [])
-        await ben.erase()
+        await ben.forget(everything=True)
         assert await all_facts(ana) == ["likes tea"]
 
 
@@ -931,17 +944,15 @@ class EmbedderContract:
         for n in range(5):
             await remember(store, session(f"s{n}", f"turn {n}"), f"fact {n}", f"more {n}")
         await found(store, "anything")
-        replaced = {}
-        for index in ("cards", "passages"):
-            pairs: list[tuple[int, str]] = []
-            while batch := await store.texts(index, after=pairs[-1][0] if pairs else 0, count=3):
-                pairs += batch
-            doubled = np.hstack([matrix([text for _, text in pairs])] * 2) / np.sqrt(2)
-            replaced[index] = ([key for key, _ in pairs], doubled.astype(np.float32))
-        await store.replace_vectors("new", 2 * DIM, replaced)
+
+        async def doubled(index: str, texts: Sequence[str]) -> Vectors:
+            made: Vectors = np.hstack([matrix(texts)] * 2) / np.float32(np.sqrt(2))
+            return made
+
+        assert await store.reembed("new", 2 * DIM, doubled) == 15
         await store.bind("new", 2 * DIM)
         query = View(text="", vector=np.tile(vector("Ana more 3"), 2) / np.float32(np.sqrt(2)))
-        (hits,) = await store.search([query], "cards", dense=1, lexical=0, until=None)
+        (hits,) = await search(store, [query], "cards", dense=1, lexical=0, until=None)
         assert await facts(store, [hits.dense[0][0]]) == ["more 3"]
         assert hits.dense[0][1] == pytest.approx(1.0, abs=1e-3)
 
@@ -956,21 +967,21 @@ class LedgerContract:
         await store.spend(date(2023, 5, 8), 3)
         await store.close()
         store = await open_space()
-        assert await store.spent(date(2023, 5, 7)) == 120
-        assert await store.spent(date(2023, 5, 9)) == 0
+        assert await spent(store, date(2023, 5, 7)) == 120
+        assert await spent(store, date(2023, 5, 9)) == 0
         assert (await store.stats()).spent_tokens == 123
 
     async def test_a_reservation_holds_its_share_of_the_day_until_the_cost_is_entered(
         self, open_space: OpenSpace
     ) -> None:
         store, other, day = await open_space(), await open_space(), date(2023, 5, 7)
-        assert not await store.reserve(day, 101, limit=100)
-        assert await store.reserve(day, 60, limit=100)
-        assert not await other.reserve(day, 60, limit=100)
-        assert await store.spent(day) == 60
-        await store.spend(day, 25, reserved=60)
-        assert await store.spent(day) == 25
-        assert await other.reserve(day, 60, limit=100)
+        assert await store.spend(day, reserve=101, limit=100, least=101) == 0
+        assert await store.spend(day, reserve=60, limit=100) == 60
+        assert await other.spend(day, reserve=60, limit=100, least=60) == 0
+        assert await spent(store, day) == 60
+        await store.spend(day, 25, reserve=-60)
+        assert await spent(store, day) == 25
+        assert await other.spend(day, reserve=90, limit=100) == 75
         assert (await store.stats()).spent_tokens == 25
 
     async def test_stats_count_what_is_there(self, open_space: OpenSpace) -> None:
@@ -1000,7 +1011,7 @@ class WordsContract:
         await remember(store, of, "adopted a kitten")
         gone = await store.forget(words=["s1"])
         assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
-        left = await store.session("s1")
+        left = await session_in(store, "s1")
         assert [(turn.speaker, turn.text, turn.forgotten) for turn in left.turns] == [
             ("Ana", "", True),
             ("Ben", "", True),
@@ -1009,7 +1020,6 @@ class WordsContract:
         asked = await store.find([view("kitten")], Reach(dense=5, lexical=5, spoken=5, quotes=5))
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
         assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
-        assert list(await store.texts("passages")) == []
         assert (await store.check()).sound
         (record,) = await store.sessions()
         assert (record.turns, record.cards, record.state) == (2, 1, "stored")
@@ -1024,8 +1034,8 @@ class WordsContract:
         assert (await store.keep(session())).state == "stored"
         grown = session("s1", *(turn.text for turn in session().turns), "And a dog.")
         assert (await store.keep(grown)).state == "pending"
-        (waiting,) = await store.waiting()
-        assert [turn.text for turn in waiting.turns] == ["", "", "And a dog."]
+        (left,) = await waiting(store)
+        assert [turn.text for turn in left.turns] == ["", "", "And a dog."]
 
     async def test_a_text_that_waits_keeps_the_words_that_are_new_in_it(
         self, open_space: OpenSpace
@@ -1034,16 +1044,23 @@ class WordsContract:
         await remember(store, session(), "adopted a kitten")
         await store.keep(session("s1", "I adopted a kitten called Pesto.", "How lovely!", "More."))
         await store.forget(words=["s1"])
-        (waiting,) = await store.waiting()
-        assert [turn.text for turn in waiting.turns] == ["", "", "More."]
+        (left,) = await waiting(store)
+        assert [turn.text for turn in left.turns] == ["", "", "More."]
 
     async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
         await store.forget(words=["s1"])
-        ((key, text),) = await store.texts("cards")
-        await store.replace_vectors("other", DIM, {"cards": ([key], matrix([text]))})
-        assert (await found(store, text))[0] == [key]
+        asked: dict[str, list[str]] = {}
+
+        async def embed(index: str, texts: Sequence[str]) -> Vectors:
+            asked[index] = [*texts]
+            return matrix(texts)
+
+        assert await store.reembed("other", DIM, embed) == 1
+        (text,) = asked.pop("cards")
+        assert asked == {}
+        assert await facts(store, (await found(store, text))[0]) == ["adopted a kitten"]
 
 
 class AppendContract:
@@ -1055,7 +1072,7 @@ class AppendContract:
             await store.append("s1", said[:1])
         assert (await store.append("s1", said[:1], at=MAY)).state == "pending"
         record = await store.append("s1", said[1:])
-        assert (record.turns, await store.waiting()) == (3, [session("s1", "one", "two", "three")])
+        assert (record.turns, await waiting(store)) == (3, [session("s1", "one", "two", "three")])
 
     async def test_a_settled_session_serves_while_what_was_added_waits(
         self, open_space: OpenSpace
@@ -1063,10 +1080,10 @@ class AppendContract:
         store = await open_space()
         await remember(store, session("s1", "one"), "says one")
         await store.append("s1", session("s1", "", "two").turns[1:])
-        assert await store.session("s1") == session("s1", "one")
-        assert await store.waiting() == [session("s1", "one", "two")]
+        assert await session_in(store, "s1") == session("s1", "one")
+        assert await waiting(store) == [session("s1", "one", "two")]
         await store.append("s1", session("s1", "three").turns)
-        assert await store.waiting() == [session("s1", "one", "two", "three")]
+        assert await waiting(store) == [session("s1", "one", "two", "three")]
         assert await all_facts(store) == ["says one"]
 
     async def test_a_turn_with_a_known_key_is_dropped(self, open_space: OpenSpace) -> None:
@@ -1076,9 +1093,9 @@ class AppendContract:
         record = await store.append("s1", [one, two, Turn(speaker="Ana", text="the same")])
         assert record.turns == 3
         assert (await store.append("s1", [two])).turns == 3
-        await store.settle(*(kept := (await store.waiting())[0], digested(kept)))
+        await store.settle(*(kept := (await waiting(store))[0], digested(kept)))
         assert (await store.append("s1", [one])).state == "empty"
-        assert [turn.key for turn in (await store.session("s1")).turns] == ["k1", "k2", None]
+        assert [turn.key for turn in (await session_in(store, "s1")).turns] == ["k1", "k2", None]
 
     async def test_no_append_is_lost_when_many_come_at_once(self, open_space: OpenSpace) -> None:
         stores = [await open_space(), await open_space()]
@@ -1088,7 +1105,7 @@ class AppendContract:
                 for n in range(10)
             )
         )
-        texts = [turn.text for turn in (await stores[0].session("s1")).turns]
+        texts = [turn.text for turn in (await session_in(stores[0], "s1")).turns]
         assert sorted(texts) == [f"said {n}" for n in range(10)]
 
 
@@ -1112,7 +1129,7 @@ class ClaimContract:
         async with store.claim("s1"):
             (record,) = await store.sessions()
             assert (record.state, record.reason) == ("pending", BEGUN)
-            await store.fail("s1", "it broke")
+            await fail(store, "s1", "it broke")
         async with store.claim("s1") as mine:
             assert mine
             assert (await store.sessions())[0].reason == "it broke"
@@ -1129,13 +1146,27 @@ class ClaimContract:
 class LogContract:
     async def test_entries_come_back_in_order(self, open_space: OpenSpace) -> None:
         store = await open_space()
-        given = [(n, f"2024-01-0{n}", f"entry {n}") for n in range(1, 6)]
-        await store.log(given[:2])
-        await store.log(given[2:])
-        assert list(await store.logged()) == given
-        assert list(await store.logged(after=1, before=4)) == given[1:3]
-        assert list(await store.logged(latest=True, limit=2)) == given[3:]
-        assert await (await open_space("ben")).logged() == []
+        await store.keep(session("before"))
+        store.author = Author("Ana's phone", lambda: MAY)
+        for n in range(1, 6):
+            await store.keep(session(f"s{n}"))
+        entries = await store.log()
+        assert [entry.targets for entry in entries] == [(f"s{n}",) for n in range(1, 6)]
+        assert {(entry.actor, entry.verb, entry.at) for entry in entries} == {
+            ("Ana's phone", "keep", MAY)
+        }
+        assert await store.log(after=1, before=4) == entries[1:3]
+        assert await store.log(limit=2) == entries[3:]
+        assert await (await open_space("ben")).log() == []
+
+    async def test_what_is_not_done_is_not_logged(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        store.author = Author("Ana", lambda: MAY)
+        await store.keep(session())
+        await store.keep(session())
+        with pytest.raises(NotInMemory):
+            await store.forget(sessions=["s1", "nowhere"])
+        assert [entry.verb for entry in await store.log()] == ["keep"]
 
 
 class TransferContract:
@@ -1145,7 +1176,7 @@ class TransferContract:
         await store.keep(of)
         await store.settle(of, digested(of, card(of, "likes tea"), quarantined=held, tokens=7))
         await store.keep(session("s1", "changed"))
-        await store.fail("s1", "nonsense")
+        await fail(store, "s1", "nonsense")
         await store.keep(session("s2", "waits"))
         await other.take(await store.wholes(["s1", "s2", "nowhere"]))
         assert await other.sessions() == await store.sessions()
@@ -1173,13 +1204,13 @@ class TransferContract:
         await other.keep(of)
         await other.settle(of, digested(of, *cards))
         await other.forget(cards=[cards[1].id], turns=[("s1", 1)])
-        marks = await other.forgotten()
-        assert cards[1].id in marks
-        await store.take([], marks)
-        assert list(await store.forgotten()) == list(marks)
+        rest = await other.rest()
+        assert cards[1].id in rest.forgotten
+        await store.take([], rest)
+        assert (await store.rest()).forgotten == rest.forgotten
         await other.take(await store.wholes(["s1"]))
         assert await all_facts(other) == []
-        assert await other.session("s1") == of.without([1])
+        assert await session_in(other, "s1") == of.without([1])
 
 
 class SpentOnContract:
@@ -1189,34 +1220,34 @@ class SpentOnContract:
         store, of, day = await open_space(), session(), date(2024, 6, 1)
         await store.keep(of)
         await store.spend(day, 40, session="s1")
-        await store.fail("s1", "away")
+        await fail(store, "s1", "away")
         await store.spend(day, 2, session="s1")
         again = await open_space()
-        assert (await again.spent_on("s1"), await again.spent(day)) == (42, 42)
+        assert (await spent_on(again, "s1"), await spent(again, day)) == (42, 42)
         await again.keep(of)
-        assert await again.spent_on("s1") == 42
+        assert await spent_on(again, "s1") == 42
         await again.settle(of, digested(of))
-        assert await again.spent_on("s1") == 0
+        assert await spent_on(again, "s1") == 0
 
     async def test_a_changed_text_starts_anew(self, open_space: OpenSpace) -> None:
         store, day = await open_space(), date(2024, 6, 1)
         await store.keep(session())
         await store.spend(day, 40, session="s1")
         await store.keep(session("s1", "Another text."))
-        assert await store.spent_on("s1") == 0
+        assert await spent_on(store, "s1") == 0
         await remember(store, session("s1", "Another text."), "said something")
         await store.keep(session("s1", "A third."))
         await store.spend(day, 7, session="s1")
-        assert await store.spent_on("s1") == 7
+        assert await spent_on(store, "s1") == 7
         await remember(store, session("s1", "A third."))
-        assert await store.spent_on("s1") == 0
+        assert await spent_on(store, "s1") == 0
 
     async def test_what_a_forgotten_session_cost_is_still_the_days(
         self, open_space: OpenSpace
     ) -> None:
         store, day = await open_space(), date(2024, 6, 1)
         await store.spend(day, 5, session="never there")
-        assert (await store.spent(day), await store.spent_on("never there")) == (5, 0)
+        assert (await spent(store, day), await spent_on(store, "never there")) == (5, 0)
 
 
 class CheckContract:
@@ -1227,7 +1258,7 @@ class CheckContract:
         await remember(store, session("s2", "I ran a lot."), "ran a lot")
         await store.keep(session("s1", "I adopted two."))
         await store.keep(session("s3"))
-        await store.fail("s3", "the model stayed away")
+        await fail(store, "s3", "the model stayed away")
         await remember(store, session("s4"), "gone soon")
         await store.forget(cards=[card(session("s1"), "likes tea").id], sessions=["s4"])
         checked = await store.check()
@@ -1237,8 +1268,12 @@ class CheckContract:
 
     async def test_cards_without_vectors_are_named(self, open_space: OpenSpace) -> None:
         store = await open_space()
-        await remember(store, session("s1"), "likes tea")
-        await store.replace_vectors("none", DIM, {})
+        of = session("s1")
+        await store.keep(of)
+        await store.bind("none", DIM)
+        none = np.zeros((0, 0), np.float32)
+        made = replace(digested(of, card(of, "likes tea")), card_vectors=none, passage_vectors=none)
+        await store.settle(of, made)
         whats = [each.what for each in (await store.check()).damage]
         assert whats == [
             "the cards of session 's1' have no vectors",

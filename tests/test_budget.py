@@ -17,6 +17,7 @@ from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt
 from justmem.testing import Respond, ScriptedModel, chat_body, serve_openai
+from stores import spent
 from stories import HISTORY, NOW, RUN, Make, extract_history, plan, scripted
 
 DAY = datetime(2024, 6, 1)
@@ -222,7 +223,8 @@ async def test_a_kill_keeps_what_was_set_aside_counted_for_the_day(make: Make) -
     await memory.remember_many(HISTORY)
     day = datetime(2024, 6, 2)
     killed = await make(scripted(), budget=budget, clock=lambda: day)
-    assert await killed._store.reserve(day.date(), 1500, 2000)  # and then nothing any more
+    # ... and then nothing any more.
+    assert await killed._store.spend(day.date(), reserve=1500, limit=2000)
 
     model = scripted(plan=plan(), answer=ANSWER)
     later = await make(model, budget=budget, clock=lambda: day)
@@ -245,8 +247,8 @@ async def test_a_day_that_ends_in_the_middle_gives_back_what_it_lent(make: Make)
     memory = await make(scripted(extract=at_midnight), budget=budget, clock=lambda: now[0])
     done = await memory.remember(RUN)
     store = memory._store
-    assert await store.spent(datetime(2024, 6, 1).date()) == done.receipt.tokens
-    assert await store.spent(datetime(2024, 6, 2).date()) == 0
+    assert await spent(store, datetime(2024, 6, 1).date()) == done.receipt.tokens
+    assert await spent(store, datetime(2024, 6, 2).date()) == 0
 
 
 def test_evidence_is_cut_from_the_least_of_it() -> None:

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 from justmem.cli.app import app
 from justmem.domain import EventDate, Quarantined
 from justmem.errors import StoreError
-from justmem.ports import CardFilter, Store, Whole
+from justmem.ports import CardFilter, Store, Whole, session_in
 from justmem.store.keys import Keyring
 from justmem.store.storage import Storage, storage
 from justmem.transfer.copying import Copied, copy, fingerprint
 from store_contract import MAY, all_facts, card, digested, found, remember, session
+from stores import fail, waiting
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 DAY = date(2023, 5, 7)
@@ -45,7 +46,7 @@ async def sides(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     yield one, other
     for side in (one, other):
         for space in await side.spaces():
-            await (await side.open(space)).erase()
+            await (await side.open(space)).forget(everything=True)
         await side.close()
 
 
@@ -64,10 +65,10 @@ async def filled(store: Store, sessions: int = 6) -> None:
     await store.keep(odd)
     await store.settle(odd, digested(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
     await store.keep(session("odd", "I ran a lot."))  # a change that waits
-    await store.fail("odd", "the model stayed away")
+    await fail(store, "odd", "the model stayed away")
     await store.keep(session("pending"))
     await store.keep(session("failed", "again and again"))
-    await store.fail("failed", "nonsense")
+    await fail(store, "failed", "nonsense")
     await store.forget(cards=[card(session("s1"), "fact 1").id], sessions=["s2"])
     await store.spend(DAY, 120)
     await store.spend(DAY + timedelta(1), 3)
@@ -86,8 +87,8 @@ async def test_sessions_without_words_arrive_as_they_are(sides: Any) -> None:
     target = await other.open("ana")
     assert await target.sessions() == await source.sessions()
     assert await all_facts(target) == await all_facts(source)
-    assert await target.session("s0") == await source.session("s0")
-    assert [each.id for each in await target.waiting()] == ["s1"]
+    assert await session_in(target, "s0") == await session_in(source, "s0")
+    assert [each.id for each in await waiting(target)] == ["s1"]
     assert (await copied(one, other)).brought == 0
 
 
@@ -108,7 +109,7 @@ async def test_everything_arrives(sides: Any) -> None:
     assert (report.sessions, report.brought, report.cards) == (8, 8, 11)
     assert (report.quarantined, report.forgotten, report.spent_tokens) == (1, 1, 123)
     assert await target.sessions() == await source.sessions()
-    assert await target.waiting() == await source.waiting()
+    assert await waiting(target) == await waiting(source)
     assert await all_facts(target) == await all_facts(source)
     left, right = [await found(store, "Who ran and likes tea?") for store in (source, target)]
     assert [len(keys) for keys in right] == [len(keys) for keys in left]
@@ -223,7 +224,7 @@ def test_the_command_copies_and_tells(database_url: str, tmp_path: Path) -> None
     async def clean() -> None:
         place = storage(database_url)
         for space in ("copied one", "copied two"):
-            await (await place.open(space)).erase()
+            await (await place.open(space)).forget(everything=True)
         await place.close()
 
     run = CliRunner()
@@ -247,7 +248,7 @@ async def test_forgotten_turns_arrive_as_such_and_stay_forgotten(sides: Any) -> 
     await remember(source, of, "plays the theremin")
     await source.forget(turns=[("s1", 1)])
     assert (await copied(one, other)).forgotten == 2  # the turn, and the card that rested on it
-    assert await target.session("s1") == of.without([1])
+    assert await session_in(target, "s1") == of.without([1])
     await remember(target, of.without([1]))
     assert (await target.keep(of)).digest == of.without([1]).digest
 
@@ -266,9 +267,9 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
         await copied(one, other)
     left, right = await one.open("ana"), await other.open("ana")
     await right.take(await left.wholes(["s1"]))  # as an import would
-    assert await target.session("s1") == of.without([1])
+    assert await session_in(target, "s1") == of.without([1])
     assert await all_facts(target) == ["collects"]
-    assert [turn.text for turn in (await target.waiting())[0].turns][1] == ""
+    assert [turn.text for turn in (await waiting(target))[0].turns][1] == ""
     assert (await found(target, "theremin", "passages"))[1] == []
     assert (await found(target, "stamps", "passages"))[1] != []
     for copy_of in (left, right):
@@ -287,7 +288,7 @@ async def test_batches_that_arrive_at_once_are_each_taken_once(sides: Any) -> No
     assert ids == sorted(whole.session.id for whole in wholes)
     expected = sorted(card.id for whole in wholes for card in whole.digested.cards)
     assert sorted(card.id for card in await target.cards(CardFilter())) == expected
-    assert (await target.extent()).cards == len(expected)
+    assert (await target.look()).cards == len(expected)
     assert not (await target.check()).damage
     for copy_of in (left, right):
         await copy_of.close()

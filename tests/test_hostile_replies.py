@@ -16,6 +16,7 @@ from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
 from justmem.prompts.parse import parse
 from justmem.testing import HashEmbedder, Respond, embeddings_body, serve_openai
+from stores import spent
 from stories import HISTORY, RUN, Make, extract_history, plan, scripted
 
 DEEP = b"[" * 60_000
@@ -131,5 +132,5 @@ async def test_what_is_set_aside_and_what_is_spent_belong_to_one_day(make: Make)
         budget=Budget(day_tokens=10_000, session_tokens=5_000),
     )
     done = await memory.remember(RUN)
-    charged = [await memory._store.spent(day.date()) for day in days]
+    charged = [await spent(memory._store, day.date()) for day in days]
     assert sum(charged) == done.receipt.tokens

@@ -282,7 +282,7 @@ MAKE_EACH = (
 def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> None:
     async def spent(folder: Path) -> int:
         store = await open_store(folder, "ana", keys=RAW)
-        found = await store.spent(date(2024, 5, 1))
+        found = await spent(store, date(2024, 5, 1))
         await store.close()
         return found
 

@@ -91,10 +91,10 @@ class TestCuts:
             spent = await direct.spent(day)
             for act in (
                 lambda: store.spend(day, 5),
-                lambda: store.reserve(day, 5, 10**6),
+                lambda: store.spend(day, reserve=5, limit=10**6),
                 lambda id=f"cut {cut}": remember(store, session(id), "ran", "swam"),
                 lambda id=f"cut {cut}": store.forget(sessions=[id]),
-                lambda: store.extent(),
+                lambda: store.look(),
             ):
                 line.left = cut
                 result = await act()
@@ -187,9 +187,9 @@ class TestKilledServer:
         assert all(records[id].state == SessionState.STORED for id in settled)
         cards = await store.cards(CardFilter(limit=10**6))
         assert len(cards) == len({c.id for c in cards}) == sum(r.cards for r in records.values())
-        extent = await store.extent()
+        extent = await store.look()
         assert extent.cards == len(cards)
         assert extent.tokens == sum(record.tokens for record in records.values())
         # A cancelled task's last call may have happened unacknowledged: three tasks, three times.
-        assert spent[0] <= await store.spent(date(2023, 5, 7)) <= spent[0] + 9
+        assert spent[0] <= await spent(store, date(2023, 5, 7)) <= spent[0] + 9
         await store.close()

@@ -21,6 +21,7 @@ from store_contract import (
     OpenSpace,
     session,
 )
+from stores import fail, waiting
 from stories import RUN, by_rules
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
@@ -123,9 +124,9 @@ class TestWorkers:
         store, database = await open_postgres(), Database(database_url)
         await store.keep(session())
         await take(database)
-        await store.fail("s1", "the model stayed away")
+        await fail(store, "s1", "the model stayed away")
         assert await take(database) == []
-        assert await store.waiting() == [session()]
+        assert await waiting(store) == [session()]
         async with store.claim("s1") as mine:  # but `retry` may
             assert mine
         await database.close()
@@ -150,7 +151,7 @@ def test_the_command_works_off_what_waits_in_all_spaces(
     done = run.invoke(app, ["work", "--once"])
     assert done.exit_code == 0, done.output
     assert "2 sessions done." in done.output
-    assert [len(waiting) for waiting in asyncio.run(each(lambda store: store.waiting()))] == [0, 0]
+    assert asyncio.run(each(waiting)) == [[], []]
     seen = run.invoke(app, ["stats", "--space", "works one", "--json"])
     assert seen.exit_code == 0, seen.output
     doctor = run.invoke(app, ["doctor", "--space", "works two", "--offline"])
@@ -159,7 +160,7 @@ def test_the_command_works_off_what_waits_in_all_spaces(
     assert missing.exit_code == 1
     assert "works one" in missing.output
     assert run.invoke(app, ["sweep", "--space", "works one"]).exit_code == 0
-    asyncio.run(each(lambda store: store.erase()))
+    asyncio.run(each(lambda store: store.forget(everything=True)))
 
 
 def test_the_commands_for_a_server_say_so_where_there_is_none(tmp_path: Path) -> None:

@@ -63,4 +63,4 @@ class TestPostgres(StoreContract):
         for store in opened:
             await store.close()
         for space in {store.space for store in opened}:
-            await (await open_postgres(database_url, space)).erase()
+            await (await open_postgres(database_url, space)).forget(everything=True)

@@ -31,7 +31,7 @@ async def memory(request: pytest.FixtureRequest, make: Make) -> Any:
     store = await open_postgres(request.getfixturevalue("database_url"), "logged")
     found = await make(MODEL, store=store, clock=lambda: NOON)
     yield found
-    await store.erase()
+    await store.forget(everything=True)
 
 
 async def lines(memory: AsyncMemory) -> list[str]:

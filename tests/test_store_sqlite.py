@@ -30,7 +30,9 @@ from justmem.errors import (
     StoreFull,
     StoreTooNew,
 )
-from justmem.store import drivers, schema, search, sqlite
+from justmem.ports import session_in
+from justmem.store import drivers, schema, sqlite
+from justmem.store import search as arrays
 from justmem.store.folder import Known, spaces
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
@@ -46,6 +48,7 @@ from store_contract import (
     session,
     view,
 )
+from stores import cards_at, fail, search, waiting
 
 HERE = Path(__file__).parent
 OLD_FILE = HERE / "fixtures/stores/version-1.db"
@@ -158,7 +161,7 @@ class TestFiles:
         store = await open_space("ana")
         await remember(store, session(), "likes tea")
         (folder / "ana.db.bak").write_text("mine")
-        await store.erase()
+        await store.forget(everything=True)
         assert [file.name for file in folder.iterdir()] == ["ana.db.bak"]
         with pytest.raises(StoreError, match="closed"):
             await store.sessions()
@@ -167,7 +170,7 @@ class TestFiles:
         self, open_space: OpenSpace
     ) -> None:
         one, other = await open_space(), await open_space()
-        await one.erase()
+        await one.forget(everything=True)
         with pytest.raises(StoreError, match="erased by another process"):
             await other.keep(session())
 
@@ -295,8 +298,8 @@ class TestTrouble:
             db.execute("UPDATE turns SET text = substr(text, 1, 9) WHERE session = 's1'")
         db.close()
         with pytest.raises(StoreDamaged, match="restore the store"):
-            await store.session("s1")
-        assert await store.session("s2") == session("s2")
+            await session_in(store, "s1")
+        assert await session_in(store, "s2") == session("s2")
         assert await all_facts(store) == ["fact of s1", "fact of s2"]
 
     async def test_a_store_locked_by_another_is_busy_for_writers_and_open_to_readers(
@@ -351,7 +354,7 @@ class TestTrouble:
         await _limit_pages(store, 60)
         with pytest.raises(StoreFull):
             await store.settle(of, many)
-        assert await store.waiting() == [of]
+        assert await waiting(store) == [of]
         assert await found(store, "fact") == ([], [])
         await _limit_pages(store, 10**6)
         await store.settle(of, many)
@@ -431,7 +434,7 @@ class TestForgottenBytes:
         store = await open_space()
         await remember(store, session(), "likes tea")
         await store.keep(session("s1", "I confess to xylophones."))
-        await store.fail("s1", "broke on xylophones")
+        await fail(store, "s1", "broke on xylophones")
         await store.forget(sessions=["s1"])
         assert b"xylophones" not in _bytes(folder)
 
@@ -470,8 +473,8 @@ class TestWords:
         said += [f"water {n}" for n in range(9)]
         store = await open_space()
         await remember(store, session(), *said)
-        (hits,) = await store.search([view("red tea")], "cards", dense=0, lexical=9, until=None)
-        cards = await store.cards_at([key for key, _ in hits.lexical])
+        (hits,) = await search(store, [view("red tea")], "cards", dense=0, lexical=9, until=None)
+        cards = await cards_at(store, [key for key, _ in hits.lexical])
         texts = [f"ana {fact}".split() for fact in said]
         expected = {" ".join(t[1:]): _weight(["red", "tea"], t, texts) for t in texts}
         for (key, score), best in zip(
@@ -484,7 +487,7 @@ class TestWords:
     async def test_words_on_too_many_cards_do_not_drive_a_search(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(search, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)), "saw an owl")
         _, lexical = await found(store, "When did Ana walk and see the owl?")
@@ -493,7 +496,7 @@ class TestWords:
     async def test_where_all_words_are_too_common_the_newest_cards_come(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(search, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)))
         _, lexical = await found(store, "Ana's walk")
@@ -502,14 +505,14 @@ class TestWords:
     async def test_a_word_counts_anew_after_additions_and_removals(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(search, "COMMON", 10)
+        monkeypatch.setattr(arrays, "COMMON", 10)
         store = await open_space()
         await remember(store, session("s1"), "saw an owl")
         assert len((await found(store, "owl"))[1]) == 1
         await remember(store, session("s2"), *(f"owl {n}" for n in range(20)))
         assert len((await found(store, "owl"))[1]) == 5
         await store.forget(sessions=["s2"])
-        (hits,) = await store.search([view("owl")], "cards", dense=0, lexical=5, until=None)
+        (hits,) = await search(store, [view("owl")], "cards", dense=0, lexical=5, until=None)
         assert [score > 0 for _, score in hits.lexical] == [True]
 
 
@@ -571,7 +574,7 @@ class TestProcesses:
         assert process.stdout.readline() == "kept\n"
         kill(process)
         store = await open_space()
-        assert await store.waiting() == [session()]
+        assert await waiting(store) == [session()]
         await remember(store, session(), "adopted a kitten")
         assert await all_facts(store) == ["adopted a kitten"]
 
@@ -588,7 +591,7 @@ class TestProcesses:
         assert set(done) <= {id for id, record in records.items() if record.state == "stored"}
         whole = sum(record.state == "stored" for record in records.values())
         assert len(await all_facts(store)) == 4 * whole
-        (hits,) = await store.search([view("fact")], "cards", dense=999, lexical=999, until=None)
+        (hits,) = await search(store, [view("fact")], "cards", dense=999, lexical=999, until=None)
         assert (len(hits.dense), len(hits.lexical)) == (4 * whole, 4 * whole)
 
     async def test_two_processes_write_while_a_third_reads_whole_sessions(
@@ -598,14 +601,14 @@ class TestProcesses:
         script = REMEMBER_FOR_EVER.replace("10**6", "25")
         writers = [child(folder, script.replace("{name}", name)) for name in ("a", "b")]
         while any(process.poll() is None for process in writers):
-            (hits,) = await store.search(
-                [view("fact")], "cards", dense=999, lexical=999, until=None
+            (hits,) = await search(
+                store, [view("fact")], "cards", dense=999, lexical=999, until=None
             )
             assert len(hits.dense) == len(hits.lexical)
             assert len(hits.dense) % 4 == 0
         assert [process.wait() for process in writers] == [0, 0]
         assert len((await found(store, "fact"))[0]) == 5
         assert len(await all_facts(store)) == 200
-        assert (await store.extent()).cards == 200
+        assert (await store.look()).cards == 200
         for process in writers:
             process.communicate()

@@ -29,7 +29,16 @@ from justmem.errors import (
     TimeLimitExceeded,
 )
 from justmem.extract import growth
-from justmem.ports import CardFilter, Embedder, Extraction, Extractor, Language, Store, Whole
+from justmem.ports import (
+    CardFilter,
+    Digested,
+    Embedder,
+    Extraction,
+    Extractor,
+    Language,
+    Store,
+    Whole,
+)
 
 _ATTEMPTS = 20  # at the cards of a session that others add to
 
@@ -101,7 +110,7 @@ class Builder:
         )
 
     async def newest(self, session_id: str) -> Session:
-        found = await self._store.sessions_at([session_id], newest=True)
+        found = await self._store.texts([session_id], newest=True)
         if session_id not in found:
             raise NotInMemory(f"There is no session {session_id!r}.")
         return found[session_id]
@@ -119,7 +128,7 @@ class Builder:
                 )
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
-            await self._store.fail(session.id, str(error))
+            await self._fail(session, str(error))
             return Remembered(
                 session_id=session.id,
                 state=SessionState.FAILED,
@@ -131,7 +140,7 @@ class Builder:
         except Exception as error:
             # Unforeseen. Without this entry a server would try again at each start.
             what = error if isinstance(error, JustMemError) else type(error).__name__
-            await self._store.fail(session.id, f"its cards could not be made: {what}")
+            await self._fail(session, f"its cards could not be made: {what}")
             raise
         with tally.stage("store"):
             await self._store.settle(session, digested)
@@ -143,11 +152,14 @@ class Builder:
             receipt=tally.receipt(),
         )
 
+    async def _fail(self, session: Session, reason: str) -> None:
+        await self._store.settle(session, Digested(SessionState.FAILED, reason))
+
     async def _extract(self, session: Session, before: Whole | None, tally: Tally) -> Extraction:
         after = await asyncio.to_thread(growth.settled_turns, before, session)
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
-        limit = await self._session_tokens(session.id, tally)
+        limit = self._session_tokens(before, tally)
         async with self._ledger.allow(limit, tally, session=session.id) as allowed:
             with tally.stage("extract"):
                 extraction = await self._extractor.extract(session, limit=allowed, after=after)
@@ -155,11 +167,11 @@ class Builder:
             tally.notes += extraction.notes
         return growth.with_kept(session, extraction, before, after)
 
-    async def _session_tokens(self, session_id: str, tally: Tally) -> int | None:
+    def _session_tokens(self, before: Whole | None, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
         if self._budget.session_tokens is None or not getattr(self._extractor, "spends", True):
             return None
-        spent = await self._store.spent_on(session_id)
+        spent = before.spent if before else 0
         if spent:
             tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
         return max(0, self._budget.session_tokens - spent)

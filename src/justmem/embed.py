@@ -18,7 +18,6 @@ from justmem.budget.ledger import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
 from justmem.ports import (
-    INDEXES,
     Digested,
     Embedder,
     Extraction,
@@ -119,19 +118,10 @@ def _known_vectors(before: Whole | None, language: Language) -> dict[str, Vector
 
 async def reembed(store: Store, embedder: Embedder, language: Language) -> int:
     """Replaces all vectors of a store, in one transaction. Returns how many there are."""
-    replaced: dict[Index, tuple[list[int], Vectors]] = {}
-    for index in INDEXES:
-        keys: list[int] = []
-        parts: list[Vectors] = []
-        while batch := await store.texts(index, after=keys[-1] if keys else 0):
-            stored = [text for _, text in batch]
-            if index == "passages":
-                embedded = [text[:OPENING] for text in stored]
-            else:
-                embedded = [language.search_text(text) for text in stored]
-            keys += [key for key, _ in batch]
-            parts.append(await Tally().embed(embedder, embedded))
-        if keys:
-            replaced[index] = keys, np.concatenate(parts)
-    await store.replace_vectors(embedder.name, embedder.dim, replaced)
-    return sum(len(keys) for keys, _ in replaced.values())
+
+    async def embed(index: Index, stored: Sequence[str]) -> Vectors:
+        if index == "passages":
+            return await Tally().embed(embedder, [text[:OPENING] for text in stored])
+        return await Tally().embed(embedder, [language.search_text(text) for text in stored])
+
+    return await store.reembed(embedder.name, embedder.dim, embed)

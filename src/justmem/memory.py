@@ -69,6 +69,7 @@ from justmem.language.citing import cite
 from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
     Answerer,
+    Author,
     CardFilter,
     Closes,
     Embedder,
@@ -78,11 +79,13 @@ from justmem.ports import (
     Reply,
     Reranker,
     Store,
+    card_in,
+    session_in,
 )
 from justmem.rank import Profile
 from justmem.retrieve import Retrieval
 from justmem.runtime.forks import Origin
-from justmem.store.log import check, entries, logged
+from justmem.store.log import check, entries
 from justmem.subjects import about
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
@@ -128,7 +131,8 @@ class AsyncMemory:
         self.budget = budget or Budget()
         self.profile = profile or Profile()
         self.retention = retention or Retention()
-        self._store = store = logged(store, actor, clock, reads=log_reads)
+        store.author = Author(actor, clock, log_reads)
+        self._store = store
         self.ledger = Ledger(store, self.budget.day_tokens, clock)
         self._embedder = embedder
         self._planner = planner
@@ -242,7 +246,7 @@ class AsyncMemory:
                 return await self.finish(session.id)
             return None
 
-        return await _each(await self._store.waiting(), again, on_done)
+        return await _each(await self.waiting(), again, on_done)
 
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a session that is pending or failed. Turns that others append
@@ -415,14 +419,14 @@ class AsyncMemory:
             tally.notes.append("the question was redacted")
         if len(redacted) > SEGMENT:
             tally.notes.append(LONG)
-        extent = await self._store.extent()
+        extent = await self._store.look(waiting=1)
         tally.history_tokens = extent.tokens
         asked = Evidence(
             question=redacted,
             at=as_time(at) if at is not None else extent.last_at or _NO_TIME,
             speaker=name and await self._redaction.name(name),
         )
-        if not extent.cards and not extent.tokens and not await self._store.waiting(newest=1):
+        if not extent.cards and not extent.tokens and not extent.waiting:
             tally.notes.append("this memory is empty")
             return asked, False
         if self._language.is_small_talk(redacted):
@@ -443,7 +447,7 @@ class AsyncMemory:
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
             if speaker is None and (found.plan.mode == "reply" or self._first_person(asked)):
-                speaker = await self._store.main_subject()
+                speaker = (await self._store.look()).main_subject
         tally.notes += found.notes
         return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
 
@@ -461,7 +465,7 @@ class AsyncMemory:
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        found = await self._store.sessions_at(list({one.session_id for one in held}))
+        found = await self._store.texts(list({one.session_id for one in held}))
         return {id: names.session(session) for id, session in found.items()}
 
     # ------------------------------------------------------------ look and forget
@@ -498,8 +502,8 @@ class AsyncMemory:
     async def _card(self, card_id: str) -> Card:
         card_id = as_id(card_id, "card")
         if (place := quoted(card_id)) is None:
-            return await self._store.card(card_id)
-        session = await self._store.session(place[0])
+            return await card_in(self._store, card_id)
+        session = await session_in(self._store, place[0])
         if not 1 <= place[1] <= len(session.turns):
             raise NotInMemory(f"Session {place[0]!r} has {len(session.turns)} turns.")
         if session.turn(place[1]).forgotten:
@@ -509,19 +513,21 @@ class AsyncMemory:
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
         card = await self._card(card_id)
-        session = await self._store.session(card.session_id)
+        session = await session_in(self._store, card.session_id)
         source = await asyncio.to_thread(_source, card, session)
         return (await self._names()).source(source)
 
     async def session(self, session_id: str) -> Session:
-        return await self._store.session(as_id(session_id, "session"))
+        return await session_in(self._store, as_id(session_id, "session"))
 
     async def sessions(self) -> list[SessionRecord]:
         return list(await self._store.sessions())
 
     async def waiting(self) -> list[Session]:
         """The sessions that `retry` would take up, each with its newest text."""
-        return list(await self._store.waiting())
+        records = await self._store.sessions()
+        ids = [record.id for record in records if not record.state.settled]
+        return list((await self._store.texts(ids, newest=True)).values())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports: never used, kept to be looked at."""

@@ -19,7 +19,7 @@ _SHARE = 0.3  # of the question's words that a turn must have
 async def added(store: Store, found: Evidence, retention: Retention, tally: Tally) -> Evidence:
     """The evidence with the turns that share most words with the question, as quotes. A session
     that has cards of an older text is left out: those serve until the new ones are made."""
-    waiting = await store.waiting(newest=_MOST)
+    waiting = (await store.look(waiting=_MOST)).waiting
     if not waiting:
         return found
     tally.notes.append(_note(len(waiting)))
@@ -31,7 +31,7 @@ async def added(store: Store, found: Evidence, retention: Retention, tally: Tall
     ]
     # In a thread: other work of this event loop does not wait for it.
     rows = await asyncio.to_thread(_sharing, shown, found.question)
-    current = await store.sessions_at(list({session.id for _, session, _ in rows}))
+    current = await store.texts(list({session.id for _, session, _ in rows}))
     score = max((one.score for one in found.chosen), default=0.0)
     more = [
         Candidate(card=quote(session, number), scores={"lexical": share}, score=score)

@@ -214,22 +214,21 @@ class Retrieval:
 
     async def _sessions(self, ids: Sequence[str]) -> tuple[list[Session], bool]:
         """The sessions that have words, and whether that is all of them."""
-        found = [await self._store.session(session_id) for session_id in ids]
-        read = [each for each in found if not all(turn.forgotten for turn in each.turns)]
+        found = await self._store.texts(ids)
+        read = [each for each in found.values() if not all(turn.forgotten for turn in each.turns)]
         return read, len(read) == len(ids)
 
     async def _turns(self, views: Sequence[View], found: Evidence) -> dict[str, dict[int, _Hit]]:
         """Turns by session: the source index and the chosen cards, fused by rank. Words count
         double, because a question about a reply names what the reply said."""
-        hits = await self._store.search(
-            views, "passages", dense=_PASSAGES, lexical=_PASSAGES, until=found.at.date()
-        )
-        fused = rank.fuse(r for each in hits for r in (each.dense, each.lexical, each.lexical))
+        near = await self._store.find(views, Reach(passages=_PASSAGES, until=found.at.date()))
+        fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
         turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
-        for key, place in (await self._store.passages_at(list(fused))).items():
+        for key, score in fused.items():
+            place = near.passages[key]
             hit = turns[place.session_id][place.turn]
-            if fused[key] > hit.score:
-                hit.score, hit.start = fused[key], place.start
+            if score > hit.score:
+                hit.score, hit.start = score, place.start
         for number, candidate in enumerate(found.chosen, 1):
             for turn in candidate.card.turns:
                 turns[candidate.card.session_id][turn].score += 1.0 / (rank.RRF_K + number)

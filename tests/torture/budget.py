@@ -33,6 +33,7 @@ from justmem.ports import Completion, Prompt
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 from justmem.testing import HashEmbedder
+from stores import spent, waiting
 
 PROMISE = "No call sequence spends more than its limit, per ask, per session and per day."
 COUNT = 10_000
@@ -269,12 +270,12 @@ class Leaky:
         return getattr(self._store, name)
 
     async def spend(
-        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
-    ) -> None:
-        if self._loses():
+        self, day: date, tokens: int = 0, *, session: str | None = None, **more: Any
+    ) -> int:
+        if not more.get("limit") and self._loses():
             self._books.billed.pop(session or "", None)
             raise StoreFull("There is no room left.")
-        await self._store.spend(day, tokens, reserved=reserved, session=session)
+        return await self._store.spend(day, tokens, session=session, **more)
 
 
 # ---------------------------------------------------------------- one case
@@ -422,7 +423,7 @@ class Case:
     async def _check_entries(self) -> None:
         """What was billed is what the store has entered; more only where a kill or a listener who
         left keeps all that was set aside counted."""
-        entered, billed = await self.stores[0].spent(self._day), self._books.day
+        entered, billed = await spent(self.stores[0], self._day), self._books.day
         if not self._loses and not self._surplus:
             assert entered == billed, f"entered {entered}, billed {billed}"
         elif self._budget.day_tokens is not None and not self._books.overrun:
@@ -434,9 +435,9 @@ class Case:
 
     async def _clear(self) -> None:
         """Some of what is still waiting is left to the next case, with what it cost in this."""
-        waiting = [session.id for session in await self.stores[0].waiting()]
-        if len(waiting) > 6:
-            await self.stores[0].forget(sessions=waiting)
+        left = [session.id for session in await waiting(self.stores[0])]
+        if len(left) > 6:
+            await self.stores[0].forget(sessions=left)
 
 
 async def _run(action: Callable[[], Awaitable[None]]) -> None:

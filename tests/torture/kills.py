@@ -257,7 +257,7 @@ async def _arrived(source: str, target: str, told: int, *, last: bool) -> None:
         done = await copying.copy(left, right)
         assert done.sessions == len(ids)
         await _sound(right)
-        await right.erase()
+        await right.forget(everything=True)
     await left.close()
     await right.close()
     await one.close()

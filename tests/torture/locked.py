@@ -15,6 +15,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from justmem.errors import StoreLocked, StoreNotLocked
+from justmem.ports import session_in
 from justmem.store.keys import Keyring
 from justmem.store.sqlite import open_store, rekey
 from store_contract import remember, session
@@ -139,7 +140,7 @@ def _whole(place: Path, keys: Keyring | None, kept: History) -> None:
         store = await open_store(place, SPACE, keys=keys, create=False)
         try:
             records = await store.sessions()
-            said = [await store.session(record.id) for record in records]
+            said = [await session_in(store, record.id) for record in records]
             return {each.id: each.turns[0].text for each in said}
         finally:
             await store.close()

@@ -29,6 +29,7 @@ from justmem.testing import (
     rerank_body,
     serve_openai,
 )
+from stores import spent as spent_in
 from stories import plan
 from torture._faults import CHAT, EMBEDDINGS, RERANK, SLOW, Fault
 from torture._places import folder
@@ -128,7 +129,7 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
                 spent += _counted(done.receipt)
             await _kept(mine, said)
             spent += await _asked(mine, case)
-            entered = await store.spent(DAY.date())
+            entered = await spent_in(store, DAY.date())
             assert entered >= spent, f"{spent} tokens are on receipts, {entered} in the ledger"
             assert spent >= 100 * servers.worked, f"{servers.worked} calls cost {spent} tokens"
 

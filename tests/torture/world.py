@@ -18,6 +18,7 @@ from pathlib import Path
 from justmem.domain import Budget
 from justmem.errors import BudgetExceeded, StoreError
 from justmem.store.sqlite import open_store
+from stores import spent as entered
 from torture._children import Child, Say
 from torture._places import folder
 from torture._talk import memory, session
@@ -69,7 +70,7 @@ async def _spend(chance: random.Random, place: Path, days: list[datetime]) -> No
             spent += (await mine.remember(session(f"s{number}"))).receipt.tokens
             with suppress(BudgetExceeded):
                 spent += (await mine.ask("Which cat do I keep?")).receipt.tokens
-        by_day = [await store.spent(day.date()) for day in days]
+        by_day = [await entered(store, day.date()) for day in days]
     assert max(by_day) <= LIMIT, f"a day was charged {max(by_day)} of {LIMIT} tokens"
     assert sum(by_day) == spent, f"{spent} tokens were spent, {sum(by_day)} are in the ledger"
 

@@ -162,7 +162,7 @@ class Ledger:
 
     async def _enter(self, day: date, spent: int, held: int, session: str | None) -> None:
         try:
-            await self._store.spend(day, spent, reserved=held, session=session)
+            await self._store.spend(day, spent, reserve=-held, session=session)
         finally:
             async with self._released:
                 self._held -= held
@@ -171,28 +171,27 @@ class Ledger:
     async def _hold(self, day: date, day_tokens: int, wish: int) -> int:
         async with self._released:
             while True:
-                left = max(0, day_tokens - await self._store.spent(day))
+                held = await self._reserved(day, wish, day_tokens)
                 # Others of this process will give back most of what they hold: wait for it
                 # rather than starve.
-                if left < wish and self._held:
-                    await self._released.wait()
-                    continue
-                held = min(wish, left)
-                if not held or await self._reserved(day, held, day_tokens):
+                if held == wish or not self._held:
                     self._held += held
                     return held
+                await self._released.wait()
 
-    async def _reserved(self, day: date, tokens: int, limit: int) -> bool:
-        done = False
+    async def _reserved(self, day: date, wish: int, limit: int) -> int:
+        """As many as the day leaves. While others of this process hold some, all or none."""
+        least = wish if self._held else 0
+        done = 0
 
         async def reserve() -> None:
             nonlocal done
-            done = await self._store.reserve(day, tokens, limit)
+            done = await self._store.spend(day, reserve=wish, limit=limit, least=least)
 
         try:
             await _to_the_end(reserve())
         except asyncio.CancelledError:
             if done:
-                await _to_the_end(self._store.spend(day, 0, reserved=tokens))
+                await _to_the_end(self._store.spend(day, reserve=-done))
             raise
         return done

@@ -18,9 +18,9 @@ from justmem.config import Settings, address
 from justmem.errors import InvalidSetting, JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
+from justmem.ports import Author
 from justmem.runtime.extras import need
 from justmem.store.keys import KeyFile
-from justmem.store.log import logged
 from justmem.store.sqlite import rekey as rekey_file
 from justmem.store.storage import PostgresStorage, Storage, storage
 from justmem.transfer import copying
@@ -117,7 +117,8 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.C
         done = []
         for space in only or there:
             left = await one.open(space, create=False)
-            right = logged(await other.open(space), ACTOR, now)
+            right = await other.open(space)
+            right.author = Author(ACTOR, now)
             try:
                 done.append(await copying.copy(left, right, _told(space)))
             finally:

@@ -15,7 +15,7 @@ from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import CardFilter, KeepingModel, Language, Place, Store
+from justmem.ports import CardFilter, KeepingModel, Language, Place, Store, card_in, session_in
 from justmem.ports.traces import Traces
 from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
@@ -106,19 +106,13 @@ class Forgetting:
             gone = await self._prover.parts(going)
         recorded = await self._recorded(going, gone)
         replies = sum([await model.forget(recorded) for model in self._models])
-        if target.everything:
-            done = await self._store.erase()
-        else:
-            done = await self._store.forget(
-                cards=list(going.cards),
-                turns=[(id, number) for id, numbers in going.turns.items() for number in numbers],
-                sessions=list(going.sessions),
-                subject=target.subject,
-            )
-            for subject in going.subjects[1:]:  # also called by this name
-                more = await self._store.forget(subject=subject)
-                held = done.quarantined + more.quarantined
-                done = done.model_copy(update={"quarantined": held})
+        done = await self._store.forget(
+            cards=list(going.cards),
+            turns=[(id, number) for id, numbers in going.turns.items() for number in numbers],
+            sessions=list(going.sessions),
+            subjects=going.subjects,
+            everything=target.everything,
+        )
         words.stem.cache_clear()
         done = done.model_copy(update={"replies": replies})
         if not verify:
@@ -183,9 +177,9 @@ class Forgetting:
 
     async def _check(self, place: Place) -> None:
         session_id, number = place
-        current = await self._store.session(session_id)
-        texts = [current, *(s for s in await self._store.waiting() if s.id == session_id)]
-        text = next((text for text in texts if 1 <= number <= len(text.turns)), None)
+        current = await session_in(self._store, session_id)
+        newest = (await self._store.texts([session_id], newest=True)).get(session_id, current)
+        text = next((text for text in (current, newest) if 1 <= number <= len(text.turns)), None)
         if text is None:
             raise NotInMemory(f"Session {session_id!r} has {len(current.turns)} turns.")
         if text.turn(number).forgotten:
@@ -198,7 +192,7 @@ class Forgetting:
 
     async def _cards(self, target: Target, subjects: Sequence[str]) -> Sequence[Card]:
         if target.card is not None:
-            return [await self._store.card(target.card)]
+            return [await card_in(self._store, target.card)]
         return [
             card
             for subject in subjects
@@ -210,7 +204,7 @@ class Forgetting:
         numbers: dict[str, set[int]] = {}
         for card in cards:
             numbers.setdefault(card.session_id, set()).update(card.turns)
-        sessions = await self._store.sessions_at(list(numbers))
+        sessions = await self._store.texts(list(numbers))
         return {
             id: [n for n in sorted(numbers[id]) if n <= len(session.turns) and session.turn(n).text]
             for id, session in sessions.items()

@@ -23,13 +23,13 @@ from justmem.ports.models import (
 from justmem.ports.searches import (
     INDEXES,
     CardFilter,
-    Extent,
     Found,
     Hits,
     Index,
     Pair,
     Place,
     Reach,
+    Snapshot,
     View,
     best_bare,
     together,
@@ -44,7 +44,17 @@ from justmem.ports.stages import (
     Reply,
     StreamingAnswerer,
 )
-from justmem.ports.store import BEGUN, Digested, Store, Whole
+from justmem.ports.store import (
+    BEGUN,
+    Author,
+    Digested,
+    Embed,
+    Rest,
+    Store,
+    Whole,
+    card_in,
+    session_in,
+)
 from justmem.ports.sweeps import Searched
 
 __all__ = [
@@ -52,13 +62,14 @@ __all__ = [
     "INDEXES",
     "NOT_IN_MEMORY",
     "Answerer",
+    "Author",
     "CardFilter",
     "Closes",
     "Completion",
     "Digested",
+    "Embed",
     "Embedded",
     "Embedder",
-    "Extent",
     "Extraction",
     "Extractor",
     "Found",
@@ -76,7 +87,9 @@ __all__ = [
     "Reply",
     "Reranked",
     "Reranker",
+    "Rest",
     "Searched",
+    "Snapshot",
     "Store",
     "StreamingAnswerer",
     "StreamingModel",
@@ -84,5 +97,7 @@ __all__ = [
     "View",
     "Whole",
     "best_bare",
+    "card_in",
+    "session_in",
     "together",
 ]

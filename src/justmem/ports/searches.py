@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
 
-from justmem.domain import Card, Session
+from justmem.domain import Card, Passage, Session
 from justmem.ports.models import Vectors
 
 Index = Literal["cards", "passages"]
@@ -26,8 +26,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What one view found, best first, as (key, score). Keys are the store's own row numbers:
-    hand them back to `cards_at` or `passages_at`."""
+    """What one view found, best first, as (key, score). Keys are the store's own numbers of cards
+    or passages."""
 
     dense: Sequence[Pair]
     lexical: Sequence[Pair]
@@ -35,14 +35,15 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a search goes, for each of its views."""
+    """How many a search returns for each of its views."""
 
-    dense: int  # cards by nearness
-    lexical: int  # cards by their words
-    spoken: int  # turns by their words, which lead to the cards that rest on them
-    quotes: int  # of those turns, the best that no card rests on, in all
+    dense: int = 0  # cards by nearness
+    lexical: int = 0  # cards by their words
+    spoken: int = 0  # turns by their words; the cards that rest on them are found too
+    quotes: int = 0  # the best of those turns that no card rests on, in all
+    passages: int = 0  # passages by nearness, and as many by their words
     until: date | None = None  # nothing that was said on a later day
-    during: tuple[date, date] | None = None  # more by nearness, of what was said then
+    during: tuple[date, date] | None = None  # more cards by nearness, of what was said then
 
     @property
     def more(self) -> int:
@@ -55,23 +56,28 @@ class Found:
 
     cards: Mapping[int, Card]  # by key, in rising order
     vectors: Vectors  # of these cards, in that order
-    hits: Sequence[Hits]  # for each view, the keys of the cards it found itself
+    hits: Sequence[Hits]  # for each view, the cards it found itself
     places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
     turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of those to quote
     sessions: Mapping[str, Session]  # to quote from
+    said: Sequence[Hits] = ()  # for each view, the passages it found
+    passages: Mapping[int, Passage] = field(default_factory=dict)  # those, by key
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
-    """How much there is, at a glance: asked at every question, so it must cost next to nothing."""
+class Snapshot:
+    """What every question asks of a space first: it must cost next to nothing."""
 
     last_at: datetime | None  # the time of the latest session
     cards: int
     tokens: int  # of all turns: what the full history would cost in a prompt
+    main_subject: str | None  # of more than six cards in ten: the person whose memory this is
+    waiting: Sequence[Session] = ()  # the latest sessions without cards, oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class CardFilter:
+    id: str | None = None
     subject: str | None = None
     kind: str | None = None
     status: str | None = None

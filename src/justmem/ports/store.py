@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -13,6 +13,7 @@ import numpy as np
 
 from justmem.domain import (
     Card,
+    Entry,
     Forgotten,
     Health,
     Passage,
@@ -23,21 +24,14 @@ from justmem.domain import (
     Stats,
     Turn,
 )
+from justmem.errors import NotInMemory
 from justmem.ports.models import Vectors
-from justmem.ports.searches import (
-    CardFilter,
-    Extent,
-    Found,
-    Hits,
-    Index,
-    Place,
-    Reach,
-    View,
-)
+from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
 from justmem.ports.sweeps import Searched
 from justmem.ports.traces import Traces
 
 BEGUN = "its cards are being made"
+Embed = Callable[[Index, Sequence[str]], Awaitable[Vectors]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +57,42 @@ class Whole:
     digested: Digested  # what was made of it
     waiting: Session | None = None  # a changed text whose cards are still to be made
     failure: str = ""  # why that could not be done
+    spent: int = 0  # tokens spent on cards of the newest text; 0 once they are made
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """All that a store holds of a space besides its sessions."""
+
+    embedder: str = ""  # whose vectors these are; empty: nobody's yet
+    dim: int = 0
+    forgotten: Sequence[str] = ()  # ids of cards and marks of turns forgotten on their own
+    spending: Sequence[tuple[date, int]] = ()  # tokens by day
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whom the change log names, and by which clock."""
+
+    name: str
+    clock: Callable[[], datetime]
+    reads: bool = False  # log reads too
 
 
 class Store(Protocol):
     """The memory of one space."""
 
     space: str
+    author: Author | None  # None: nothing is logged
 
-    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
-        """Adds lines to the change log, as (number, time, text). StoreError, and nothing is added,
-        if one of the numbers is taken."""
-        ...
-
-    async def logged(
-        self, *, after: int = 0, before: int | None = None, latest: bool = False, limit: int = 1000
-    ) -> Sequence[tuple[int, str, str]]:
-        """Lines of the change log with numbers between `after` and `before`, in order: the first
-        `limit` of them, or the latest."""
-        ...
+    # ------------------------------------------------------------ sessions
 
     async def bind(self, embedder: str, dim: int) -> None:
-        """Remembers whose vectors these are; EmbedderMismatch if they are another's."""
+        """Records whose vectors these are. EmbedderMismatch if they are another embedder's."""
         ...
 
     async def keep(self, session: Session) -> SessionRecord:
-        """The raw turns first, in a transaction of their own. A session known word for word is
+        """Stores the raw turns, in a transaction of their own. A session known word for word is
         left as it is. A changed one waits beside the old, which serves until `settle`. Turns that
         were forgotten on their own are kept without their words: the record then has another
         digest than `session`."""
@@ -102,48 +107,29 @@ class Store(Protocol):
 
     async def settle(self, session: Session, digested: Digested) -> None:
         """Replaces all that was derived from the session, in one transaction, and makes
-        `session` its current text."""
+        `session` its current text. With the state FAILED only the newest text is marked, with
+        the reason."""
         ...
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
         """False inside the block if another process makes this session's cards, or has made
         them: one extraction is paid for, however many try. A pending session has the reason BEGUN
-        from then on, until it is settled or failed."""
-        ...
-
-    async def fail(self, session_id: str, reason: str) -> None: ...
-
-    async def session(self, session_id: str) -> Session:
-        """The current text: the one its cards come from. NotInMemory if there is no such
-        session."""
-        ...
-
-    async def sessions_at(
-        self, ids: Sequence[str], *, newest: bool = False
-    ) -> Mapping[str, Session]:
-        """The current texts of those that there are; `newest`: those that wait, where any do."""
-        ...
-
-    async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
-        """The newest text of each session that is pending or failed, oldest first. `newest`: only
-        that many of the latest."""
+        from then on, until it is settled."""
         ...
 
     async def sessions(self) -> Sequence[SessionRecord]:
         """In order of time."""
         ...
 
-    async def extent(self) -> Extent: ...
-
-    async def main_subject(self) -> str | None:
-        """The one subject that most cards are about: the person whose memory this is. None where
-        there is no such one, as in a chat between two."""
+    async def texts(self, ids: Sequence[str], *, newest: bool = False) -> Mapping[str, Session]:
+        """The current texts of those sessions that there are: the ones their cards come from.
+        `newest`: instead of it a changed text, where one waits for its cards."""
         ...
 
-    async def search(
-        self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
-    ) -> Sequence[Hits]:
-        """One Hits per view. `until` leaves out what was said after that day."""
+    # ------------------------------------------------------------ search
+
+    async def look(self, *, waiting: int = 0) -> Snapshot:
+        """`waiting`: at most that many of the latest sessions without cards."""
         ...
 
     async def find(self, views: Sequence[View], reach: Reach) -> Found:
@@ -151,15 +137,15 @@ class Store(Protocol):
         words, and what there is to weigh and to quote them by."""
         ...
 
-    async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]: ...
-
-    async def card(self, card_id: str) -> Card: ...
-
-    async def cards(self, where: CardFilter) -> Sequence[Card]: ...
+    async def cards(self, where: CardFilter) -> Sequence[Card]:
+        """In order of time."""
+        ...
 
     async def mentions(self, text: str) -> Sequence[Passage]:
         """Every passage that holds all words of the text, in order of keys."""
         ...
+
+    # ------------------------------------------------------------ forgetting
 
     async def forget(
         self,
@@ -168,75 +154,60 @@ class Store(Protocol):
         turns: Sequence[Place] = (),
         sessions: Sequence[str] = (),
         words: Sequence[str] = (),
-        subject: str | None = None,
+        subjects: Sequence[str] = (),
+        everything: bool = False,
     ) -> Forgotten:
         """Removes them and everything derived from them, on disk too. A card or a turn forgotten
         on its own stays forgotten when its session is remembered again. `words`: ids of sessions
-        whose turns are all forgotten while their cards stay. `subject`: quarantined cards about
-        it go too."""
+        whose turns are all forgotten while their cards stay. `subjects`: quarantined cards about
+        them go too. `everything`: the space itself goes, and the store is closed."""
         ...
 
     async def remains(self, traces: Traces) -> Searched:
         """Rids the disk of everything that was deleted, then looks for the traces in every file
-        and table there is, also after `erase`."""
+        and table there is, also after everything was forgotten."""
         ...
 
-    async def erase(self) -> Forgotten:
-        """Removes the whole space."""
-        ...
+    # ------------------------------------------------------------ the whole space
 
-    async def texts(
-        self, index: Index, *, after: int = 0, count: int = 256
-    ) -> Sequence[tuple[int, str]]:
-        """The next texts that have a vector, as (key, text) in rising order of keys: cards with
-        their dates, passages whole."""
-        ...
-
-    async def replace_vectors(
-        self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
-    ) -> None:
-        """All vectors in one transaction, with the embedder they come from."""
-        ...
-
-    async def embedder(self) -> tuple[str, int]:
-        """Whose vectors these are, and of how many dimensions."""
+    async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
+        """Makes all vectors again, and returns how many. `embed` gets some texts at a time: cards
+        with their dates, passages whole. The old vectors serve until all new ones are there."""
         ...
 
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
         """All that is stored of those sessions that there are."""
         ...
 
-    async def take(self, wholes: Sequence[Whole], forgotten: Sequence[str] = ()) -> None:
+    async def rest(self) -> Rest: ...
+
+    async def take(self, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
         """Stores sessions as they are, but for what was forgotten here; all or none. What is
-        there already of a session is replaced. `forgotten` are ids that another store gave."""
-        ...
-
-    async def forgotten(self) -> Sequence[str]:
-        """Ids of cards and marks of turns forgotten on their own, in order."""
-        ...
-
-    async def spending(self) -> Sequence[tuple[date, int]]:
-        """Tokens spent, by day, in order."""
-        ...
-
-    async def reserve(self, day: date, tokens: int, limit: int) -> bool:
-        """Sets `tokens` aside if spent, reserved and these stay within `limit`. Atomic, so that
-        several processes together never pass it."""
+        there already of a session is replaced. What was forgotten and spent in `rest` is added to
+        what is known here; of a day the larger sum counts."""
         ...
 
     async def spend(
-        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
-    ) -> None:
-        """Enters what was really spent, and gives back the reservation it was made under.
-        `session`: whose cards it was spent on."""
+        self,
+        day: date,
+        tokens: int = 0,
+        *,
+        reserve: int = 0,
+        limit: int | None = None,
+        least: int = 0,
+        session: str | None = None,
+    ) -> int:
+        """Enters tokens that were spent, and sets `reserve` more aside; a negative number gives
+        back. `limit`: reserves only as many as spent and reserved tokens of the day leave of it,
+        and none if that is fewer than `least`. Returns how many were reserved. Atomic, so that
+        several processes together never pass the limit. `session`: whose cards the tokens were
+        spent on."""
         ...
 
-    async def spent_on(self, session_id: str) -> int:
-        """Spent so far on the cards of the session's newest text; 0 once they are made."""
-        ...
-
-    async def spent(self, day: date) -> int:
-        """Spent and reserved on that day."""
+    async def log(
+        self, *, after: int | None = None, before: int | None = None, limit: int = 1000
+    ) -> Sequence[Entry]:
+        """Entries of the change log, in order: the first after a number, or else the latest."""
         ...
 
     async def stats(self) -> Stats: ...
@@ -252,3 +223,19 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+async def session_in(store: Store, session_id: str) -> Session:
+    """The current text of a session. NotInMemory if there is no such session."""
+    found = await store.texts([session_id])
+    if session_id not in found:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    return found[session_id]
+
+
+async def card_in(store: Store, card_id: str) -> Card:
+    """NotInMemory if there is no such card."""
+    found = await store.cards(CardFilter(id=card_id, limit=1))
+    if not found:
+        raise NotInMemory(f"There is no card {card_id!r} in this space.")
+    return found[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
-from justmem.ports import Searched
+from justmem.ports import Author, Searched
 from justmem.ports.traces import Traces
 
 T = TypeVar("T")
@@ -18,8 +18,8 @@ _AT_ONCE = 500  # values in one list
 class Connection(Protocol):
     """Inside a transaction, in one thread. Parameters are written as `?`."""
 
-    @property
-    def space(self) -> str: ...
+    space: str
+    author: Author | None  # of what is written; None: nothing is logged
 
     def rows(self, sql: str, *values: Any) -> list[Row]: ...
 

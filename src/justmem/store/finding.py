@@ -191,6 +191,10 @@ class Finder:
             spoken = self.search(db, views, "passages", 0, reach.spoken, reach.until)
             places = self._places(db, spoken)
             keys |= self._keys_on(db, {place for scores in places for place in scores})
+        said: list[Hits] = []
+        if reach.passages:
+            count = reach.passages
+            said = self.search(db, views, "passages", count, count, reach.until)
         cards = reads.cards_at(db, sorted(keys))
         resting = {(card.session_id, turn) for card in cards.values() for turn in card.turns}
         bare = set(best_bare(places, resting, reach.quotes))
@@ -201,6 +205,10 @@ class Finder:
             places=places,
             turns=self._turn_vectors(db, resting | bare),
             sessions=reads.texts(db, sorted({session_id for session_id, _ in bare})),
+            said=said,
+            passages=self.passages_at(
+                db, [key for each in said for key, _ in (*each.dense, *each.lexical)]
+            ),
         )
 
     def _places(self, db: Connection, spoken: Sequence[Hits]) -> list[dict[Place, float]]:

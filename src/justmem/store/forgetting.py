@@ -16,7 +16,7 @@ from justmem import tokens
 from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory
 from justmem.ports import Index, Place
-from justmem.store import reads, tombstones
+from justmem.store import log, reads, tombstones
 from justmem.store.engine import Connection, one
 from justmem.store.search import Block
 from justmem.store.tombstones import FORGOTTEN_SINCE
@@ -31,11 +31,12 @@ from justmem.store.writes import (
 
 def forget(
     db: Connection,
-    cards: Sequence[str],
-    turns: Sequence[Place],
-    sessions: Sequence[str],
-    words: Sequence[str],
-    subject: str | None,
+    *,
+    cards: Sequence[str] = (),
+    turns: Sequence[Place] = (),
+    sessions: Sequence[str] = (),
+    words: Sequence[str] = (),
+    subjects: Sequence[str] = (),
 ) -> Forgotten:
     gone = Forgotten()
     # Cards first: a card named beside its session must be known, and stays forgotten.
@@ -47,21 +48,31 @@ def forget(
         gone = _sum(gone, _drop_words(db, session_id))
     for session_id in dict.fromkeys(sessions):
         gone = _sum(gone, _forget_session(db, session_id))
-    if subject is not None:
+    for subject in subjects:
         gone = _sum(gone, _forget_quarantined_about(db, subject))
-    if gone != Forgotten():
-        sums = one(
-            db,
-            "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions "
-            "WHERE space = ? AND draft = 0",
-            db.space,
-        )
-        db.run(
-            "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1, "
-            "cards = ?, tokens = ? WHERE space = ?",
-            *(*map(int, sums), db.space),
-        )
-    return gone
+    if gone == Forgotten():
+        return gone
+    sums = one(
+        db,
+        "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions "
+        "WHERE space = ? AND draft = 0",
+        db.space,
+    )
+    db.run(
+        "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1, "
+        "cards = ?, tokens = ? WHERE space = ?",
+        *(*map(int, sums), db.space),
+    )
+    named = [*cards, *sessions, *words, *(f"{id}#{number}" for id, number in turns)]
+    entry = log.add(db, "forget", named, **log.forgotten(gone))
+    return gone.model_copy(update={"entry": entry})
+
+
+def last_entry(db: Connection) -> Forgotten:
+    """What goes with the whole space. The log goes too: the entry is all that is left of it."""
+    gone = Forgotten(**reads.counts(db))
+    entry = log.following(db, "erase", (), log.forgotten(gone))
+    return gone.model_copy(update={"entry": entry})
 
 
 def _sum(one: Forgotten, other: Forgotten) -> Forgotten:

@@ -26,7 +26,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from justmem.domain import Session
 from justmem.errors import InvalidSetting, NotInMemory, StoreBusy, StoreError, StoreTooNew
-from justmem.ports import Searched
+from justmem.ports import Author, Searched
 from justmem.ports.traces import Traces
 from justmem.runtime.forks import Origin
 from justmem.store import erase, faults, reads, schema, writes
@@ -86,6 +86,7 @@ class PostgresConnection:
     def __init__(self, connection: Raw, space: str) -> None:
         self.connection = connection
         self.space = space
+        self.author: Author | None = None
         self._now: float | None = None
         self._cursors = count()
 

@@ -18,7 +18,7 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Digested, Extent, Index, Vectors, Whole
+from justmem.ports import CardFilter, Digested, Index, Rest, Snapshot, Vectors, Whole
 from justmem.store import rows, tombstones
 from justmem.store.engine import Connection, among, one, row
 from justmem.store.search import Block
@@ -93,16 +93,15 @@ def texts(
     return made
 
 
-def waiting(db: Connection, newest: int | None = None) -> list[Session]:
-    """The newest texts of sessions whose cards are to be made, in order of time."""
+def _waiting(db: Connection, most: int) -> list[Session]:
+    """The newest texts of the latest sessions whose cards are to be made, in order of time."""
     found = db.rows(
-        "SELECT id, draft, instant, number FROM sessions WHERE space = ? AND state IN (?, ?)",
+        "SELECT id, instant, number FROM sessions WHERE space = ? AND state IN (?, ?)",
         *(db.space, *_WAITING),
     )
-    ordered = sorted(found, key=lambda each: (each[2], each[3]))
-    ids = [id for id, *_ in ordered][-newest if newest else 0 :] if newest != 0 else []
-    read = texts(db, ids, newest=True)
-    return [read[id] for id in ids]
+    latest = sorted(found, key=lambda each: each[1:])[max(0, len(found) - most) :]
+    read = texts(db, [id for id, *_ in latest], newest=True)
+    return list(read.values())
 
 
 def blanked(db: Connection, session: Session) -> Session:
@@ -123,7 +122,7 @@ def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
     return {id for (id,) in among(db, sql, cards, db.space)}
 
 
-def extent(db: Connection) -> Extent:
+def look(db: Connection, waiting: int, main_subject: str | None) -> Snapshot:
     last = row(
         db,
         "SELECT at FROM sessions WHERE space = ? AND draft = 0 "
@@ -131,7 +130,13 @@ def extent(db: Connection) -> Extent:
         db.space,
     )
     cards, tokens = one(db, "SELECT cards, tokens FROM spaces WHERE space = ?", db.space)
-    return Extent(rows.time(last[0]) if last else None, cards, tokens)
+    return Snapshot(
+        last_at=rows.time(last[0]) if last else None,
+        cards=cards,
+        tokens=tokens,
+        main_subject=main_subject,
+        waiting=_waiting(db, waiting) if waiting else (),
+    )
 
 
 def main_subject(db: Connection) -> str | None:
@@ -158,17 +163,11 @@ def cards_at(db: Connection, keys: Sequence[int]) -> dict[int, Card]:
     return {key: cards[key] for key in keys if key in cards}
 
 
-def card(db: Connection, card_id: str) -> Card:
-    found = row(db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND id = ?", db.space, card_id)
-    if found is None:
-        raise NotInMemory(f"There is no card {card_id!r} in this space.")
-    return rows.card_of(found)
-
-
 def cards(db: Connection, where: CardFilter, keys: Collection[int] | None) -> list[Card]:
     """In order of time. `keys`: only these, which have the words that were asked for."""
     conditions, values = ["c.space = ?", "s.space = ?", "s.draft = 0"], [db.space, db.space]
     for column, value in (
+        ("id", where.id),
         ("kind", where.kind),
         ("status", where.status),
         ("session", where.session_id),
@@ -239,7 +238,9 @@ def block_texts(db: Connection, block: Block) -> list[str]:
     return [found[key].text for key in block.keys.tolist()]
 
 
-def vector_texts(db: Connection, index: Index, after: int, count: int) -> list[tuple[int, str]]:
+def vector_texts(
+    db: Connection, index: Index, after: int, count: int = 256
+) -> list[tuple[int, str]]:
     """The texts that the vectors of an index stand for, in order of their keys. For passages,
     whole sessions at a time, so a little more than `count` may come."""
     if index == "cards":
@@ -267,7 +268,7 @@ def vector_texts(db: Connection, index: Index, after: int, count: int) -> list[t
 
 def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
     """All that is stored of these sessions, in their order."""
-    columns = "id, draft, state, reason, tokens, card_tokens"
+    columns = "id, draft, state, reason, tokens, card_tokens, spent"
     heads = {
         (id, draft): rest
         for id, draft, *rest in among(
@@ -286,7 +287,7 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
     for id in dict.fromkeys(ids):
         if (id, 0) not in heads:
             continue
-        state, reason, tokens, card_tokens = heads[id, 0]
+        state, reason, tokens, card_tokens, spent = heads[id, 0]
         failed = (id, 1) in heads and heads[id, 1][0] == SessionState.FAILED
         digested = Digested(
             state=SessionState(state),
@@ -305,6 +306,7 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
                 digested=digested,
                 waiting=newest[id] if (id, 1) in heads else None,
                 failure=heads[id, 1][1] if failed else "",
+                spent=heads[id, 1][4] if (id, 1) in heads else spent,
             )
         )
     return made
@@ -321,21 +323,9 @@ def _passages(block: Block | None) -> list[Passage]:
 # ---------------------------------------------------------------- sums
 
 
-def spent(db: Connection, day: date) -> int:
-    found = row(
-        db,
-        "SELECT tokens + reserved FROM spending WHERE space = ? AND day = ?",
-        *(db.space, day.isoformat()),
-    )
-    return int(found[0]) if found else 0
-
-
-def spent_on(db: Connection, session_id: str) -> int:
-    found = db.rows(
-        "SELECT spent FROM sessions WHERE space = ? AND id = ? ORDER BY draft DESC",
-        *(db.space, session_id),
-    )
-    return int(found[0][0]) if found else 0
+def rest(db: Connection) -> Rest:
+    name, dim = embedder(db)
+    return Rest(name, dim, forgotten(db), spending(db))
 
 
 def spending(db: Connection) -> list[tuple[date, int]]:
@@ -382,18 +372,3 @@ def counts(db: Connection) -> Mapping[str, int]:
         db.space,
     )
     return dict(zip(names, map(int, sums), strict=True))
-
-
-# ---------------------------------------------------------------- the change log
-
-
-def entries(
-    db: Connection, after: int, before: int | None, latest: bool, limit: int
-) -> list[tuple[int, str, str]]:
-    """(number, time, text) in order of numbers: the first `limit`, or the latest."""
-    found = db.rows(
-        "SELECT number, at, entry FROM log WHERE space = ? AND number > ? AND number < ? "
-        f"ORDER BY number {'DESC' if latest else ''} LIMIT ?",
-        *(db.space, after, before or 2**62, limit),
-    )
-    return sorted((number, at, entry) for number, at, entry in found)

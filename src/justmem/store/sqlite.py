@@ -32,7 +32,7 @@ from justmem.errors import (
     StoreNotLocked,
     StoreTooNew,
 )
-from justmem.ports import Searched
+from justmem.ports import Author, Searched
 from justmem.ports.traces import Traces
 from justmem.runtime import private_files
 from justmem.runtime.forks import Origin
@@ -58,6 +58,7 @@ class SqliteConnection:
     def __init__(self, db: sqlite3.Connection, space: str) -> None:
         self.db = db
         self.space = space
+        self.author: Author | None = None
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         return self.db.execute(sql, values).fetchall()

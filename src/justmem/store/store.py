@@ -1,6 +1,7 @@
 """The store of one space: every operation once, for both engines.
 
-See `justmem.ports.Store` for what each method promises.
+An operation is a function of a connection, in one transaction: see `reads`, `writes`,
+`forgetting`. Here they become methods. `justmem.ports.Store` says what each promises.
 """
 
 from __future__ import annotations
@@ -8,51 +9,72 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import date, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from justmem.domain import (
-    Card,
-    Forgotten,
-    Health,
-    Passage,
-    Session,
-    SessionRecord,
-    Stats,
-    Turn,
-)
+import numpy as np
+
+from justmem.domain import Card, Forgotten, Health, Passage, Stats
 from justmem.errors import StoreError
 from justmem.ports import (
+    INDEXES,
+    Author,
     CardFilter,
-    Digested,
-    Extent,
+    Embed,
     Found,
-    Hits,
     Index,
-    Place,
     Reach,
     Searched,
+    Snapshot,
     Vectors,
     View,
-    Whole,
 )
 from justmem.ports.traces import Traces
-from justmem.store import forgetting, reads, writes
+from justmem.store import forgetting, log, reads, writes
 from justmem.store.check import check
-from justmem.store.engine import Connection, Engine, one
+from justmem.store.engine import Connection, Engine
 from justmem.store.finding import Finder
 from justmem.store.search import TERMS
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Method = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]
 LEASE = 60.0  # seconds
+
+
+def writing(work: Callable[Concatenate[Connection, P], T], *, once: bool = False) -> Method[P, T]:
+    """`once`: it must not happen twice, even if the answer of the database is lost."""
+
+    async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._write(lambda db: work(db, *args, **kwargs), once=once)
+
+    return method
+
+
+def reading(
+    work: Callable[Concatenate[Connection, P], T],
+    ids: Callable[[T], Sequence[str]] = lambda _: (),
+) -> Method[P, T]:
+    """`ids`: what a log of reads names."""
+
+    async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._read(lambda db: work(db, *args, **kwargs), ids)
+
+    return method
+
+
+def _own_ids(found: Sequence[Any]) -> list[str]:
+    return [each.id for each in found]
 
 
 class SqlStore:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.space = engine.space
+        self.author: Author | None = None
         self._finder = Finder()
         self._owner = engine.owner or f"{os.getpid()}.{secrets.token_hex(6)}"  # of leases
 
@@ -61,33 +83,59 @@ class SqlStore:
         """Of the file, where the space has one of its own."""
         return getattr(self.engine, "path", None)
 
-    # ------------------------------------------------------------ sessions
+    async def _write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        author = log.current(self.author)
+
+        def signed(db: Connection) -> T:
+            db.author = author
+            return work(db)
+
+        return await self.engine.write(signed, once=once)
+
+    async def _read(
+        self, work: Callable[[Connection], T], ids: Callable[[T], Sequence[str]] = lambda _: ()
+    ) -> T:
+        found = await self.engine.read(work)
+        if self.author is not None and self.author.reads:
+            named = list(dict.fromkeys(ids(found)))
+            if named:
+                await self._write(lambda db: log.add(db, "read", named, items=len(named)))
+        return found
+
+    keep = writing(writes.keep)
+    append = writing(writes.append, once=True)
+    settle = writing(writes.settle)
+    take = writing(writes.take)
+    spend = writing(writes.spend, once=True)
+
+    sessions = reading(reads.sessions)
+    texts = reading(reads.texts, list)
+    wholes = reading(reads.wholes, lambda found: [whole.session.id for whole in found])
+    rest = reading(reads.rest)
+    log = reading(log.rows)
+
+    # ------------------------------------------------------------ vectors
 
     async def bind(self, embedder: str, dim: int) -> None:
-        if await self.engine.read(_bound) != (embedder, dim, TERMS):
+        if await self.engine.read(writes.bound) != (embedder, dim, TERMS):
+            await self._write(lambda db: writes.bind(db, embedder, dim))
 
-            def work(db: Connection) -> None:
-                writes.bind(db, embedder, dim)
-                if _bound(db)[2] != TERMS:
-                    writes.index_again(db)
+    async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
+        replaced: dict[Index, tuple[list[int], Vectors]] = {}
+        for index in INDEXES:
+            keys: list[int] = [0]
+            parts: list[Vectors] = []
+            while batch := await self.engine.read(
+                partial(reads.vector_texts, index=index, after=keys[-1])
+            ):
+                keys += [key for key, _ in batch]
+                parts.append(await embed(index, [text for _, text in batch]))
+            if parts:
+                replaced[index] = keys[1:], np.concatenate(parts)
+        await self._write(lambda db: writes.replace_vectors(db, embedder, dim, replaced))
+        return sum(len(keys) for keys, _ in replaced.values())
 
-            await self.engine.write(work)
-
-    async def keep(self, session: Session) -> SessionRecord:
-        return await self.engine.write(partial(writes.keep, session=session))
-
-    async def append(
-        self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
-    ) -> SessionRecord:
-        return await self.engine.write(
-            partial(writes.append, session_id=session_id, turns=turns, at=at), once=True
-        )
-
-    async def settle(self, session: Session, digested: Digested) -> None:
-        await self.engine.write(partial(writes.settle, session=session, digested=digested))
-
-    async def fail(self, session_id: str, reason: str) -> None:
-        await self.engine.write(partial(writes.fail, session_id=session_id, reason=reason))
+    # ------------------------------------------------------------ leases
 
     @asynccontextmanager
     async def claim(self, session_id: str) -> AsyncIterator[bool]:
@@ -102,13 +150,11 @@ class SqlStore:
             with suppress(asyncio.CancelledError):
                 await renewing
             with suppress(StoreError):  # the lease ends by itself
-                await self.engine.write(
-                    partial(writes.release, session_id=session_id, owner=self._owner)
-                )
+                await self._write(partial(writes.release, session_id=session_id, owner=self._owner))
 
     async def _renewed(self, session_id: str) -> bool:
         engine = self.engine
-        return await engine.write(
+        return await self._write(
             lambda db: writes.claim(db, session_id, self._owner, LEASE, engine.is_dead)
         )
 
@@ -118,73 +164,42 @@ class SqlStore:
             with suppress(StoreError):  # the next renewal, or the work itself, will tell
                 await self._renewed(session_id)
 
-    async def session(self, session_id: str) -> Session:
-        return await self.engine.read(partial(reads.session, session_id=session_id))
-
-    async def sessions_at(
-        self, ids: Sequence[str], *, newest: bool = False
-    ) -> Mapping[str, Session]:
-        return await self.engine.read(partial(reads.texts, ids=ids, newest=newest))
-
-    async def waiting(self, *, newest: int | None = None) -> Sequence[Session]:
-        return await self.engine.read(partial(reads.waiting, newest=newest))
-
-    async def sessions(self) -> Sequence[SessionRecord]:
-        return await self.engine.read(reads.sessions)
-
-    async def extent(self) -> Extent:
-        return await self.engine.read(reads.extent)
-
-    async def main_subject(self) -> str | None:
-        return await self.engine.read(self._finder.main_subject)
-
     # ------------------------------------------------------------ search
 
-    async def search(
-        self, views: Sequence[View], index: Index, *, dense: int, lexical: int, until: date | None
-    ) -> Sequence[Hits]:
-        return await self.engine.read(
-            lambda db: self._finder.search(db, views, index, dense, lexical, until)
+    async def look(self, *, waiting: int = 0) -> Snapshot:
+        return await self._read(
+            lambda db: reads.look(db, waiting, self._finder.main_subject(db)),
+            lambda found: _own_ids(found.waiting),
         )
 
     async def find(self, views: Sequence[View], reach: Reach) -> Found:
-        return await self.engine.read(lambda db: self._finder.find(db, views, reach))
-
-    async def passages_at(self, keys: Sequence[int]) -> Mapping[int, Passage]:
-        return await self.engine.read(lambda db: self._finder.passages_at(db, keys))
-
-    async def mentions(self, text: str) -> Sequence[Passage]:
-        return await self.engine.read(lambda db: self._finder.mentions(db, text))
-
-    # ------------------------------------------------------------ cards
-
-    async def cards_at(self, keys: Sequence[int]) -> Mapping[int, Card]:
-        return await self.engine.read(partial(reads.cards_at, keys=keys))
-
-    async def card(self, card_id: str) -> Card:
-        return await self.engine.read(partial(reads.card, card_id=card_id))
+        return await self._read(
+            lambda db: self._finder.find(db, views, reach),
+            lambda found: [*_own_ids(list(found.cards.values())), *found.sessions],
+        )
 
     async def cards(self, where: CardFilter) -> Sequence[Card]:
         def work(db: Connection) -> list[Card]:
             keys = None if where.text is None else self._finder.card_keys(db, where.text)
             return reads.cards(db, where, keys)
 
-        return await self.engine.read(work)
+        return await self._read(work, _own_ids)
+
+    async def mentions(self, text: str) -> Sequence[Passage]:
+        return await self._read(
+            lambda db: self._finder.mentions(db, text),
+            lambda found: [passage.session_id for passage in found],
+        )
 
     # ------------------------------------------------------------ forgetting
 
-    async def forget(
-        self,
-        *,
-        cards: Sequence[str] = (),
-        turns: Sequence[Place] = (),
-        sessions: Sequence[str] = (),
-        words: Sequence[str] = (),
-        subject: str | None = None,
-    ) -> Forgotten:
-        gone = await self.engine.write(
-            lambda db: forgetting.forget(db, cards, turns, sessions, words, subject), once=True
-        )
+    async def forget(self, *, everything: bool = False, **what: Any) -> Forgotten:
+        if everything:
+            gone = await self._write(forgetting.last_entry)
+            self._finder.clear()
+            await self.engine.erase()
+            return gone
+        gone = await self._write(lambda db: forgetting.forget(db, **what), once=True)
         self._finder.clear()  # the vectors in this process go too
         try:
             await self.engine.sweep()
@@ -195,83 +210,18 @@ class SqlStore:
             ) from error
         return gone
 
-    async def erase(self) -> Forgotten:
-        gone = Forgotten(**await self.engine.write(reads.counts))
-        self._finder.clear()
-        await self.engine.erase()
-        return gone
-
     async def remains(self, traces: Traces) -> Searched:
         return await self.engine.remains(traces)
-
-    # ------------------------------------------------------------ vectors
-
-    async def texts(
-        self, index: Index, *, after: int = 0, count: int = 256
-    ) -> Sequence[tuple[int, str]]:
-        return await self.engine.read(lambda db: reads.vector_texts(db, index, after, count))
-
-    async def replace_vectors(
-        self, embedder: str, dim: int, replaced: Mapping[Index, tuple[Sequence[int], Vectors]]
-    ) -> None:
-        await self.engine.write(lambda db: writes.replace_vectors(db, embedder, dim, replaced))
-
-    # ------------------------------------------------------------ the ledger
-
-    async def reserve(self, day: date, tokens: int, limit: int) -> bool:
-        return await self.engine.write(
-            partial(writes.reserve, day=day, tokens=tokens, limit=limit), once=True
-        )
-
-    async def spend(
-        self, day: date, tokens: int, *, reserved: int = 0, session: str | None = None
-    ) -> None:
-        await self.engine.write(
-            lambda db: writes.spend(db, day, tokens, reserved, session), once=True
-        )
-
-    async def spent(self, day: date) -> int:
-        return await self.engine.read(partial(reads.spent, day=day))
-
-    async def spent_on(self, session_id: str) -> int:
-        return await self.engine.read(partial(reads.spent_on, session_id=session_id))
-
-    # ------------------------------------------------------------ whole sessions
-
-    async def embedder(self) -> tuple[str, int]:
-        return await self.engine.read(reads.embedder)
-
-    async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
-        return await self.engine.read(partial(reads.wholes, ids=ids))
-
-    async def take(self, wholes: Sequence[Whole], forgotten: Sequence[str] = ()) -> None:
-        await self.engine.write(lambda db: writes.take(db, wholes, forgotten))
-
-    async def forgotten(self) -> Sequence[str]:
-        return await self.engine.read(reads.forgotten)
-
-    async def spending(self) -> Sequence[tuple[date, int]]:
-        return await self.engine.read(reads.spending)
-
-    # ------------------------------------------------------------ the change log
-
-    async def log(self, entries: Sequence[tuple[int, str, str]]) -> None:
-        await self.engine.write(partial(writes.log, entries=entries), once=True)
-
-    async def logged(
-        self, *, after: int = 0, before: int | None = None, latest: bool = False, limit: int = 1000
-    ) -> Sequence[tuple[int, str, str]]:
-        return await self.engine.read(lambda db: reads.entries(db, after, before, latest, limit))
 
     # ------------------------------------------------------------ the whole space
 
     async def stats(self) -> Stats:
         size = await self.engine.size()
-        return await self.engine.read(partial(reads.stats, size=size))
+        return await self._read(partial(reads.stats, size=size))
 
     async def check(self) -> Health:
         found = await self.engine.damage()
-        return await self.engine.read(partial(check, found=found))
+        return await self._read(partial(check, found=found))
 
     async def backup(self, target: Path) -> None:
         await self.engine.backup(target)
@@ -279,8 +229,3 @@ class SqlStore:
     async def close(self) -> None:
         self._finder.clear()
         await self.engine.close()
-
-
-def _bound(db: Connection) -> tuple[str, int, str]:
-    name, dim, terms = one(db, "SELECT embedder, dim, terms FROM spaces WHERE space = ?", db.space)
-    return name, dim, terms

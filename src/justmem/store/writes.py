@@ -9,8 +9,8 @@ import numpy as np
 
 from justmem.domain import Card, Session, SessionRecord, SessionState, Turn
 from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory, StoreBusy, StoreError
-from justmem.ports import BEGUN, Digested, Index, Vectors, Whole
-from justmem.store import reads, rows, tombstones
+from justmem.ports import BEGUN, Digested, Index, Rest, Vectors, Whole
+from justmem.store import log, reads, rows, tombstones
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 from justmem.store.search import TERMS, Block
@@ -27,45 +27,60 @@ def create(db: Connection) -> None:
     )
 
 
+def bound(db: Connection) -> tuple[str, int, str]:
+    """The embedder, the dimensions and the rules for terms that the space was made with."""
+    name, dim, terms = one(db, "SELECT embedder, dim, terms FROM spaces WHERE space = ?", db.space)
+    return name, dim, terms
+
+
 def bind(db: Connection, embedder: str, dim: int) -> None:
-    stored, size = reads.embedder(db)
-    if (stored, size) == (embedder, dim):
-        return
+    stored, size, terms = bound(db)
     there = row(
         db, "SELECT 1 FROM blocks WHERE space = ? AND vectors IS NOT NULL LIMIT 1", db.space
     )
-    if there and (stored or size != dim):
+    if (stored, size) != (embedder, dim) and there and (stored or size != dim):
         raise EmbedderMismatch(
             f"The vectors of this space come from {stored or 'another embedder'} ({size} "
             f"dimensions), the embedder is now {embedder} ({dim}): go back to the former, "
             "or run `justmem reembed` to embed everything again with the new one."
         )
     db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
+    if terms != TERMS:
+        index_again(db)
 
 
 # ---------------------------------------------------------------- sessions
 
 
 def keep(db: Connection, session: Session) -> SessionRecord:
+    if _keep(db, session):
+        log.add(db, "keep", [session.id], turns=len(session.turns))
+    return reads.record(db, session.id)
+
+
+def _keep(db: Connection, session: Session) -> bool:
+    """Whether a text was written."""
     session = reads.blanked(db, session)
     texts = _texts(db, session.id)
     if 0 not in texts:
         _write(db, session, 0, PENDING)
-    elif texts[0].digest == session.digest:
+        return True
+    if texts[0].digest == session.digest:
         # Said again as it stands: a change that was waiting is taken back.
         if 1 in texts:
             remove_text(db, session.id, 1)
         if texts[0].state in SETTLED:
             _dequeue(db, session.id)
-    elif texts[0].state not in SETTLED:
-        _write(db, session, 0, PENDING)
-    elif 1 not in texts or texts[1].digest != session.digest:
-        _write(db, session, 1, PENDING)
-    return reads.record(db, session.id)
+        return False
+    draft = int(texts[0].state in SETTLED)
+    if draft in texts and texts[draft].digest == session.digest:
+        return False
+    _write(db, session, draft, PENDING)
+    return True
 
 
 def append(
-    db: Connection, session_id: str, turns: Sequence[Turn], at: datetime | None
+    db: Connection, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
 ) -> SessionRecord:
     """Turns whose key is known already are left out."""
     known = reads.texts(db, [session_id], newest=True).get(session_id)
@@ -81,7 +96,9 @@ def append(
         if turn.key is None or turn.key not in keys:
             fresh.append(turn)
             keys.add(turn.key or "")
-    return keep(db, known.model_copy(update={"turns": (*known.turns, *fresh)}))
+    if _keep(db, known.model_copy(update={"turns": (*known.turns, *fresh)})):
+        log.add(db, "append", [session_id], turns=len(fresh))
+    return reads.record(db, session_id)
 
 
 class _Text:
@@ -152,7 +169,7 @@ def leave_traces(db: Connection) -> None:
     db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)
 
 
-def fail(db: Connection, session_id: str, reason: str) -> None:
+def _fail(db: Connection, session_id: str, reason: str) -> None:
     """Marks the text that waits for its cards. One that has them keeps them. Workers try it again,
     each time after a longer pause."""
     draft, state = _newest(db, session_id)
@@ -192,7 +209,19 @@ def _newest(db: Connection, session_id: str) -> tuple[int, SessionState]:
 
 
 def settle(db: Connection, session: Session, digested: Digested) -> None:
+    _settle(db, session, digested)
+    if digested.state == FAILED:
+        log.add(db, "fail", [session.id])
+    else:
+        cards = [card.id for card in digested.cards]
+        log.add(db, "settle", [session.id, *cards], cards=len(cards))
+
+
+def _settle(db: Connection, session: Session, digested: Digested) -> None:
     """A text that was replaced or forgotten while its cards were made must not come back."""
+    if digested.state == FAILED:
+        _fail(db, session.id, digested.reason)
+        return
     texts = _texts(db, session.id)
     draft = next((n for n in sorted(texts) if texts[n].digest == session.digest), None)
     if draft is None:
@@ -341,6 +370,7 @@ def replace_vectors(
         "removals = removals + 1, replaced = 1 WHERE space = ?",
         *(embedder, dim, db.space),
     )
+    log.add(db, "reembed", texts=sum(len(keys) for keys, _ in replaced.values()))
 
 
 def index_again(db: Connection) -> None:
@@ -376,12 +406,21 @@ def index_again(db: Connection) -> None:
 # ---------------------------------------------------------------- whole sessions
 
 
-def take(db: Connection, wholes: Sequence[Whole], forgotten: Sequence[str]) -> None:
+def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
     """Sessions of another store as they are there, but for what was forgotten here."""
-    remember_forgotten(db, forgotten)
-    gone = set(reads.forgotten(db)) if wholes else set()
+    if rest is not None:
+        remember_forgotten(db, rest.forgotten)
+        known = dict(reads.spending(db))
+        for day, tokens in rest.spending:
+            _enter(db, day, max(0, tokens - known.get(day, 0)), 0)
+    if not wholes:
+        return
+    gone = set(reads.forgotten(db))
     for whole in wholes:
         _take(db, tombstones.spared(whole, gone))
+    cards = sum(len(whole.digested.cards) for whole in wholes)
+    ids = [whole.session.id for whole in wholes]
+    log.add(db, "load", ids, sessions=len(ids), cards=cards)
 
 
 def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
@@ -394,45 +433,54 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
 
 
 def _take(db: Connection, whole: Whole) -> None:
-    id, made = whole.session.id, whole.digested
-    keep(db, whole.session)
-    if made.state in SETTLED:
-        settle(db, whole.session, made)
-    elif made.state == FAILED:
-        fail(db, id, made.reason)
+    _keep(db, whole.session)
+    if whole.digested.state != PENDING:
+        _settle(db, whole.session, whole.digested)
     if whole.waiting is not None:
-        keep(db, whole.waiting)
+        _keep(db, whole.waiting)
         if whole.failure:
-            fail(db, id, whole.failure)
+            _fail(db, whole.session.id, whole.failure)
 
 
 # ---------------------------------------------------------------- the ledger
 
 
-def reserve(db: Connection, day: date, tokens: int, limit: int) -> bool:
-    if reads.spent(db, day) + tokens > limit:
-        return False
-    _enter(db, day, 0, tokens)
-    return True
-
-
-def spend(db: Connection, day: date, tokens: int, reserved: int, session_id: str | None) -> None:
-    _enter(db, day, tokens, -reserved)
-    if session_id is not None:  # one that was forgotten meanwhile has no row
-        texts = _texts(db, session_id)
+def spend(
+    db: Connection,
+    day: date,
+    tokens: int = 0,
+    *,
+    reserve: int = 0,
+    limit: int | None = None,
+    least: int = 0,
+    session: str | None = None,
+) -> int:
+    if limit is not None:
+        left = max(0, limit - sum(_entered(db, day)) - tokens)
+        reserve = min(reserve, left) if left >= least else 0
+    _enter(db, day, tokens, reserve)
+    if session is not None:  # one that was forgotten meanwhile has no row
         db.run(
             "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = ?",
-            *(tokens, db.space, session_id, max(texts, default=0)),
+            *(tokens, db.space, session, max(_texts(db, session), default=0)),
         )
+    return reserve
 
 
-def _enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
+def _entered(db: Connection, day: date) -> tuple[int, int]:
+    """Spent and reserved."""
     found = row(
         db,
         "SELECT tokens, reserved FROM spending WHERE space = ? AND day = ?",
         *(db.space, day.isoformat()),
     )
-    spent, held = found or (0, 0)
+    return (found[0], found[1]) if found else (0, 0)
+
+
+def _enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
+    if not tokens and not reserved:
+        return
+    spent, held = _entered(db, day)
     db.run(
         "INSERT INTO spending (space, day, tokens, reserved) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (space, day) DO UPDATE "
@@ -486,15 +534,4 @@ def release(db: Connection, session_id: str, owner: str) -> None:
     db.run(
         "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
         *(db.seconds(), db.space, session_id, owner),
-    )
-
-
-# ---------------------------------------------------------------- the change log
-
-
-def log(db: Connection, entries: Sequence[tuple[int, str, str]]) -> None:
-    """Entries as (number, time, text)."""
-    db.run_many(
-        "INSERT INTO log (space, number, at, entry) VALUES",
-        [(db.space, *entry) for entry in entries],
     )

@@ -65,7 +65,7 @@ async def _citations(store: Store, page: Sequence[Passage]) -> list[Citation]:
     sessions: dict[str, Session] = {}
     for passage in page:
         if passage.session_id not in sessions:
-            sessions[passage.session_id] = await store.session(passage.session_id)
+            sessions |= await store.texts([passage.session_id])
     return [_citation(sessions[passage.session_id], passage) for passage in page]
 
 

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import TypeVar
 
 import numpy as np
@@ -52,14 +51,14 @@ async def copy(source: Store, target: Store, on_copied: OnCopied | None = None) 
             f"The space {target.space!r} holds sessions that are not in the source, such as "
             f"{min(strangers)!r}: copy to an empty space, or to one that an earlier copy began."
         )
-    if set(await target.forgotten()) - set(await source.forgotten()):
+    rest = await source.rest()
+    if set((await target.rest()).forgotten) - set(rest.forgotten):
         raise StoreError(
             f"The space {target.space!r} has forgotten cards or turns that the source still "
             "holds: forget them there too, or copy to an empty space. Nothing was copied."
         )
-    embedder, dim = await source.embedder()
-    if embedder or dim:
-        await target.bind(embedder, dim)
+    if rest.embedder or rest.dim:
+        await target.bind(rest.embedder, rest.dim)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     done = len(records) - len(missing)
 
@@ -70,9 +69,8 @@ async def copy(source: Store, target: Store, on_copied: OnCopied | None = None) 
         if on_copied:
             on_copied(done, len(records))
 
-    await target.take([], await source.forgotten())
+    await target.take([], rest)
     await in_flight(bring, _batches(missing, BATCH))
-    await spend(target, await source.spending())
     return await _compared(source, target, list(records), len(missing))
 
 
@@ -97,14 +95,6 @@ async def _awaited(work: Awaitable[None]) -> None:
     await work
 
 
-async def spend(target: Store, spending: Sequence[tuple[date, int]]) -> None:
-    """Enters what is not there yet of each day."""
-    there = dict(await target.spending())
-    for day, tokens in spending:
-        if tokens > there.get(day, 0):
-            await target.spend(day, tokens - there.get(day, 0))
-
-
 async def _compared(source: Store, target: Store, ids: Sequence[str], brought: int) -> Copied:
     total = hashlib.blake2b(digest_size=16)
     sums = np.zeros(3, np.int64)
@@ -118,14 +108,14 @@ async def _compared(source: Store, target: Store, ids: Sequence[str], brought: i
         total.update(print_)
         made = one.digested
         sums += [len(made.cards), len(made.passages), len(made.quarantined)]
-    aside = [await side.forgotten() for side in (source, target)]
-    spent = [await side.spending() for side in (source, target)]
-    if sorted(aside[0]) != sorted(aside[1]) or spent[0] != spent[1]:
+    rest = await source.rest()
+    if rest != await target.rest():
         raise StoreError(
             "What was forgotten or spent is not the same on both sides: someone wrote to the "
             "space during the copy. Run the copy again."
         )
-    total.update(json.dumps([sorted(aside[0]), [(str(d), t) for d, t in spent[0]]]).encode())
+    spending = [(str(day), tokens) for day, tokens in rest.spending]
+    total.update(json.dumps([rest.forgotten, spending]).encode())
     cards, passages, quarantined = sums.tolist()
     return Copied(
         space=target.space,
@@ -134,8 +124,8 @@ async def _compared(source: Store, target: Store, ids: Sequence[str], brought: i
         cards=cards,
         passages=passages,
         quarantined=quarantined,
-        forgotten=len(aside[0]),
-        spent_tokens=sum(tokens for _, tokens in spent[0]),
+        forgotten=len(rest.forgotten),
+        spent_tokens=sum(tokens for _, tokens in rest.spending),
         digest=total.hexdigest(),
     )
 

@@ -40,25 +40,25 @@ async def json_lines(store: Store, *, made: datetime, vectors: bool) -> AsyncGen
 
 
 async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
-    embedder, dim = await store.embedder()
+    rest = await store.rest()
     stats = await store.stats()
     yield {
         "is": "export",
         "justmem": VERSION,
         "space": store.space,
         "made": made.isoformat(timespec="seconds"),
-        "embedder": embedder,
-        "dim": dim,
+        "embedder": rest.embedder,
+        "dim": rest.dim,
         "vectors": vectors,
         "sessions": sum(stats.sessions.values()),
         "cards": stats.cards,
     }
     async for whole in wholes(store):
         yield session_line(whole, vectors=vectors)
-    gone = await store.forgotten()
+    gone = rest.forgotten
     for start in range(0, len(gone), _IDS):
         yield {"is": "forgotten", "ids": list(gone[start : start + _IDS])}
-    for day, tokens in await store.spending():
+    for day, tokens in rest.spending:
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
 
 

@@ -20,9 +20,8 @@ from justmem import embed
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
 from justmem.intake.redaction import Redaction
-from justmem.ports import Embedder, Language, Store, Whole
+from justmem.ports import Embedder, Language, Rest, Store, Whole
 from justmem.store.tombstones import spared
-from justmem.transfer import copying
 from justmem.transfer.export_file import Contents, Head, check, sessions
 
 BATCH = 20  # sessions
@@ -47,7 +46,7 @@ class Loading:
     async def load(self, path: Path, on_loaded: OnLoaded | None) -> Loaded:
         with _opened(path) as file:
             contents = await asyncio.to_thread(check, file, path.name)
-            gone = set(await self._store.forgotten())
+            gone = set((await self._store.rest()).forgotten)
             missing = await self._missing(contents, gone)
             file.seek(0)
             if self._redaction.active:
@@ -62,8 +61,8 @@ class Loading:
                 done = await self._stored(fresh, contents.head, done)
                 if on_loaded:
                     on_loaded(done.brought, len(missing))
-        await self._store.take([], contents.forgotten)
-        await copying.spend(self._store, contents.spending)
+        rest = Rest(forgotten=contents.forgotten, spending=contents.spending)
+        await self._store.take([], rest)
         return done
 
     async def _check_redacted(self, file: BinaryIO, contents: Contents, missing: set[str]) -> None:

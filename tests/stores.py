@@ -1,0 +1,60 @@
+"""What tests ask of a store, beyond its port."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from justmem.domain import Card, Passage, Session, SessionState
+from justmem.ports import Digested, Hits, Index, Reach, Store, View
+from justmem.store import reads
+
+_VAST = 10**9
+
+
+async def waiting(store: Store) -> list[Session]:
+    return list((await store.look(waiting=1000)).waiting)
+
+
+async def fail(store: Store, session_id: str, reason: str) -> None:
+    text = (await store.texts([session_id], newest=True)).get(session_id)
+    missing = Session.model_construct(id=session_id)
+    await store.settle(text or missing, Digested(SessionState.FAILED, reason))
+
+
+async def search(
+    store: Store,
+    views: Sequence[View],
+    index: Index,
+    *,
+    dense: int,
+    lexical: int,
+    until: date | None = None,
+) -> Sequence[Hits]:
+    if index == "cards":
+        return (await store.find(views, Reach(dense=dense, lexical=lexical, until=until))).hits
+    found = await store.find(views, Reach(passages=max(dense, lexical), until=until))
+    return [Hits(hits.dense[:dense], hits.lexical[:lexical]) for hits in found.said]
+
+
+async def cards_at(store: Any, keys: Sequence[int]) -> Mapping[int, Card]:
+    found: Mapping[int, Card] = await store.engine.read(lambda db: reads.cards_at(db, keys))
+    return found
+
+
+async def passages_at(store: Any, keys: Sequence[int]) -> Mapping[int, Passage]:
+    finder = store._finder
+    found: Mapping[int, Passage] = await store.engine.read(lambda db: finder.passages_at(db, keys))
+    return found
+
+
+async def spent(store: Store, day: date) -> int:
+    """Spent and reserved."""
+    left = await store.spend(day, reserve=_VAST, limit=_VAST)
+    await store.spend(day, reserve=-left)
+    return _VAST - left
+
+
+async def spent_on(store: Store, session_id: str) -> int:
+    return sum(whole.spent for whole in await store.wholes([session_id]))
