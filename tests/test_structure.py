@@ -1,97 +1,184 @@
-"""The layers hold, and `import justmem` stays light."""
+"""The layers of the package, and what `import justmem` loads.
+
+Each check is a function of source texts, so that a test can plant a violation and see it found.
+"""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 import justmem
 
 ROOT = Path(justmem.__file__).parent
+Sources = Mapping[str, str]  # the text of each file, by its path in the package
 
-# A module may import what stands to its left or in its own group. `None`: anything in justmem.
+# A module or package imports only from the lines above its own. So stages never import each other.
 LAYERS: list[set[str]] = [
-    {"errors", "domain", "runtime", "text"},
-    {"validation", "language", "ports", "prompts", "server_settings"},
-    {"tokens", "rank", "intake", "transcripts"},
-    {"budget", "subjects"},
-    {"extract", "embed", "plan", "answer", "store", "models", "testing", "pending"},
-    {"transfer", "retrieve", "build", "forget"},
+    {"errors"},
+    {"domain", "text", "runtime"},
+    {"tokens", "validation", "prompts"},
+    {"ports"},
+    {"language", "intake", "budget", "log"},
+    {"store", "models", "rank", "subjects", "transcripts", "testing"},
+    {"extract", "embed", "plan", "retrieve", "pending", "answer"},  # the stages
+    {"build", "forget", "transfer"},
     {"memory"},
-    {"sync"},
-    {"providers", "config"},
+    {"sync", "providers", "server_settings"},
+    {"config"},
     {"opening"},
     {"integrations"},
     {"server"},
     {"cli", "demo"},
 ]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# Engines and providers know the ports and what the ports are made of.
+ADAPTERS = {"store", "models"}
+BASE = {"errors", "domain", "text", "runtime", "tokens", "validation", "ports"}
+PROMPT = ("domain/questions.py", "answer")  # `Evidence.prompt` calls it by a late import
+STEMMER = ("store/search.py", "language")  # the word index holds stems
+
+# Only these name an engine, a provider or a human language.
+CONCRETE = {"store", "models", "language.en"}
+MAY_NAME_CONCRETE = {"opening", "providers", "cli", "server"}
 HEAVY = ("openai", "onnxruntime", "tokenizers", "bpe_openai", "httpx", "rich", "typer")
 
 
-def modules() -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
-    for path in ROOT.rglob("*.py"):
-        top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if top != "__init__":
-            found.setdefault(top, []).append(path)
-    return found
+def sources() -> dict[str, str]:
+    return {str(path.relative_to(ROOT)): path.read_text() for path in ROOT.rglob("*.py")}
 
 
-def imports(path: Path) -> set[str]:
-    """The parts of justmem that a file imports, wherever in it. Imports for type checking alone
-    do not count."""
-    tree = ast.parse(path.read_text())
+def top(file: str) -> str:
+    return file.split("/")[0].removesuffix(".py")
+
+
+def imports(source: str) -> Iterator[str]:
+    """The dotted names inside justmem that a text imports, wherever in it. Imports for type
+    checking alone do not count."""
+    tree = ast.parse(source)
     guarded = {
         node
         for block in ast.walk(tree)
         if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
         for node in ast.walk(block)
     }
-    found: set[str] = set()
     for node in ast.walk(tree):
         if node in guarded:
             continue
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("justmem"):
-            names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
-            found.update(names)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            found.update(
-                alias.name.split(".")[1]
-                for alias in node.names
-                if alias.name.startswith("justmem.")
-            )
-    return found
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        yield from (name.removeprefix("justmem.") for name in names if name.startswith("justmem."))
+
+
+def upward(files: Sources) -> list[str]:
+    """Imports from the same line of LAYERS or from a later one."""
+    return [
+        f"{file} imports {name}"
+        for file, source in files.items()
+        if top(file) in LEVEL
+        for name in imports(source)
+        if (part := name.split(".")[0]) != top(file)
+        and LEVEL.get(part, -1) >= LEVEL[top(file)]
+        and (file, part) != PROMPT
+    ]
+
+
+def adapter_imports(files: Sources) -> list[str]:
+    """Imports of a store or a model from more than the base."""
+    return [
+        f"{file} imports {name}"
+        for file, source in files.items()
+        if top(file) in ADAPTERS
+        for name in imports(source)
+        if (part := name.split(".")[0]) not in BASE | {top(file)} and (file, part) != STEMMER
+    ]
+
+
+def concrete(files: Sources) -> list[str]:
+    """Imports of an implementation from outside of `opening`, `providers` and the surfaces."""
+    return [
+        f"{file} imports {name}"
+        for file, source in files.items()
+        if top(file) not in MAY_NAME_CONCRETE
+        for name in imports(source)
+        for part in CONCRETE
+        if (name == part or name.startswith(f"{part}.")) and top(file) != part.split(".")[0]
+    ]
+
+
+CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("date", "today"), ("time", "time")}
+
+
+def clocks(files: Sources) -> list[str]:
+    """Places that name a clock of the machine, called or not. `time.perf_counter` measures how
+    long something took, and is no clock in this sense."""
+    return [
+        f"{file}:{node.lineno}"
+        for file, source in files.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and (getattr(node.value, "id", getattr(node.value, "attr", "")), node.attr) in CLOCKS
+    ]
 
 
 def test_imports_go_one_way() -> None:
-    level = {name: depth for depth, names in enumerate(LAYERS) for name in names}
-    wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for top, paths in modules().items()
-        for path in paths
-        for name in imports(path)
-        if name in level and top in level and level[name] > level[top]
-    ]
-    # `Evidence.prompt` leads to its text, which is loaded when it is called.
-    assert wrong == ["domain/questions.py imports answer"]
+    assert upward(sources()) == []
 
 
-def test_every_module_has_its_layer() -> None:
-    assert set(modules()) == set().union(*LAYERS)
+def test_every_module_has_one_layer() -> None:
+    assert {top(file) for file in sources()} - {"__init__"} == set(LEVEL)
+    assert sum(map(len, LAYERS)) == len(LEVEL)
 
 
-def test_stores_and_models_know_only_the_domain_and_the_ports() -> None:
-    allowed = {"domain", "errors", "runtime", "validation", "ports", "tokens"}
-    allowed |= {"language", "text", "store", "models"}  # `language` for its stemmer
-    for top in ("store", "models"):
-        for path in modules()[top]:
-            assert imports(path) <= allowed, path
+def test_stores_and_models_know_only_the_ports() -> None:
+    assert adapter_imports(sources()) == []
+
+
+def test_only_opening_and_the_surfaces_name_implementations() -> None:
+    assert concrete(sources()) == []
+
+
+def test_the_core_reads_no_clock() -> None:
+    """Callers pass one. The command line and the integrations are callers, and memory.py names the
+    default."""
+    callers = {"cli", "integrations"}
+    found = {place.split(":")[0] for place in clocks(sources())}
+    assert {file for file in found if top(file) not in callers} == {"memory.py"}
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "planted"),
+    [
+        (upward, "plan.py", "from justmem.answer import model"),
+        (upward, "plan.py", "def late():\n    import justmem.retrieve"),
+        (upward, "domain/cards.py", "from justmem import ports"),
+        (upward, "retrieve.py", "from justmem.memory import AsyncMemory"),
+        (adapter_imports, "store/rows.py", "from justmem.language import words"),
+        (adapter_imports, "models/onnx.py", "from justmem.budget.ledger import Tally"),
+        (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
+        (concrete, "retrieve.py", "from justmem.language import en"),
+        (concrete, "forget/expiry.py", "def late():\n    import justmem.language.en.dates"),
+        (clocks, "plan.py", "def plan(clock=datetime.now): ..."),
+        (clocks, "plan.py", "import time\n\nmade = time.time()"),
+        (clocks, "plan.py", "import datetime\n\nmade = datetime.datetime.now(None)"),
+    ],
+)
+def test_a_planted_violation_is_found(check, file: str, planted: str) -> None:  # type: ignore[no-untyped-def]
+    source = (ROOT / file).read_text()
+    before = check({file: source})
+    assert len(check({file: f"{source}\n{planted}\n"})) == len(before) + 1
 
 
 def test_nothing_imports_the_evaluation() -> None:
-    for paths in modules().values():
-        for path in paths:
-            assert "justmem_eval" not in path.read_text()
+    assert [file for file, source in sources().items() if "justmem_eval" in source] == []
 
 
 def test_importing_justmem_loads_no_model_library() -> None:
@@ -101,51 +188,6 @@ def test_importing_justmem_loads_no_model_library() -> None:
 
 
 def test_only_config_reads_the_environment() -> None:
-    readers = [
-        str(path.relative_to(ROOT))
-        for paths in modules().values()
-        for path in paths
-        if "os.environ" in path.read_text() or "getenv" in path.read_text()
-    ]
+    readers = [file for file, text in sources().items() if "os.environ" in text or "getenv" in text]
     # models/onnx.py switches a library's telemetry off, by the variable that library reads.
     assert sorted(readers) == ["config.py", "models/onnx.py"]
-
-
-def test_nothing_in_the_core_reads_the_clock() -> None:
-    """Only callers may ask what time it is: the command line and the integrations."""
-    for top, paths in modules().items():
-        for path in paths:
-            text = path.read_text()
-            if top not in ("cli", "demo", "integrations"):
-                assert ".now()" not in text, path
-                assert "date.today()" not in text, path
-                assert "time.time()" not in text, path
-
-
-def named_languages(source: str) -> list[str]:
-    """The modules of a particular language that some code imports."""
-    found = [
-        alias if isinstance(node, ast.Import) else f"{node.module}.{alias}"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in [each.name for each in node.names]
-    ]
-    return [name for name in found if name.startswith("justmem.language.en")]
-
-
-def test_only_the_language_package_and_opening_name_a_language() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for top, paths in modules().items()
-        for path in paths
-        if top != "language"
-        for name in named_languages(path.read_text())
-    ]
-    assert wrong == []
-
-
-def test_an_import_of_a_particular_language_is_seen() -> None:
-    assert named_languages("from justmem.language.en import dates")
-    assert named_languages("from justmem.language import en")
-    assert named_languages("def late():\n    import justmem.language.en.dates")
-    assert not named_languages("from justmem.language.languages import LANGUAGES")

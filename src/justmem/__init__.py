@@ -39,8 +39,8 @@ from justmem.domain import (
 from justmem.errors import JustMemError
 from justmem.memory import AsyncMemory
 from justmem.opening import open, open_async
+from justmem.ports import acting_as
 from justmem.rank import Profile
-from justmem.store.log import acting_as
 from justmem.sync import Memory
 
 __version__ = "0.1.0"

@@ -66,6 +66,7 @@ from justmem.intake.questions import LONG, as_question, as_speaker
 from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time
 from justmem.language.citing import cite
+from justmem.log import check, entries
 from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
     Answerer,
@@ -85,7 +86,6 @@ from justmem.ports import (
 from justmem.rank import Profile
 from justmem.retrieve import Retrieval
 from justmem.runtime.forks import Origin
-from justmem.store.log import check, entries
 from justmem.subjects import about
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends

@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from justmem import tokens
 from justmem.budget import calling
 from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.domain.value import Value
@@ -240,7 +239,7 @@ class ModelPlanner:
         self._language = language
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        prompt = tokens.fit(planning_prompt(question, at), limit, least=80)
+        prompt = planning_prompt(question, at).within(limit, least=80)
         notes: list[str] = []
         rules = await asyncio.to_thread(self._language.plan, question, at)
         try:

@@ -146,7 +146,7 @@ class Provider:
                 yield piece
 
     async def _answered(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
-        work, most = _key(prompt), tokens.prompt_tokens(prompt) + prompt.max_tokens
+        work, most = _key(prompt), prompt.tokens + prompt.max_tokens
         self._made["calls"] += 1
         self._books.open(work, most)
         bill = most  # broken off, whatever breaks it: it may be billed at its longest
@@ -169,7 +169,7 @@ class Provider:
             self._books.close(work, most, bill)
 
     def _failure(self, prompt: Prompt) -> tuple[Exception, int]:
-        sent = tokens.prompt_tokens(prompt)
+        sent = prompt.tokens
         match self._rng.randrange(3):
             case 0:  # a bug in it: nobody can say what it cost
                 return RuntimeError("not ours"), sent + prompt.max_tokens
@@ -206,7 +206,7 @@ class Provider:
 
     def _usage(self, prompt: Prompt, text: str) -> tuple[Call, int]:
         """The call as it is reported, and what it has to be entered with."""
-        sent, written = tokens.prompt_tokens(prompt), tokens.count(text)
+        sent, written = prompt.tokens, tokens.count(text)
         if self._rng.random() < 0.3:  # as long as it may be: thoughts, say
             written = prompt.max_tokens
         if not self.liar or self._rng.random() < 0.4:

@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from justmem import tokens
 from justmem.answer.reading import arranged, evidence_text, shorter
 from justmem.budget import calling
 from justmem.domain import Card, Citation, Evidence, Session, Source
@@ -109,7 +108,7 @@ def _checked(
 
 def _prepared(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
     evidence, notes = fitted(evidence, limit)
-    return evidence, tokens.fit(answering_prompt(evidence), limit, least=_LEAST_REPLY), notes
+    return evidence, answering_prompt(evidence).within(limit, least=_LEAST_REPLY), notes
 
 
 def _answer_so_far(written: str) -> str:
@@ -157,7 +156,7 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
     if limit is None:
         return evidence, notes
     cut = evidence
-    while tokens.prompt_tokens(answering_prompt(cut)) + _LEAST_REPLY > limit:
+    while answering_prompt(cut).tokens + _LEAST_REPLY > limit:
         if not cut.sources and len(cut.cards) <= 1:
             raise BudgetExceeded(
                 f"The answer call was not made: not even one card fits the {max(limit, 0)} "

@@ -76,7 +76,7 @@ def _cut(model: str, prompt: Prompt, error: str) -> Call:
     return Call(
         stage=prompt.stage,
         model=model,
-        tokens_in=tokens.prompt_tokens(prompt),
+        tokens_in=prompt.tokens,
         tokens_out=0,
         undelivered=prompt.max_tokens,
         estimated=True,
@@ -126,7 +126,7 @@ def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> 
     if told_in is None or told_out is None:
         notes.append(f"the usage given for the {prompt.stage} call cannot be true: counted here")
     known = {
-        "tokens_in": tokens.prompt_tokens(prompt) if told_in is None else told_in,
+        "tokens_in": prompt.tokens if told_in is None else told_in,
         "tokens_out": written if told_out is None else told_out,
         "undelivered": lost,
         "estimated": call.estimated or told_in is None or told_out is None,

@@ -20,9 +20,9 @@ from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.cli.weights import configured, present
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
+from justmem.log import check as check_log
 from justmem.opening import spaces_of
 from justmem.ports import Prompt, Store
-from justmem.store.log import check as check_log
 
 State = Literal["ok", "note", "wrong"]
 _MARKS: dict[State, tuple[str, str]] = {

@@ -60,9 +60,8 @@ class ModelExtractor:
             piece = pieces.popleft()
             left = None if limit is None else limit - sum(call.counted for call in calls)
             with calling.carrying(calls):
-                prompt = tokens.fit(
-                    extraction_prompt(session, piece, context), left, least=_LEAST_REPLY
-                )
+                prompt = extraction_prompt(session, piece, context)
+                prompt = prompt.within(left, least=_LEAST_REPLY)
                 completion = await calling.complete(self.model, prompt, notes)
                 calls.append(completion.call)
                 found = await asyncio.to_thread(_read, completion, notes)

@@ -165,7 +165,7 @@ class OpenAIModel:
         lost = tally.lost_in + tally.lost_out
         if prompt.limit is None or not lost:
             return
-        if lost + tokens.prompt_tokens(prompt) + prompt.max_tokens > prompt.limit:
+        if lost + prompt.tokens + prompt.max_tokens > prompt.limit:
             raise ModelUnavailable(
                 f"{self._wire.server} did not reply, and was not asked again: another attempt "
                 f"could pass the limit of {prompt.limit} tokens. Try again later, or raise it."

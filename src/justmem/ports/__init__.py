@@ -6,6 +6,7 @@ Any object with these methods will do; nothing has to inherit from anything here
 
 from __future__ import annotations
 
+from justmem.ports.author import Author, acting_as
 from justmem.ports.language import Language
 from justmem.ports.models import (
     Closes,
@@ -46,7 +47,6 @@ from justmem.ports.stages import (
 )
 from justmem.ports.store import (
     BEGUN,
-    Author,
     Digested,
     Embed,
     Rest,
@@ -96,6 +96,7 @@ __all__ = [
     "Vectors",
     "View",
     "Whole",
+    "acting_as",
     "best_bare",
     "card_in",
     "session_in",

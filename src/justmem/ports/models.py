@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from justmem import tokens
 from justmem.domain import Call, Stage
+from justmem.errors import BudgetExceeded
 from justmem.ports.sweeps import Searched
 from justmem.ports.traces import Traces
 
 Vectors = NDArray[np.float32]
+_ENVELOPE = 24  # tokens that a chat format adds around two messages, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,26 @@ class Prompt:
     max_tokens: int
     limit: int | None = None  # tokens that all attempts together may take
     mark: str = ""  # the number in the tags of `user`, another one in each prompt
+
+    @property
+    def tokens(self) -> int:
+        """An upper estimate of what it costs: some providers bill the schema as input."""
+        texts = (self.system, self.user, json.dumps(self.schema))
+        return _ENVELOPE + sum(map(tokens.count, texts))
+
+    def within(self, limit: int | None, *, least: int) -> Prompt:
+        """The prompt with its reply shortened so that the call cannot pass `limit`.
+        BudgetExceeded if fewer than `least` tokens would be left for the reply."""
+        if limit is None:
+            return self
+        room = limit - self.tokens
+        if room < min(least, self.max_tokens):
+            raise BudgetExceeded(
+                f"The {self.stage} call was not made: it needs about {self.tokens + least} tokens "
+                f"and {max(limit, 0)} are left of the limit. Raise the limit in Budget, or give "
+                "it less to read."
+            )
+        return replace(self, max_tokens=min(self.max_tokens, room), limit=limit)
 
     @property
     def unmarked(self) -> str:

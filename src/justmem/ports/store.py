@@ -25,6 +25,7 @@ from justmem.domain import (
     Turn,
 )
 from justmem.errors import NotInMemory
+from justmem.ports.author import Author
 from justmem.ports.models import Vectors
 from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
 from justmem.ports.sweeps import Searched
@@ -68,15 +69,6 @@ class Rest:
     dim: int = 0
     forgotten: Sequence[str] = ()  # ids of cards and marks of turns forgotten on their own
     spending: Sequence[tuple[date, int]] = ()  # tokens by day
-
-
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Whom the change log names, and by which clock."""
-
-    name: str
-    clock: Callable[[], datetime]
-    reads: bool = False  # log reads too
 
 
 class Store(Protocol):

@@ -14,9 +14,8 @@ from weakref import WeakValueDictionary
 from justmem.domain import Forgotten
 from justmem.errors import NotInMemory, StoreBusy
 from justmem.memory import AsyncMemory
-from justmem.ports import Store
+from justmem.ports import Store, acting_as
 from justmem.server.access_keys import Key
-from justmem.store.log import acting_as
 from justmem.store.storage import Storage
 
 

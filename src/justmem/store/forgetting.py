@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from justmem import tokens
 from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory
-from justmem.ports import Index, Place
-from justmem.store import log, reads, tombstones
+from justmem.ports import Index, Place, tombstones
+from justmem.ports.tombstones import FORGOTTEN_SINCE
+from justmem.store import log, reads
 from justmem.store.engine import Connection, one
 from justmem.store.search import Block
-from justmem.store.tombstones import FORGOTTEN_SINCE
 from justmem.store.writes import (
     put_block,
     remember_forgotten,

@@ -18,8 +18,8 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Digested, Index, Rest, Snapshot, Vectors, Whole
-from justmem.store import rows, tombstones
+from justmem.ports import CardFilter, Digested, Index, Rest, Snapshot, Vectors, Whole, tombstones
+from justmem.store import rows
 from justmem.store.engine import Connection, among, one, row
 from justmem.store.search import Block
 

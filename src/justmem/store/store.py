@@ -84,7 +84,7 @@ class SqlStore:
         return getattr(self.engine, "path", None)
 
     async def _write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
-        author = log.current(self.author)
+        author = self.author and self.author.acting
 
         def signed(db: Connection) -> T:
             db.author = author

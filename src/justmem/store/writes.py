@@ -9,8 +9,8 @@ import numpy as np
 
 from justmem.domain import Card, Session, SessionRecord, SessionState, Turn
 from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory, StoreBusy, StoreError
-from justmem.ports import BEGUN, Digested, Index, Rest, Vectors, Whole
-from justmem.store import log, reads, rows, tombstones
+from justmem.ports import BEGUN, Digested, Index, Rest, Vectors, Whole, tombstones
+from justmem.store import log, reads, rows
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 from justmem.store.search import TERMS, Block

@@ -21,7 +21,7 @@ from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile
 from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, Rest, Store, Whole
-from justmem.store.tombstones import spared
+from justmem.ports.tombstones import spared
 from justmem.transfer.export_file import Contents, Head, check, sessions
 
 BATCH = 20  # sessions
