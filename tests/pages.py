@@ -213,7 +213,11 @@ def opened(path: Path) -> Iterator[Page]:
         ours = [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", "JUSTMEM_RERANK_KEY"]
         for variable in (*ours, "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(variable, None)
-        os.environ |= {"HOME": str(folder / "home"), "JUSTMEM_MODELS": str(MODELS), "COLUMNS": "80"}
+        os.environ |= {
+            "HOME": str(folder / "home"),
+            "JUSTMEM_MODELS_FOLDER": str(MODELS),
+            "COLUMNS": "80",
+        }
         sys.path.insert(0, str(folder / "work"))
         os.chdir(folder / "work")
         try:

@@ -50,7 +50,7 @@ def test_the_command_says_what_it_did_and_what_it_cannot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path))
     said = {"at": "2024-05-20", "turns": [{"role": "user", "content": "I moved to Porto."}]}
     (tmp_path / "talk.json").write_text(json.dumps(said))
 

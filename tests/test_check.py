@@ -108,13 +108,13 @@ async def test_what_is_no_row_of_ours_is_damage(store: SqlStore) -> None:
 
 def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
     def doctor(*more: str) -> tuple[int, list[dict[str, str]]]:
-        options = ("--home", str(tmp_path), "--space", "ana", "doctor", "--offline", "--json")
+        options = ("--folder", str(tmp_path), "--space", "ana", "doctor", "--offline", "--json")
         result = CliRunner().invoke(app, [*options, *more])
         return result.exit_code, json.loads(result.output)
 
     file = tmp_path / "talk.json"
     file.write_text(json.dumps({"at": "2024-05-20", "turns": [{"role": "user", "content": "Hi."}]}))
-    CliRunner().invoke(app, ["--home", str(tmp_path), "--space", "ana", "remember", str(file)])
+    CliRunner().invoke(app, ["--folder", str(tmp_path), "--space", "ana", "remember", str(file)])
     code, checks = doctor("--deep")
     assert code == 0
     assert "ok" in [c["state"] for c in checks if "as it was stored" in c["what"]]

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from justmem import config
 from justmem.cli import app
+from justmem.cli.app import COMMANDS
+from justmem.cli.context import EXIT_CODES, Exit
 from justmem.testing import Respond, Served, chat_body, error_body, serve_openai
 
 EXPORTS = Path(__file__).parent / "fixtures" / "exports"
@@ -47,7 +50,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.delenv(name, raising=False)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.chdir(tmp_path)
 
@@ -105,7 +108,7 @@ def test_the_exports_people_have_are_remembered(run: Run) -> None:
 
     assert result.exit_code == 0
     assert len(data(result)["sessions"]) == 6
-    assert "2 conversations hold no words" in result.stderr
+    assert "Left out 2 conversations without words" in result.stderr
 
 
 def test_standard_input_is_read(run: Run) -> None:
@@ -160,14 +163,33 @@ def test_sessions_that_fail_are_kept_and_taken_up_by_retry(
     assert data(run("sessions", "--json"))[0]["state"] == "stored"
 
 
+def test_add_remembers_a_text(run: Run) -> None:
+    added = data(run("add", "My sister is called Ines.", "--speaker", "Ana", "--json"))
+
+    assert added["state"] == "stored"
+    assert "Ines" in run("add", "My brother is called Rui, Ines knows him.").stdout
+    assert data(run("ask", "What is Ana's sister called?", "--json"))["sufficient"]
+    assert (
+        run("add", "-", "--at", "2024-05-20", input="I have a parrot called Kiwi.").exit_code == 0
+    )
+    assert data(run("cards", "Kiwi", "--json"))[0]["said_at"].startswith("2024-05-20")
+
+
+def test_spaces_are_listed(run: Run, ana: Path) -> None:
+    run("--space", "ben", "add", "I have a parrot called Kiwi.")
+
+    assert data(run("spaces", "--json")) == ["ben", "default"]
+    assert run("spaces").stdout.split() == ["ben", "default"]
+
+
 # ---------------------------------------------------------------- ask and recall
 
 
 def test_ask_answers_with_the_exact_words_and_a_receipt(run: Run, ana: Path) -> None:
     answer = data(run("ask", "Where did Ana move?", "--json"))
 
-    assert "Porto" in answer["answer"]
-    assert answer["access"] == "LOOKUP"
+    assert "Porto" in answer["text"]
+    assert answer["evidence"]["access"] == "LOOKUP"
     quoted = answer["citations"][0]
     text = ANA["turns"][quoted["turn"] - 1]["content"]  # type: ignore[index]
     assert text[quoted["start"] : quoted["end"]] == quoted["quote"]
@@ -200,7 +222,9 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 
     assert "answer" not in found
     assert any("Porto" in card["fact"] for card in found["cards"])
-    assert {place["id"] for place in found["chosen"]} <= {card["id"] for card in found["cards"]}
+    chosen = {place["card"]["id"] for place in found["chosen"]}
+    assert chosen <= {card["id"] for card in found["cards"]}
+    assert found["candidates"] == []
     assert "Porto" in run("recall", "Where did Ana move?").stdout
 
 
@@ -208,14 +232,19 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 def test_a_question_can_be_planned_by_options(run: Run, ana: Path, command: str) -> None:
     options = ["--rewrite", "Ana lives in Porto", "--rewrite", "Ana has a flat", "--exact"]
     options += ["--spans", "--period", "2024-05", "--entity", "Ana", "--entity", "Ines"]
-    made = data(run(command, "Where is home?", *options, "--json"))["plan"]
+    made = planned(run(command, "Where is home?", *options, "--json"))
     assert made["rewrites"] == ["Ana lives in Porto", "Ana has a flat"]
     assert made["needs_source"]
     assert made["spans_sessions"]
     assert made["period"]["text"] == "2024-05"
     assert made["entities"] == ["Ana", "Ines"]
-    local = data(run(command, "Which flats has Ana had?", "--no-spans", "--json"))["plan"]
+    local = planned(run(command, "Which flats has Ana had?", "--no-spans", "--json"))
     assert (local["spans_sessions"], local["rewrites"]) == (False, [])
+
+
+def planned(result: Any) -> Any:
+    found = data(result)
+    return found.get("evidence", found)["plan"]
 
 
 @pytest.mark.parametrize(
@@ -321,7 +350,7 @@ def test_a_space_that_is_not_there_is_not_made_by_looking(
 ) -> None:
     result = run("--space", "nobody", *command)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 8
     assert "'nobody'" in result.stderr
     assert not list((tmp_path / "home").glob("nobody*"))
 
@@ -338,7 +367,7 @@ def test_forget_a_card(run: Run, ana: Path) -> None:
 
 def test_forget_everything(run: Run, ana: Path) -> None:
     assert data(run("forget", "--everything", "--yes", "--json"))["sessions"] == 1
-    assert run("ask", "Where did Ana move?").exit_code == 1
+    assert run("ask", "Where did Ana move?").exit_code == 8
 
 
 def test_a_preview_shows_what_would_go_and_leaves_it(run: Run, ana: Path) -> None:
@@ -467,14 +496,14 @@ def test_doctor_says_what_is_missing_and_the_fix(
     run: Run, ana: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JUSTMEM_EMBEDDER", "onnx:bge-small-en-v1.5")
-    monkeypatch.setenv("JUSTMEM_MODELS", str(tmp_path / "no-weights"))
+    monkeypatch.setenv("JUSTMEM_MODELS_FOLDER", str(tmp_path / "no-weights"))
 
     result = run("doctor", "--model", "openai:gpt-4.1-mini", "--offline", "--json")
     states = checks(result)
 
     assert result.exit_code == 2
     assert states["no key for openai:gpt-4.1-mini"] == "wrong"
-    assert states["weights of bge-small-en-v1.5 are fetched when first used"] == "note"
+    assert states["weights of bge-small-en-v1.5 are downloaded when first used"] == "note"
     assert any("opens" in what and state == "ok" for what, state in states.items())
     assert (
         "set the environment variable OPENAI_API_KEY"
@@ -504,7 +533,7 @@ def test_doctor_tries_the_model(run: Run) -> None:
 
 
 def test_doctor_sees_a_folder_that_is_a_file(run: Run, tmp_path: Path) -> None:
-    result = run("doctor", "--home", str(written(tmp_path / "file", "x")), "--json")
+    result = run("doctor", "--folder", str(written(tmp_path / "file", "x")), "--json")
 
     assert result.exit_code == 2
     assert any("is a file" in what for what in checks(result))
@@ -534,17 +563,20 @@ def test_the_demo_takes_each_access_and_cites_the_exact_words(
 
     answers = data(run("demo", "--json"))
 
-    assert [answer["access"] for answer in answers] == ["LOOKUP", "COMPOSE", "REPLAY"]
+    assert [answer["evidence"]["access"] for answer in answers] == ["LOOKUP", "COMPOSE", "REPLAY"]
     assert all(answer["sufficient"] and answer["citations"] for answer in answers)
     for cited in (cited for answer in answers for cited in answer["citations"]):
         turn = turns[cited["session_id"]][cited["turn"] - 1]
         assert cited["quote"] in turn.get("content", turn.get("text"))
-    assert "Dr. Nunes" in answers[0]["answer"]
-    assert all(name in answers[1]["answer"] for name in ("Lisbon", "Sintra", "Porto"))
-    assert "Saihō-ji" in answers[2]["answer"]
+    assert "Dr. Nunes" in answers[0]["text"]
+    assert all(name in answers[1]["text"] for name in ("Lisbon", "Sintra", "Porto"))
+    assert "Saihō-ji" in answers[2]["text"]
 
 
-def test_the_demo_fits_80_columns_and_can_be_kept(run: Run) -> None:
+def test_the_demo_fits_80_columns_and_can_be_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     shown = run("demo", "--keep")
 
     assert shown.exit_code == 0
@@ -585,12 +617,45 @@ def test_json_keeps_every_character(run: Run, mallory: str) -> None:
     assert data(run("show", "m", "--json"))["turns"][0]["text"] == NASTY
 
 
+def test_piped_output_is_not_wrapped(run: Run, tmp_path: Path) -> None:
+    text = "I have a parrot called Kiwi, and " + "it sings every morning " * 10 + "in the kitchen."
+    run("add", text)
+    session = data(run("sessions", "--json"))[0]["id"]
+
+    assert text in run("show", session).stdout
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_the_help_lists_every_command_with_a_summary_of_its_help() -> None:
+    commands: Any = typer.main.get_command(app)
+    for group in COMMANDS.values():
+        for name, listed in group.items():
+            first_word = str(commands.commands[name].help).split()[0]
+            assert listed.summary.startswith(first_word), name
+
+
+def test_the_help_and_the_docs_name_every_exit_code() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "cli.md").read_text()
+    for code in Exit:
+        assert f"{code.value} " in EXIT_CODES
+        assert f"| {code.value} |" in page
+
+
+def test_the_help_imports_no_command() -> None:
+    code = "import sys; from justmem.cli import app; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "pydantic", "rich.console", "httpx", "asyncio", "justmem.memory"}
+    assert not heavy & set(done.stdout.split())
+
+
 # ---------------------------------------------------------------- true processes
 
 
 def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if k not in config.ENVIRONMENT and k != "NO_COLOR"}
-    return {**clean, **ENVIRONMENT, "JUSTMEM_HOME": str(tmp_path / "home"), **more}
+    return {**clean, **ENVIRONMENT, "JUSTMEM_FOLDER": str(tmp_path / "home"), **more}
 
 
 def test_the_command_works_as_a_process(tmp_path: Path) -> None:

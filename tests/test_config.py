@@ -102,13 +102,13 @@ def test_what_is_passed_wins_over_the_environment_and_that_over_the_file(
 
 def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
-        "JUSTMEM_HOME": "/data",
+        "JUSTMEM_FOLDER": "/data",
         "JUSTMEM_STORE": "postgresql://ana:pw@host/memory",
         "JUSTMEM_SPACE": "ana",
         "JUSTMEM_MODEL": "openai:m",
         "JUSTMEM_EMBEDDER": "onnx:e",
         "JUSTMEM_RERANKER": "none",
-        "JUSTMEM_MODELS": "/models",
+        "JUSTMEM_MODELS_FOLDER": "/models",
         "JUSTMEM_MODELS_MIRROR": "https://mirror.example/models",
         "JUSTMEM_API_KEY_ENV": "MY_KEY",
     }
@@ -467,7 +467,7 @@ def test_heavy_packages_are_loaded_only_when_named(tmp_path: Path) -> None:
         "heavy = {'openai', 'onnxruntime', 'tokenizers', 'bpe_openai', 'typer', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
-    environment = {**os.environ, "JUSTMEM_HOME": str(tmp_path)}
+    environment = {**os.environ, "JUSTMEM_FOLDER": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )

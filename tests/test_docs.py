@@ -16,7 +16,7 @@ from typer.main import get_command
 import justmem
 from justmem import config, domain, errors, ports, testing
 from justmem.cli import app
-from justmem.cli.run import Exit
+from justmem.cli.context import Exit
 from justmem.models import weights
 from pages import PAGES, ROOT, bare, blocks, opened
 

@@ -36,7 +36,7 @@ def test_an_example_runs_as_a_script_without_a_key(path: Path, tmp_path: Path) -
         weights.ensure(name, folder=MODELS)
     foreign = [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY"]
     environment = {name: value for name, value in os.environ.items() if name not in foreign}
-    environment |= {"HOME": str(tmp_path), "JUSTMEM_MODELS": str(MODELS), "PYTHONUTF8": "1"}
+    environment |= {"HOME": str(tmp_path), "JUSTMEM_MODELS_FOLDER": str(MODELS), "PYTHONUTF8": "1"}
     done = subprocess.run(
         [sys.executable, str(path)],
         input=TYPED.get(path.name, ""),

@@ -85,8 +85,8 @@ def run_all(folder: Path, extra: str, commands: dict[str, list[str]]) -> dict[st
     (folder / "export.jsonl").write_text("")
     own = {
         "HOME": str(folder),
-        "JUSTMEM_HOME": str(folder / "spaces"),
-        "JUSTMEM_MODELS": str(folder / "weights"),
+        "JUSTMEM_FOLDER": str(folder / "spaces"),
+        "JUSTMEM_MODELS_FOLDER": str(folder / "weights"),
         "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder",
         "JUSTMEM_RERANKER": "none",
     }

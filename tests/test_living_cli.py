@@ -20,7 +20,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """run("append", ...) in a home of the test's own; the JSON that it prints, or the result."""
     monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
     monkeypatch.setenv("JUSTMEM_RERANKER", "none")
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.chdir(tmp_path)
 

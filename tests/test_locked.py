@@ -40,7 +40,7 @@ Run = Callable[..., Any]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", "JUSTMEM_KEY"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.setenv("JUSTMEM_EMBEDDER", LIGHT["embedder"])
     monkeypatch.setenv("JUSTMEM_RERANKER", "none")
@@ -76,7 +76,7 @@ def test_a_space_is_locked_from_its_first_word_and_opens_with_its_key_alone(
     assert holding(tmp_path) == ["plain.db"]
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
     assert "is not locked" in run("stats", "--space", "plain", code=7)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "locked"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "locked"))
     run("remember", "talk.json")
     assert holding(tmp_path / "locked") == []
     assert MARKER in run("recall", "What is the parrot called?")
@@ -151,7 +151,7 @@ def test_the_doctor_says_what_is_locked_and_who_may_look(
     assert f"chmod 600 '{tmp_path / 'home' / 'ana.db'}'" in said
     assert f"chmod u=rwX,go= '{tmp_path / 'home'}'" in said
 
-    monkeypatch.setattr("justmem.cli.safety.find_spec", lambda name: None)
+    monkeypatch.setattr("justmem.cli.file_checks.find_spec", lambda name: None)
     assert "pip install 'justmem[encryption]'" in run("doctor", "--space", "ana", code=2)
 
 
@@ -166,7 +166,7 @@ def test_copies_go_between_locked_and_plain_folders(
     assert holding(tmp_path / "again") == []
     run("copy", "again", "plain", "--plain")
     assert holding(tmp_path / "plain") == ["ana.db"]
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "again"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "again"))
     assert MARKER in run("cards", "--space", "ana")
     monkeypatch.delenv("JUSTMEM_KEY")
     assert "is locked" in run("copy", "locked", "nowhere", code=7)
@@ -182,9 +182,9 @@ def test_a_locked_space_is_checked_and_its_backup_is_locked(
     run("backup", "default", "saved/default.db")
     assert [path.name for path in (tmp_path / "saved").iterdir()] == ["default.db"]
     assert holding(tmp_path / "saved") == []
-    assert MARKER in run("cards", "--home", "saved")
+    assert MARKER in run("cards", "--folder", "saved")
     monkeypatch.setenv("JUSTMEM_KEY", "another passphrase")
-    assert "another key" in run("cards", "--home", "saved", code=7)
+    assert "another key" in run("cards", "--folder", "saved", code=7)
 
 
 def test_postgresql_is_not_locked_by_us(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +368,7 @@ def test_an_agent_remembers_in_a_locked_space(tmp_path: Path) -> None:
     ]
     (tmp_path / "key").write_text(KEY)
     process = subprocess.Popen(
-        command("--home", str(tmp_path / "home"), "mcp"),
+        command("--folder", str(tmp_path / "home"), "mcp"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

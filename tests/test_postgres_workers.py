@@ -164,6 +164,6 @@ def test_the_command_works_off_what_waits_in_all_spaces(
 
 
 def test_the_commands_for_a_server_say_so_where_there_is_none(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["work", "--home", str(tmp_path)])
+    done = CliRunner().invoke(app, ["work", "--folder", str(tmp_path)])
     assert done.exit_code == 2
     assert "JUSTMEM_STORE" in done.output

@@ -116,7 +116,7 @@ def test_exactly_as_old_as_allowed_is_not_too_old() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A space with the history, and settings that keep sixty days."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "spaces"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "spaces"))
     file = tmp_path / "justmem.toml"
     file.write_text("[retention]\ndays = 60\nkinds = { event = 40 }\n")
     monkeypatch.setenv("JUSTMEM_CONFIG", str(file))

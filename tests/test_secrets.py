@@ -59,7 +59,7 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[Said]:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", SPACE_KEY]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("JUSTMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     monkeypatch.chdir(tmp_path)
 

@@ -107,7 +107,7 @@ def test_a_star_is_the_only_wildcard(pattern: str, space: str, opens: bool) -> N
 
 def justmem(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command("--home", str(folder), *args),
+        command("--folder", str(folder), *args),
         capture_output=True,
         text=True,
         env=environment(),

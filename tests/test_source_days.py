@@ -205,7 +205,9 @@ def test_the_command_shows_before_it_drops(tmp_path: Path) -> None:
     settings.write_text("[retention]\nsource_days = 0\n")
 
     def run(*args: str) -> Any:
-        return CliRunner().invoke(app, [*args, "--home", str(tmp_path), "--config", str(settings)])
+        return CliRunner().invoke(
+            app, [*args, "--folder", str(tmp_path), "--config", str(settings)]
+        )
 
     shown = json.loads(run("expire", "--preview", "--json").stdout)
     assert (shown["forgotten"]["turns"], shown["forgotten"]["cards"]) == (9, 0)

@@ -28,13 +28,13 @@ from justmem.validation import as_path, shown
 
 FILE = "justmem.toml"
 ENVIRONMENT = {
-    "JUSTMEM_HOME": "folder",
+    "JUSTMEM_FOLDER": "folder",
     "JUSTMEM_STORE": "store",
     "JUSTMEM_SPACE": "space",
     "JUSTMEM_MODEL": "model",
     "JUSTMEM_EMBEDDER": "embedder",
     "JUSTMEM_RERANKER": "reranker",
-    "JUSTMEM_MODELS": "models_folder",
+    "JUSTMEM_MODELS_FOLDER": "models_folder",
     "JUSTMEM_MODELS_MIRROR": "models_mirror",
     "JUSTMEM_API_KEY_ENV": "api_key_env",
     "JUSTMEM_KEY_FILE": "key_file",

@@ -7,6 +7,7 @@
     │   ├── InvalidFile         a file that is not what it claims to be
     │   ├── InvalidSetting      a setting, model name or profile that cannot be used
     │   ├── NotInMemory         no such card, session or turn
+    │   │   └── NoSuchSpace       no such space
     │   ├── BudgetExceeded      the next call would pass a limit the caller set
     │   └── TimeLimitExceeded   the rules took too long over a text or a question
     ├── ModelError            a provider's: wait, or look at the provider
@@ -74,6 +75,10 @@ class InvalidSetting(InputError):
 
 
 class NotInMemory(InputError):
+    pass
+
+
+class NoSuchSpace(NotInMemory):
     pass
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from justmem import config
 from justmem.cli import app
-from justmem.cli.run import Exit
+from justmem.cli.context import Exit
 from servers import LIGHT, command, environment
 from stories import HISTORY
 from torture import odd
@@ -79,7 +79,7 @@ class Commands:
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise AssertionError(shown) from result.exception
         _check(shown, result.exit_code, result.output)
-        refused = result.exit_code in (Exit.NOTHING, Exit.INPUT)
+        refused = result.exit_code in (Exit.NOT_IN_MEMORY, Exit.INPUT)
         if refused:
             assert self._held() == before, f"{shown}, and the store changed"
         elif len(self._held()[0]) > _MOST:
@@ -132,7 +132,7 @@ class Commands:
         if r.random() < 0.1:
             given.insert(r.randrange(len(given) + 1), r.choice((odd.text(r), "--", "--x", "-h")))
         if r.random() < 0.1:
-            option = r.choice(("--space", "--model", "--config", "--home"))
+            option = r.choice(("--space", "--model", "--config", "--folder"))
             given += [option, odd.text(r, longest=500)]
         return given
 
@@ -163,7 +163,7 @@ def _encodable(args: list[str]) -> list[str]:
 def _check(shown: str, code: int, said: str) -> None:
     assert code in EXITS, shown
     assert "Traceback" not in said, f"{shown}: {said[-2000:]}"
-    if code not in (Exit.OK, Exit.NOTHING):
+    if code not in (Exit.OK, Exit.NOT_IN_MEMORY):
         assert len(said.strip()) > 10, f"{shown} without a word"
 
 

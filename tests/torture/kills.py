@@ -143,7 +143,7 @@ async def _sound(store: Store) -> None:
 
 def _doctor(home: Path) -> None:
     """The command says the same as the library."""
-    arguments = ["--home", str(home), "--space", SPACE, "doctor", "--deep", "--offline", "--json"]
+    arguments = ["--folder", str(home), "--space", SPACE, "doctor", "--deep", "--offline", "--json"]
     said = CliRunner().invoke(app, arguments)
     assert "every word is as it was stored" in said.output, said.output
 

@@ -1,60 +1,151 @@
-"""The `justmem` command.
+"""The `justmem` command: global options, the list of commands, and errors as exit codes.
 
-Exit codes: 0 done; 1 not in memory; 2 wrong usage, file or setting; 3 a model failed;
-4 the store failed; 5 some sessions could not be remembered; 6 what was forgotten is still found;
-7 the key does not fit the space;
-130 interrupted.
+A command's module is imported when the command runs, so `justmem --help` starts fast.
 """
 
 from __future__ import annotations
 
 import sys
-import traceback
-from importlib.metadata import version
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from justmem.cli import serving, weights
-from justmem.cli.asking import ask, recall
-from justmem.cli.demo import demo
-from justmem.cli.doctor import doctor
-from justmem.cli.editing import append
-from justmem.cli.expiring import expire
-from justmem.cli.forgetting import forget
-from justmem.cli.keeping import reembed, remember, retry
-from justmem.cli.looking import cards, sessions, show, stats
-from justmem.cli.run import Exit, Run, exit_code
-from justmem.cli.storing import backup, copy, rekey, sweep, work
-from justmem.cli.taking import about, export, load, log
+from justmem.cli.context import EXIT_CODES, Exit, Run, exit_code
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
 
-_VALUED = ("--space", "--home", "--model", "--config")
+_VALUED = ("--space", "--folder", "--model", "--config")
 _FLAGS = ("--debug",)
 
 
+class Listed(NamedTuple):
+    """A command: where its function (or its group of commands) is, and one line for the help."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: dict[str, dict[str, Listed]] = {
+    "Everyday": {
+        "demo": Listed("demo_command", "demo", "Remember a small history and ask it questions."),
+        "add": Listed("remember_commands", "add", "Remember a text."),
+        "remember": Listed("remember_commands", "remember", "Remember the conversations in files."),
+        "append": Listed("edit_commands", "append", "Add turns to a session."),
+        "ask": Listed("ask_commands", "ask", "Answer a question from memory, with citations."),
+        "recall": Listed("ask_commands", "recall", "Show the evidence for a question."),
+        "cards": Listed("browse_commands", "cards", "List cards, the atomic memories."),
+        "about": Listed("browse_commands", "about", "Show all that memory holds on a subject."),
+        "show": Listed("browse_commands", "show", "Show a card in its source, or a session."),
+        "sessions": Listed("browse_commands", "sessions", "List the remembered sessions."),
+        "spaces": Listed("browse_commands", "spaces", "List the spaces."),
+        "stats": Listed("browse_commands", "stats", "Count what a space holds and has cost."),
+        "forget": Listed("forget_commands", "forget", "Forget something for good."),
+    },
+    "Maintenance": {
+        "doctor": Listed("doctor_command", "doctor", "Check the settings and the space."),
+        "retry": Listed("remember_commands", "retry", "Try the pending and failed sessions again."),
+        "expire": Listed("forget_commands", "expire", "Forget what [retention] does not allow."),
+        "export": Listed("transfer_commands", "export", "Write a space to a file."),
+        "import": Listed("transfer_commands", "import_", "Read an export into a space."),
+        "copy": Listed("transfer_commands", "copy", "Copy spaces between stores."),
+        "backup": Listed("transfer_commands", "backup", "Back up a space while it is in use."),
+        "reembed": Listed("store_commands", "reembed", "Make all vectors again."),
+        "rekey": Listed("store_commands", "rekey", "Give an encrypted space another key."),
+        "log": Listed("browse_commands", "log", "Show who changed what, or check the log."),
+        "models": Listed("model_commands", "models", "List local models, download weights."),
+    },
+    "Server": {
+        "serve": Listed("server_commands", "serve", "Serve memory over HTTP and MCP."),
+        "mcp": Listed("server_commands", "mcp", "Serve one space to an agent over stdio (MCP)."),
+        "keys": Listed("server_commands", "keys", "Add, list and revoke the server's keys."),
+        "work": Listed("store_commands", "work", "Make the cards of waiting sessions."),
+        "sweep": Listed("store_commands", "sweep", "Remove forgotten bytes from PostgreSQL."),
+    },
+}
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands by name. Reading one imports its module."""
+
+    def __init__(self) -> None:
+        self._listed = {name: each for group in COMMANDS.values() for name, each in group.items()}
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _command(name, self._listed[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._listed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+
+def _command(name: str, listed: Listed) -> Any:
+    found = getattr(import_module(f"justmem.cli.{listed.module}"), listed.attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, context_settings=_HELP)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
 class Commands(TyperGroup):
-    """Global options may stand anywhere; an error is one line and an exit code."""
+    """Global options may stand anywhere. An error is one line and an exit code."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, group in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, each.summary) for name, each in group.items()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.parent is None:
-            args = _hoisted(args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _hoisted(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except JustMemError as error:
             if ctx.params.get("debug"):
-                traceback.print_exc()
+                _print_traceback()
             say(f"Error: {plain(error, one_line=True)}", "red")
             raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
-            say("Interrupted. What was remembered is kept; `justmem retry` takes up the rest.")
+            say("Interrupted. Finished sessions are kept. `justmem retry` continues with the rest.")
             raise typer.Exit(Exit.INTERRUPTED) from None
+        except OSError as error:
+            if ctx.params.get("debug"):
+                _print_traceback()
+            named = f"{error.filename}: " if error.filename else ""
+            say(f"Error: {plain(f'{named}{error.strerror or error}', one_line=True)}.", "red")
+            raise typer.Exit(Exit.INPUT) from None
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()
 
 
 def _hoisted(args: list[str]) -> list[str]:
@@ -74,6 +165,7 @@ def _hoisted(args: list[str]) -> list[str]:
     return front + rest
 
 
+_HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="justmem",
     cls=Commands,
@@ -82,63 +174,38 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_HELP,
 )
 
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"justmem {version('justmem')}")
         raise typer.Exit
 
 
-@app.callback(epilog=(__doc__ or "").partition("\n\n")[2])
+@app.callback(epilog=f"Exit codes: {EXIT_CODES}.")
 def options(
     context: typer.Context,
-    space: Annotated[str | None, typer.Option(help="Whose memory. Default: default.")] = None,
-    home: Annotated[Path | None, typer.Option(help="The folder that holds the spaces.")] = None,
+    space: Annotated[str | None, typer.Option(help="The space. Default: default.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="The folder that holds the spaces.")] = None,
     model: Annotated[
         str | None, typer.Option(help="rules, openai:NAME, openai:NAME@URL, ...")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A justmem.toml.")] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
     ] = False,
 ) -> None:
-    context.obj = Run(config, {"space": space, "folder": home, "model": model}, debug)
+    context.obj = Run(config, {"space": space, "folder": folder, "model": model}, debug)
 
 
-for command in (
-    demo,
-    remember,
-    append,
-    ask,
-    recall,
-    cards,
-    show,
-    sessions,
-    stats,
-    about,
-    log,
-    export,
-    forget,
-    expire,
-    retry,
-    reembed,
-    doctor,
-    rekey,
-    copy,
-    backup,
-    sweep,
-    work,
-    serving.serve,
-    serving.mcp,
-):
-    app.command()(command)
-app.command("import")(load)  # a word that no function can have
-app.add_typer(weights.app, name="models")
-app.add_typer(serving.keys, name="keys")
+@app.command("help", hidden=True)
+def _placeholder() -> None:
+    """Typer makes a group only if it has a command. `Commands` replaces it."""
 
 
 def main() -> None:

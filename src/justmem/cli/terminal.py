@@ -1,28 +1,30 @@
-"""What reaches the screen: text made harmless, JSON made pure."""
+"""Output to the terminal: remembered text made harmless, JSON made pure."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 _SEQUENCES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands: titles, links, clipboard
     r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours, cursor movement
 )
-# C0 but newline, C1, and the marks that make text run the other way
+# C0 except newline, C1, and the characters that change the direction of text
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
-
-_UNSHOWN = re.compile(rf"{_CONTROL.pattern}|[\ud800-\udfff]")  # the latter: no text at all
+_UNSHOWN = re.compile(rf"{_CONTROL.pattern}|[\ud800-\udfff]")  # and surrogates
+_UNWRAPPED = 100_000  # columns: longer than any line
 
 
 def plain(text: object, *, one_line: bool = False) -> str:
-    """Remembered words as a terminal may have them: it must not obey them."""
+    """The text without anything that a terminal would obey."""
     shown = str(text).replace("\t", " ").replace("\r\n", "\n")
     shown = _CONTROL.sub("", _SEQUENCES.sub("", shown))
     shown = shown.encode("utf-8", "replace").decode()
@@ -30,18 +32,29 @@ def plain(text: object, *, one_line: bool = False) -> str:
 
 
 def words(text: object, style: str = "", *, one_line: bool = False) -> Text:
-    """The same, as rich takes it: never read as markup."""
+    """The same as rich text. It is never read as markup."""
+    from rich.text import Text
+
     return Text(plain(text, one_line=one_line), style=style)
 
 
 def out() -> Console:
-    """For data. Made when used: colour and width belong to the stream of the moment."""
-    return Console(markup=False, emoji=False, highlight=False)
+    """The console for data. Piped output is not wrapped, unless COLUMNS is set."""
+    return _console(stderr=False)
 
 
 def err() -> Console:
-    """For everything that is said about the data."""
-    return Console(stderr=True, markup=False, emoji=False, highlight=False)
+    """The console for messages about the data."""
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    from rich.console import Console
+
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    if not made.is_terminal:
+        made.width = shutil.get_terminal_size((_UNWRAPPED, 24)).columns
+    return made
 
 
 def amount(count: int, noun: str) -> str:
@@ -54,8 +67,8 @@ def say(text: object, style: str = "") -> None:
     err().print(words(text, style), soft_wrap=True)
 
 
-def fetching() -> Callable[[str, int, int], None]:
-    """Tells of weights being fetched: at the start, and at each tenth."""
+def show_download() -> Callable[[str, int, int], None]:
+    """Prints the progress of a download: at the start and at each tenth."""
     shown: dict[str, int] = {}
 
     def report(name: str, done: int, total: int) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate
 from justmem.domain.conversations import Turn
@@ -98,6 +98,7 @@ class Evidence(Value):
     candidates: tuple[Candidate, ...] = ()
     receipt: Receipt = Receipt()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def access(self) -> Access:
         return self.plan.access

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from justmem.domain.value import Value
 
@@ -52,14 +52,17 @@ class Receipt(Value):
     history_tokens: int = 0
     notes: tuple[str, ...] = ()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def tokens_in(self) -> int:
         return sum(call.tokens_in for call in self.calls)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def tokens_out(self) -> int:
         return sum(call.tokens_out for call in self.calls)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out

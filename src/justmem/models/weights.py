@@ -131,8 +131,8 @@ def fetch(
         except OSError as error:
             raise WeightsUnavailable(
                 f"The model {model.name} cannot be written to {target} "
-                f"({error.strerror or error}). Make room there, or set JUSTMEM_MODELS to another "
-                "folder."
+                f"({error.strerror or error}). Make room there, or set "
+                "JUSTMEM_MODELS_FOLDER to another folder."
             ) from error
     raise WeightsUnavailable(
         f"The model {model.name} could not be fetched. {' '.join(failures)} When that is put "

@@ -12,16 +12,16 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from justmem.domain import Forgotten
-from justmem.errors import NotInMemory, StoreBusy
+from justmem.errors import NoSuchSpace, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store, acting_as
 from justmem.server.access_keys import Key
 from justmem.store.storage import Storage
 
 
-def no_such_space(space: str) -> NotInMemory:
+def no_such_space(space: str) -> NoSuchSpace:
     """The same words for a space that is not there and for one that a key does not open."""
-    return NotInMemory(f"There is no space {space[:200]!r} that this key may use.")
+    return NoSuchSpace(f"There is no space {space[:200]!r} that this key may use.")
 
 
 class _Slot:
@@ -165,7 +165,7 @@ class Spaces:
         if slot is None:
             try:
                 store = await self._storage.open(space, create=create)
-            except NotInMemory:
+            except NoSuchSpace:
                 raise no_such_space(space) from None
             slot = _Slot(store, AsyncMemory(store=store, **self._parts))
             self._slots[space] = slot

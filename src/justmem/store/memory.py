@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Collection
 
-from justmem.errors import NotInMemory
+from justmem.errors import NoSuchSpace
 from justmem.store.sqlite import SqliteEngine, prepare
 from justmem.store.store import SqlStore
 
@@ -28,7 +28,7 @@ class MemoryStorage:
         engine = self._engines.get(space)
         if engine is None or engine.closed:
             if not create:
-                raise NotInMemory(f"There is no space {space!r} in memory.")
+                raise NoSuchSpace(f"There is no space {space!r} in memory.")
             engine = await asyncio.to_thread(_made, space)
             self._engines[space] = engine
         return MemoryStore(engine)

@@ -25,7 +25,7 @@ from psycopg.errors import Diagnostic
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from justmem.domain import Session
-from justmem.errors import InvalidSetting, NotInMemory, StoreBusy, StoreError, StoreTooNew
+from justmem.errors import InvalidSetting, NoSuchSpace, StoreBusy, StoreError, StoreTooNew
 from justmem.ports import Author, Searched
 from justmem.ports.traces import Traces
 from justmem.runtime.forks import Origin
@@ -378,7 +378,7 @@ async def open_in(
         return there or create
 
     if not await database.run(job):
-        raise NotInMemory(f"There is no space {space!r} in {database.shown}.")
+        raise NoSuchSpace(f"There is no space {space!r} in {database.shown}.")
     return SqlStore(PostgresEngine(database, space, close=close))
 
 

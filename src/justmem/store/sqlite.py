@@ -22,8 +22,8 @@ from justmem.errors import (
     InvalidFile,
     InvalidSession,
     JustMemError,
+    NoSuchSpace,
     NotForgotten,
-    NotInMemory,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -522,7 +522,7 @@ def _open(
         if create:
             files.create_private(path)
         elif not files.exists(path):
-            raise NotInMemory(f"There is no space {space!r} in {folder}.")
+            raise NoSuchSpace(f"There is no space {space!r} in {folder}.")
         with suppress(FileNotFoundError, drivers.Outrun):
             claim = drivers.claim(path)
             empty = claim.kind == "new"
@@ -563,7 +563,7 @@ def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: flo
     try:
         claim = drivers.claim(path, alone=True)
     except FileNotFoundError:
-        raise NotInMemory(f"There is no space {space!r} in {folder}.") from None
+        raise NoSuchSpace(f"There is no space {space!r} in {folder}.") from None
     except drivers.Outrun:
         raise StoreBusy(f"{path} is open in this process: close it, then change its key.") from None
     try:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from justmem import AsyncMemory
-from justmem.domain import Call, Evidence, dump
+from justmem.domain import Call, Evidence
 from justmem.ports import LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.calls import SampledModel
@@ -61,7 +61,7 @@ class Opened:
             id=question.id,
             row=row,
             context=row.evidence,
-            payload=dump(kept),
+            payload=kept.model_dump(mode="json", round_trip=True),
             calls=calls,
         )
 

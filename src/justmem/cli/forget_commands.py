@@ -1,4 +1,4 @@
-"""forget: what goes, with a look before and a proof after."""
+"""forget, expire: deleting for good, with a preview before and a certificate after."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from justmem.cli import drawing
-from justmem.cli.asking import Json
-from justmem.cli.run import run_of
+from justmem.cli import render
+from justmem.cli.context import Json, moment, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, words
-from justmem.domain import Certificate, Forgotten, Preview, dump
-from justmem.errors import InputError
+from justmem.domain import Certificate, Expiring, Forgotten, Preview, dump
+from justmem.errors import InputError, InvalidSetting
 from justmem.forget.forgetting import Target
 from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview
 Given = dict[str, Any]
+Show = Annotated[bool, typer.Option("--preview", help="Show what would be forgotten, and stop.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def forget(
@@ -28,10 +29,10 @@ def forget(
     turn: Annotated[str | None, typer.Option(help="One turn, as in s12#3.")] = None,
     session: Annotated[str | None, typer.Option(help="A session and all its cards.")] = None,
     subject: Annotated[
-        str | None, typer.Option(help="Every card about it, and the turns they rest on.")
+        str | None, typer.Option(help="Every card about it, and the turns that support them.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Sessions of this day and later: 2024-05-20.")
+        str | None, typer.Option(help="Sessions from this day on: 2024-05-20.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="Sessions up to this day.")] = None,
     everything: Annotated[bool, typer.Option("--everything", help="The whole space.")] = False,
@@ -39,20 +40,21 @@ def forget(
         bool | None,
         typer.Option(
             "--turns/--no-turns",
-            help="Of a card or subject: the turns it rests on too. Default: of a subject yes.",
+            help="Also the turns that support the cards. Default: only for --subject.",
             show_default=False,
         ),
     ] = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Only show what would go.")] = False,
+    preview: Show = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Look for it everywhere afterwards.")
+        bool,
+        typer.Option("--verify", help="Search all files for it afterwards."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Forget a card, a turn, a session, a subject, a period or everything, for good.
 
-    Exits with 6 when `--verify` still finds anything of it.
+    Exits with 6 if `--verify` still finds some of it.
     """
     what: Given = {
         "card": card or None,
@@ -66,7 +68,7 @@ def forget(
     }
     _check(what)
     if preview and verify:
-        raise typer.BadParameter("--preview shows, --verify proves: say one of them.")
+        raise typer.BadParameter("--preview and --verify exclude each other.")
     if preview:
         found = _preview(context, what)
         _show(found, json)
@@ -90,11 +92,64 @@ def forget(
         out().print(_certificate(gone.certificate))
 
 
+def expire(
+    context: typer.Context,
+    at: Annotated[
+        str | None, typer.Option(help="The moment to count ages to: 2024-05-20. Default: now.")
+    ] = None,
+    preview: Show = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Forget for good what is older than the setting [retention] allows.
+
+    Age is the time from the session to now, or to --at.
+    """
+    run = run_of(context)
+    if not run.settings().retention.limited:
+        raise InvalidSetting(
+            "Nothing expires. Set an age in [retention] of justmem.toml, such as days = 365."
+        )
+    when = moment(at) or now()
+
+    async def find(memory: AsyncMemory) -> Expiring:
+        return await memory.expiring(at=when)
+
+    async def work(memory: AsyncMemory) -> Forgotten:
+        return await memory.expire(at=when)
+
+    found = run.memory(find)
+    count = found.counted
+    if preview or found == Expiring():
+        _show_expiring(found, json)
+        return
+    if not yes:
+        _needs_terminal()
+        typer.confirm(f"Forget {_counted(count)} for good?", abort=True, err=True)
+    gone = run.memory(work)
+    if json:
+        print_json(dump(gone))
+    else:
+        out().print(f"Expired: {_counted(gone)}.")
+
+
+def _show_expiring(found: Expiring, json: bool) -> None:
+    if json:
+        print_json({**dump(found), "preview": True, "forgotten": dump(found.counted)})
+        return
+    console, count = out(), found.counted
+    if found.sessions:
+        console.print(render.sessions(found.sessions[:_SHOWN]))
+    if found.cards:
+        console.print(render.cards(found.cards[:_SHOWN]))
+    say(f"Older than [retention] allows: {_counted(count)}.", "dim")
+
+
 def _tell_of_mentions(subject: str) -> None:
-    """Whoever is only spoken of in the cards of others stays: that has to be said."""
+    """A subject that only other people's cards mention is not forgotten: say so."""
     say(
-        f"No card is about {plain(subject, one_line=True)}. Where it is only mentioned, "
-        "`justmem about` shows the cards and turns: forget those.",
+        f"No card is about {plain(subject, one_line=True)}. `justmem about` lists the cards and "
+        "turns that mention it: forget those one by one.",
         "dim",
     )
 
@@ -104,20 +159,22 @@ def _check(what: Given) -> None:
         Target(**what)
     except InputError as error:
         if what["turns"] is not None and (what["turn"] or what["session"] or what["everything"]):
-            raise typer.BadParameter(
-                "--turns and --no-turns go with --card or --subject."
-            ) from error
+            raise typer.BadParameter("--turns and --no-turns need --card or --subject.") from error
         raise typer.BadParameter(
-            "Say one of --card, --turn, --session, --subject, --since and --until, or --everything."
+            "Give one of --card, --turn, --session, --subject, a period or --everything."
         ) from error
 
 
 def _ask(context: typer.Context, what: Given) -> None:
     named = _named(what)
-    if not sys.stdin.isatty():
-        raise typer.BadParameter(f"To forget {named} without being asked, add --yes.")
+    _needs_terminal()
     gone = _preview(context, what).forgotten
-    typer.confirm(f"Forget {named} for good? {_counted(gone)} would go.", abort=True, err=True)
+    typer.confirm(f"Forget {named} for good? ({_counted(gone)})", abort=True, err=True)
+
+
+def _needs_terminal() -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("Nobody can confirm this here. Add --yes to forget anyway.")
 
 
 def _named(what: Given) -> str:
@@ -144,9 +201,9 @@ def _show(found: Preview, json: bool) -> None:
         return
     out().print(f"This would forget {_counted(found.forgotten)}.")
     parts = [
-        (len(found.sessions), drawing.sessions(found.sessions[:_SHOWN]), "sessions"),
+        (len(found.sessions), render.sessions(found.sessions[:_SHOWN]), "sessions"),
         (len(found.turns), words("turns " + ", ".join(found.turns[:_SHOWN])), "turns"),
-        (len(found.cards), drawing.cards(found.cards[:_SHOWN]), "cards"),
+        (len(found.cards), render.cards(found.cards[:_SHOWN]), "cards"),
     ]
     for count, shown, name in parts:
         if count:
@@ -163,7 +220,7 @@ def _counted(gone: Forgotten) -> str:
 
 
 def _certificate(proof: Certificate) -> Group:
-    """No words are in it: it may be printed and kept."""
+    """It contains none of the forgotten words."""
     lines = [
         f"Certificate: {proof.target}, space {proof.space}, {proof.at:%Y-%m-%d %H:%M}",
         f"  deleted    {amount(len(proof.digests), 'text')}, {amount(proof.vectors, 'vector')}",

@@ -1,42 +1,46 @@
-"""serve, mcp, keys: memory for programs."""
+"""serve, mcp, keys."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 
-from justmem.cli.asking import Json
-from justmem.cli.run import now, run_of
-from justmem.cli.terminal import fetching, out, plain, print_json, say
+from justmem.cli import render
+from justmem.cli.context import Json, now, run_of
+from justmem.cli.terminal import amount, out, plain, print_json, say, show_download
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
 from justmem.runtime.extras import need
 
+if TYPE_CHECKING:
+    from justmem.server.access_keys import Key
+
 
 def serve(
     context: typer.Context,
-    host: Annotated[str | None, typer.Option(help="Listen here. Default: 127.0.0.1.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Default: 8765.", min=0, max=65535)] = None,
     no_keys: Annotated[
         bool,
-        typer.Option("--no-keys", help="Let everyone on this machine in. Loopback only."),
+        typer.Option("--no-keys", help="Ask for no key. Only on a loopback address."),
     ] = False,
     upstream: Annotated[
-        str | None, typer.Option(help="The chat server behind /v1/chat/completions.")
+        str | None, typer.Option(help="The chat server that /v1/chat/completions forwards to.")
     ] = None,
     root_path: Annotated[
-        str, typer.Option(help="The path under which a reverse proxy shows this server.")
+        str, typer.Option(help="The path of this server behind a reverse proxy.")
     ] = "",
 ) -> None:
-    """Serve memory over HTTP and MCP, with a chat proxy and pages to look inside.
+    """Serve memory over HTTP and MCP, with a chat proxy and the inspector pages.
 
-    Make a key first: justmem keys add NAME --opens SPACE.
+    First make a key: justmem keys add NAME --opens SPACE.
     """
     need("server")
     from justmem.models.connection import checked_url, is_loopback
@@ -48,16 +52,16 @@ def serve(
     serving = settings.server
     if no_keys and not is_loopback(serving.host):
         raise InvalidSetting(
-            f"--no-keys lets everyone in, so it listens on a loopback address only, not on "
-            f"{serving.host}: leave --host out, or make keys with `justmem keys add`."
+            f"--no-keys works only on a loopback address, not on {serving.host}. Leave --host out, "
+            "or make keys with `justmem keys add`."
         )
     if serving.upstream is not None:
         checked_url(serving.upstream)
     keys = None if no_keys else Keys(settings.folder)
     if keys is not None and not keys.all():
-        say("There is no key yet, so nobody is let in: `justmem keys add` makes one.", "yellow")
+        say("Every request is refused until there is a key: `justmem keys add`.", "yellow")
     _log(logging.INFO)
-    server = Server(settings, clock=now, keys=keys, report=fetching())
+    server = Server(settings, clock=now, keys=keys, report=show_download())
     try:
         run(server, root_path=root_path)
     except OSError as error:
@@ -68,7 +72,7 @@ def serve(
 
 
 def mcp(context: typer.Context) -> None:
-    """Serve this space to an agent over standard input and output (Model Context Protocol)."""
+    """Serve one space to an agent over stdio (Model Context Protocol)."""
     need("mcp")
     from justmem.server.mcp import serve_stdio
     from justmem.server.state import Server
@@ -77,7 +81,7 @@ def mcp(context: typer.Context) -> None:
     _log(logging.WARNING)
 
     async def served() -> None:
-        server = Server(settings, clock=now, keys=None, report=fetching())
+        server = Server(settings, clock=now, keys=None, report=show_download())
         await serve_stdio(server, settings.space)
 
     asyncio.run(served())
@@ -90,29 +94,31 @@ def _settings(context: typer.Context, **overrides: Any) -> Settings:
 
 
 def _log(level: int) -> None:
-    """To standard error, which is the one place a log belongs; nothing in it is remembered text."""
+    """To standard error. The log holds no remembered text."""
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "mcp", "openai"):
+    for chatty in ("httpx", "httpcore", "mcp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 # ---------------------------------------------------------------- keys
 
-keys = typer.Typer(help="Keys for the server: make, list, revoke.", no_args_is_help=True)
+keys = typer.Typer(
+    help="Add, list and revoke the server's keys.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @keys.command("add")
 def keys_add(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Whose key it is: shown in lists.")],
+    name: Annotated[str, typer.Argument(help="A name for the key, shown in lists.")],
     opens: Annotated[
         list[str],
-        typer.Option(help="A space; * stands for any characters. May be given several times."),
+        typer.Option(help="A space; * stands for any characters. May be repeated."),
     ],
     right: Annotated[
-        str, typer.Option(help="read, write (and read), or admin (and erase spaces).")
+        str, typer.Option(help="read; write (also reads); admin (also erases spaces).")
     ] = "write",
     json: Json = False,
 ) -> None:
@@ -127,7 +133,7 @@ def keys_add(
         print_json({"key": token, "name": name, "right": right, "spaces": opens})
         return
     out().print(token, soft_wrap=True)
-    say("This is the only time it is shown.", "dim")
+    say("The key is shown only this once.", "dim")
 
 
 @keys.command("list")
@@ -137,28 +143,11 @@ def keys_list(context: typer.Context, json: Json = False) -> None:
 
     found = Keys(_folder(context)).all()
     if json:
-        print_json(
-            [
-                {
-                    "id": key.id,
-                    "name": key.name,
-                    "right": key.right,
-                    "spaces": list(key.spaces),
-                    "made": key.made,
-                }
-                for key in found
-            ]
-        )
+        print_json([asdict(key) for key in found])
         return
-    table = Table(box=box.SIMPLE)
-    for title in ("id", "name", "right", "spaces", "made"):
-        table.add_column(title)
-    for key in found:
-        spaces = ", ".join(plain(space, one_line=True) for space in key.spaces)
-        table.add_row(key.id, plain(key.name, one_line=True), key.right, spaces, key.made)
     if found:
-        out().print(table)
-    say(f"{len(found)} keys", "dim")
+        out().print(render.table([_row(key) for key in found]))
+    say(amount(len(found), "key"), "dim")
 
 
 @keys.command("revoke")
@@ -170,6 +159,11 @@ def keys_revoke(
 
     Keys(_folder(context)).revoke(id)
     say(f"The key {id} is revoked.")
+
+
+def _row(key: Key) -> dict[str, str]:
+    given = asdict(key) | {"spaces": ", ".join(key.spaces)}
+    return {name: plain(text, one_line=True) for name, text in given.items()}
 
 
 def _folder(context: typer.Context) -> Any:

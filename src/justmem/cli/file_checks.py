@@ -1,4 +1,4 @@
-"""For the doctor: which spaces are locked, and whether others may look into the files."""
+"""For the doctor: which spaces are encrypted, and whether others can read the files."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Finding = tuple[Literal["ok", "note", "wrong"], str, str]
 _SHOWN = 20  # names in a line
 
 
-def locks(settings: Settings) -> Iterator[Finding]:
+def encryption(settings: Settings) -> Iterator[Finding]:
     if settings.store is not None:
         return
     keys = keyring(settings)
     locked, plain = _sorted(settings.folder)
     if locked:
-        yield "ok", f"locked: {_names(locked)}", ""
+        yield "ok", f"encrypted: {_names(locked)}", ""
     if plain and keys is not None:
-        fix = "make locked copies with justmem copy, or take the key out of the settings"
-        yield "wrong", f"a key is set, yet not locked: {_names(plain)}", fix
+        fix = "make encrypted copies with justmem copy, or remove the key from the settings"
+        yield "wrong", f"a key is set, but these spaces are not encrypted: {_names(plain)}", fix
     elif plain:
-        yield "ok", f"not locked: {_names(plain)}", ""
+        yield "ok", f"not encrypted: {_names(plain)}", ""
     if locked and keys is None:
         fix = f"set key_file or {settings.key_env} to open them"
         yield "note", "no key is set", fix
@@ -38,7 +38,7 @@ def locks(settings: Settings) -> Iterator[Finding]:
 
 
 def _sorted(folder: Path) -> tuple[list[str], list[str]]:
-    """The files of locked spaces, and those of plain ones. By file: a locked one need not open."""
+    """The files of encrypted spaces and of plain ones. No space is opened."""
     found: dict[str, list[str]] = {"locked": [], "plain": []}
     for path in sorted(folder.glob("*" + files.SUFFIX)):
         try:
@@ -57,11 +57,11 @@ def _names(stems: list[str]) -> str:
     return ", ".join(stems[:_SHOWN]) + more
 
 
-def modes(settings: Settings) -> Iterator[Finding]:
+def permissions(settings: Settings) -> Iterator[Finding]:
     opened = [path for path in _private(settings) if path.exists() and private_files.is_open(path)]
     for path in opened[:_SHOWN]:
         mode = "u=rwX,go=" if path.is_dir() else "600"
-        yield "note", f"others on this machine may read {path}", f"chmod {mode} '{path}'"
+        yield "note", f"others on this machine can read {path}", f"chmod {mode} '{path}'"
 
 
 def _private(settings: Settings) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""remember, retry, reembed: what adds to the memory."""
+"""add, remember, retry."""
 
 from __future__ import annotations
 
@@ -9,16 +9,44 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from justmem import transcripts
-from justmem.cli import drawing
-from justmem.cli.asking import Json
-from justmem.cli.run import Exit, moment, run_of
+from justmem.cli import render
+from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.terminal import amount, err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
 from justmem.memory import AsyncMemory
 from justmem.validation import as_path
+
+
+def add(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="What was said; - reads standard input.")],
+    at: Annotated[
+        str | None, typer.Option(help="When it was said: 2024-05-20T14:30. Default: now.")
+    ] = None,
+    speaker: Annotated[str | None, typer.Option(help="Who said it. Default: User.")] = None,
+    json: Json = False,
+) -> None:
+    """Remember a text, as one turn of a session of its own.
+
+    Exits with 5 if it could not be remembered. The words are stored all the same, and
+    `justmem retry` tries again.
+    """
+    said = sys.stdin.read() if text == "-" else text
+    turn = {"role": "user", "content": said} | ({"name": speaker} if speaker else {})
+
+    async def work(memory: AsyncMemory) -> Remembered:
+        return await memory.remember([turn], at=moment(at) or now())
+
+    done = run_of(context).memory(work, create=True)
+    if json:
+        print_json(dump(done))
+    elif done.cards:
+        out().print(render.cards(done.cards))
+    else:
+        out().print("The words are stored. No card was made of them.")
+    _exit_with([done])
 
 
 def remember(
@@ -29,15 +57,15 @@ def remember(
     ],
     at: Annotated[
         str | None,
-        typer.Option(help="When sessions without a time took place: 2024-05-20T14:30, or now."),
+        typer.Option(help="The time of sessions that have none: 2024-05-20T14:30, or now."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Remember the conversations in files.
 
-    Nothing is remembered unless every file can be read. Remembering the same again costs nothing.
-    Exits with 5 when some sessions could not be remembered; what was said is kept all the same,
-    and `justmem retry` tries again.
+    If one file cannot be read, nothing is remembered. Remembering the same session again costs
+    nothing. Exits with 5 if some sessions could not be remembered. Their words are stored all the
+    same, and `justmem retry` tries again.
     """
     readings = [read_file(name, moment(at)) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
@@ -46,7 +74,7 @@ def remember(
     for note in (note for reading in readings for note in reading.notes):
         say(note, "dim")
     if blank:
-        say(f"{blank} conversations hold no words and were left out.", "dim")
+        say(f"Left out {amount(blank, 'conversation')} without words.", "dim")
 
     async def work(memory: AsyncMemory) -> list[Remembered]:
         with _progress(len(sessions)) as advance:
@@ -54,6 +82,21 @@ def remember(
 
     done = run_of(context).memory(work, create=True) if sessions else []
     report(done, sessions, problems, json)
+
+
+def retry(context: typer.Context, json: Json = False) -> None:
+    """Try the pending and failed sessions again."""
+
+    async def work(memory: AsyncMemory) -> list[Remembered]:
+        waiting = [
+            record
+            for record in await memory.sessions()
+            if record.state in (SessionState.PENDING, SessionState.FAILED)
+        ]
+        with _progress(len(waiting)) as advance:
+            return await memory.retry(on_done=advance)
+
+    report(run_of(context).memory(work), (), (), json)
 
 
 def read_file(name: str, at: datetime | None) -> transcripts.Reading:
@@ -66,50 +109,35 @@ def report(
     done: Sequence[Remembered], sessions: Sequence[Session], problems: Sequence[str], json: bool
 ) -> None:
     if json:
-        sums = [{**dump(each), "receipt": drawing.receipt_json(each.receipt)} for each in done]
+        sums = [dump(each) for each in done]
         print_json({"sessions": sums, "problems": list(problems)})
     elif done:
         when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
-        out().print(drawing.remembered(done, when))
+        out().print(render.remembered(done, when))
     else:
         say("There was nothing to remember.")
     for problem in problems:
         say(f"Not read: {problem}", "red")
-    if problems or any(each.state == SessionState.FAILED for each in done):
+    if problems:
         raise typer.Exit(Exit.PARTLY)
+    _exit_with(done)
 
 
-def retry(context: typer.Context, json: Json = False) -> None:
-    """Take up the sessions that are pending or failed."""
-
-    async def work(memory: AsyncMemory) -> list[Remembered]:
-        waiting = [
-            record
-            for record in await memory.sessions()
-            if record.state in (SessionState.PENDING, SessionState.FAILED)
-        ]
-        with _progress(len(waiting)) as advance:
-            return await memory.retry(on_done=advance)
-
-    done = run_of(context).memory(work)
-    report(done, (), (), json)
-
-
-def reembed(context: typer.Context, json: Json = False) -> None:
-    """Make all vectors anew, with the embedder that is set now."""
-
-    async def work(memory: AsyncMemory) -> int:
-        return await memory.reembed()
-
-    count = run_of(context).memory(work)
-    if json:
-        print_json({"embedded": count})
-    else:
-        out().print(f"{amount(count, 'text')} embedded anew.")
+def _exit_with(done: Sequence[Remembered]) -> None:
+    if any(each.state == SessionState.FAILED for each in done):
+        raise typer.Exit(Exit.PARTLY)
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Remembered], None]]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = err()
     columns = (
         TextColumn("remembering"),

@@ -1,4 +1,4 @@
-"""models list, models pull: the weights of local models."""
+"""models list, models pull: local models and their weights."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from typing import Annotated
 
 import typer
 
-from justmem.cli import drawing
-from justmem.cli.asking import Json
-from justmem.cli.run import run_of
-from justmem.cli.terminal import fetching, out, print_json
+from justmem.cli import render
+from justmem.cli.context import Json, run_of
+from justmem.cli.terminal import out, print_json, show_download
 from justmem.config import Settings
 from justmem.errors import WeightsUnavailable
 from justmem.models import weights
 
-app = typer.Typer(help="Local models: list them, fetch their weights.", no_args_is_help=True)
+models = typer.Typer(
+    help="List local models, download their weights.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
-@app.command("list")
+@models.command("list")
 def listed(context: typer.Context, json: Json = False) -> None:
-    """List the local models and whether their weights are here."""
+    """List the local models and whether their weights are downloaded."""
     settings = run_of(context).settings()
     rows = [
         {
@@ -28,7 +31,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
             "licence": model.licence,
             "copy_of": model.copy_of,
             "megabytes": round(model.source[0].bytes / 1e6, 1),
-            "here": present(model.name, settings),
+            "downloaded": present(model.name, settings),
         }
         for model in weights.manifest().values()
     ]
@@ -40,26 +43,27 @@ def listed(context: typer.Context, json: Json = False) -> None:
             "name": str(row["name"]),
             "use": str(row["use"]),
             "licence": str(row["licence"]),
-            "weights": "here" if row["here"] else f"{row['megabytes']:.0f} MB to fetch",
+            "size": f"{row['megabytes']:.0f} MB",
+            "downloaded": "yes" if row["downloaded"] else "no",
         }
         for row in rows
     ]
-    out().print(drawing.table(shown, name="cyan"))
+    out().print(render.table(shown, name="cyan"))
 
 
-@app.command()
+@models.command()
 def pull(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Default: the two that are set.")
+        list[str] | None, typer.Argument(help="Default: the models in the settings.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Fetch weights, check their hashes and keep them."""
+    """Download weights and check their hashes."""
     settings = run_of(context).settings()
     home, mirror = settings.models_folder, settings.models_mirror
     folders = {
-        name: str(weights.ensure(name, folder=home, mirror=mirror, report=fetching()))
+        name: str(weights.ensure(name, folder=home, mirror=mirror, report=show_download()))
         for name in names or configured(settings)
     }
     if json:

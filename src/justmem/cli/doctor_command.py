@@ -1,4 +1,4 @@
-"""doctor: what is set, what is missing, and the fix, a line each."""
+"""doctor: one line for each setting or part, with a fix for what is wrong."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import typer
 from rich.text import Text
 
 from justmem import providers
-from justmem.cli import safety
-from justmem.cli.asking import Json
-from justmem.cli.run import Exit, run_of
+from justmem.cli import file_checks
+from justmem.cli.context import Exit, Json, run_of
+from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
-from justmem.cli.weights import configured, present
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.log import check as check_log
@@ -57,13 +56,13 @@ def doctor(
         bool, typer.Option("--online/--offline", help="Send the model a tiny request.")
     ] = True,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read the whole space, and check that it all agrees.")
+        bool, typer.Option("--deep", help="Read the whole space and check that it is consistent.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check what is set, what is missing, and how to mend it.
+    """Check the settings and the space, and show how to fix what is wrong.
 
-    Exits with 2 when something is wrong. With a language model set, one tiny request is sent.
+    Exits with 2 if something is wrong. If a language model is set, one tiny request is sent to it.
     """
     settings = run_of(context).settings()
     checks = list(_checks(settings, online and not settings.offline, deep))
@@ -87,7 +86,7 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     yield Check("ok", f"{source}; profile {settings.profile}")
     yield _folder(settings)
     yield from _store(settings, deep)
-    for found in (*safety.locks(settings), *safety.modes(settings)):
+    for found in (*file_checks.encryption(settings), *file_checks.permissions(settings)):
         yield Check(*found)
     for name in configured(settings):
         yield _weights(name, settings)
@@ -102,13 +101,13 @@ def _folder(settings: Settings) -> Check:
     folder = settings.folder
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        return Check("wrong", f"{nearest} is a file", "set JUSTMEM_HOME to a folder")
+        return Check("wrong", f"{nearest} is a file", "set JUSTMEM_FOLDER to a folder")
     try:
         with tempfile.TemporaryFile(dir=nearest):
             return Check("ok", f"spaces are kept in {folder}")
     except OSError as error:
-        fix = "make it writable, or set JUSTMEM_HOME to a folder that is"
-        return Check("wrong", f"{nearest} cannot be written: {error.strerror}", fix)
+        fix = "make it writable, or set JUSTMEM_FOLDER to another folder"
+        return Check("wrong", f"{nearest} is not writable: {error.strerror}", fix)
 
 
 def _store(settings: Settings, deep: bool) -> Iterator[Check]:
@@ -122,7 +121,7 @@ async def _look(settings: Settings, deep: bool) -> list[Check]:
     place = spaces_of(settings)
     try:
         if settings.space not in await place.spaces():
-            return [Check("ok", f"the space {settings.space!r} is still empty")]
+            return [Check("ok", f"the space {settings.space!r} does not exist yet")]
         store = await place.open(settings.space, create=False)
         try:
             held = await store.stats()
@@ -141,24 +140,23 @@ async def _deep(store: Store) -> list[Check]:
     found = await store.check()
     checks = [Check("wrong", each.what, each.fix) for each in found.damage]
     if found.sound:
-        words = "every word is as it was stored, and all that was made of it agrees"
-        checks.append(Check("ok", words))
+        checks.append(Check("ok", "the stored words are unchanged, and cards and index fit them"))
     log = await check_log(store)
     if log.whole:
-        checks.append(Check("ok", f"the change log is whole: {amount(log.entries, 'entry')}"))
+        checks.append(Check("ok", f"the change log is complete: {amount(log.entries, 'entry')}"))
     else:
-        fix = "someone wrote to it, or the file is damaged: look at who may write there"
-        checks.append(Check("wrong", f"the change log is not whole: {log.problem}", fix))
+        fix = "somebody edited it, or the file is damaged: check who can write to it"
+        checks.append(Check("wrong", f"the change log was changed: {log.problem}", fix))
     return checks
 
 
 def _weights(name: str, settings: Settings) -> Check:
     if present(name, settings):
-        return Check("ok", f"weights of {name} are here")
+        return Check("ok", f"weights of {name} are downloaded")
     if settings.offline:
         fix = f"copy them into {settings.models_folder}, or turn offline off"
         return Check("wrong", f"weights of {name} are missing", fix)
-    return Check("note", f"weights of {name} are fetched when first used", "justmem models pull")
+    return Check("note", f"weights of {name} are downloaded when first used", "justmem models pull")
 
 
 def _keys(settings: Settings) -> Iterator[Check]:
@@ -176,7 +174,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
         if key:
             yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
-            yield Check("note", f"no key for {name}", f"if its server wants one, {fix}")
+            yield Check("note", f"no key for {name}", f"if its server needs one, {fix}")
         else:
             variable = settings.api_key_env or "OPENAI_API_KEY"
             yield Check("wrong", f"no key for {name}", f"set the environment variable {variable}")

@@ -1,4 +1,4 @@
-"""demo: a year remembered and asked about, without a key."""
+"""demo: remember a year of one person and ask about it, without a key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.rule import Rule
 from rich.text import Text
 
-from justmem.cli import drawing
-from justmem.cli.asking import Json, answer_json
-from justmem.cli.run import Run, run_of
-from justmem.cli.terminal import amount, fetching, out, print_json, say
+from justmem.cli import render
+from justmem.cli.ask_commands import short
+from justmem.cli.context import Json, Run, run_of
+from justmem.cli.terminal import amount, out, print_json, say, show_download
 from justmem.config import KEY_SOURCES, Settings
 from justmem.domain import Answer, Remembered
 from justmem.memory import AsyncMemory
@@ -29,14 +28,14 @@ SPACE = "demo"
 def demo(
     context: typer.Context,
     keep: Annotated[
-        bool, typer.Option("--keep", help=f"Keep it as the space {SPACE!r}, to go on asking.")
+        bool, typer.Option("--keep", help=f"Keep the history as the space {SPACE!r}.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Remember a small history and ask it three questions.
 
-    By rules and local models: it needs no key. The first run fetches the weights of two small
-    models.
+    Rules and local models do the work, so no key is needed. The first run downloads the weights of
+    two small models.
     """
     run = run_of(context)
     if keep:
@@ -48,16 +47,16 @@ def demo(
 
 def _demo(run: Run, folder: Path, keep: bool, json: bool) -> None:
     model = run.overrides.get("model") or "rules"
-    # Whatever else is set stays out: the demo looks the same everywhere, and needs no key.
+    # Other settings are ignored, so that the demo looks the same everywhere and needs no key.
     own = dict.fromkeys(("model", "extractor", "planner", "answerer"), model)
     own |= {name: Settings.model_fields[name].default for name in ("embedder", "reranker")}
     settings = run.settings(folder=folder, space=SPACE, profile="default", **own)
-    if not keep:  # it leaves nothing behind, no key either
+    if not keep:  # the temporary space needs no encryption
         settings = settings.model_copy(update=dict.fromkeys(KEY_SOURCES))
     history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
     answers = asyncio.run(_asked(settings, history, None if json else out()))
     if json:
-        print_json([answer_json(answer) for answer in answers])
+        print_json([short(answer) for answer in answers])
         return
     if keep:
         say(f'Kept. Go on asking: justmem --space {SPACE} ask "Who is Senhor Rocha?"')
@@ -69,7 +68,7 @@ async def _asked(
     settings: Settings, history: dict[str, Any], console: Console | None
 ) -> list[Answer]:
     answers = []
-    async with AsyncMemory(**await parts(settings, report=fetching())) as memory:
+    async with AsyncMemory(**await parts(settings, report=show_download())) as memory:
         done = await memory.remember_many(history["sessions"])
         if console:
             console.print(_opening(done, history, settings.model))
@@ -77,7 +76,7 @@ async def _asked(
             answers.append(await memory.ask(asked["question"], at=asked["at"]))
             if console:
                 title = Text(f"“{asked['question']}”", "bold")
-                console.print(Rule(title, align="left", style="dim"), drawing.answer(answers[-1]))
+                console.print(render.heading(title), render.answer(answers[-1]))
                 console.print()
     return answers
 

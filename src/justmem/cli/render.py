@@ -1,4 +1,4 @@
-"""How things look to people. Every remembered word goes through `plain`."""
+"""Results as text for people. Every remembered word goes through `plain`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from justmem.cli.terminal import amount, plain, words
 from justmem.domain import (
+    About,
     Answer,
     Card,
     Citation,
+    Entry,
     Evidence,
     Plan,
     Receipt,
@@ -28,15 +29,12 @@ from justmem.domain import (
     Source,
     Stats,
     Turn,
-    dump,
 )
 
 _QUOTE = "bold black on yellow"
 _ACCESS = {"LOOKUP": "cyan", "COMPOSE": "magenta", "REPLAY": "green"}
 _STATE = {"stored": "green", "empty": "dim", "pending": "yellow", "failed": "red"}
 _LONGEST_QUOTE = 300
-
-
 _NUMBERS = ("turns", "cards", "quarantined", "tokens")
 _WHOLE = (*_NUMBERS, "id", "when", "state", "what", "hash")  # columns that are never broken
 
@@ -108,6 +106,7 @@ def quotation(number: int, citation: Citation) -> RenderableType:
             (said, "italic"),
         ),
         (0, 0, 0, 2),
+        expand=False,  # a pipe has no width to fill
     )
 
 
@@ -129,11 +128,6 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def receipt_json(value: Receipt) -> dict[str, Any]:
-    totals = {"tokens_in": value.tokens_in, "tokens_out": value.tokens_out, "tokens": value.tokens}
-    return {**totals, **dump(value)}
-
-
 def evidence(value: Evidence) -> Group:
     parts: list[RenderableType] = [access(value)]
     if value.chosen:
@@ -141,7 +135,7 @@ def evidence(value: Evidence) -> Group:
     for source in value.sources:
         parts += [_heading(source.session_id, source.at), _turns(source), Text()]
     if not value.chosen and not value.sources:
-        parts += [Text(), Text("Nothing in memory bears on this.", "bold yellow"), Text()]
+        parts += [Text(), Text("There is no evidence for this in memory.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
 
 
@@ -181,9 +175,13 @@ def session(value: Session) -> Group:
     return Group(_heading(value.id, value.at), _turns(whole))
 
 
-def _heading(session_id: str, at: Any) -> Rule:
-    title = words(f"session {session_id}, {at:%Y-%m-%d %H:%M}", one_line=True)
-    return Rule(title, align="left", style="dim")
+def _heading(session_id: str, at: Any) -> Text:
+    return heading(words(f"session {session_id}, {at:%Y-%m-%d %H:%M}", one_line=True))
+
+
+def heading(title: Text) -> Text:
+    """The title and a line to the right of it. A rule of rich would fill an unwrapped pipe."""
+    return title.copy().append(" " + "─" * max(0, 79 - title.cell_len), "dim")
 
 
 def _turns(source: Source, *, marked: bool = False) -> Table:
@@ -293,3 +291,42 @@ def stats(value: Stats) -> Table:
     for name, text in rows.items():
         made.add_row(name, words(text))
     return made
+
+
+def about(found: About) -> Group:
+    if found.first is None or found.last is None:
+        return Group(words(f"Nothing in memory names {found.subject}.", "bold yellow"))
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (plain(found.subject, one_line=True), "bold"),
+            f": {amount(found.cards, 'card')}" + (f" ({kinds})" if kinds else ""),
+            f", {amount(found.turns, 'turn')} of {amount(found.sessions, 'session')}, "
+            f"{found.first:%Y-%m-%d} to {found.last:%Y-%m-%d}",
+        )
+    ]
+    if found.known:
+        parts.append(cards(found.known))
+    for said in found.said:
+        quote = plain(said.quote, one_line=True)
+        short = quote if len(quote) <= _LONGEST_QUOTE else quote[: _LONGEST_QUOTE - 1] + "…"
+        place = f"{plain(said.session_id, one_line=True)}#{said.turn}"
+        line = Text.assemble((f"{said.said_at:%Y-%m-%d} ", "dim"), (place, "cyan"))
+        line.append(f" {plain(said.speaker, one_line=True)}: {short}")
+        parts.append(line)
+    return Group(*parts)
+
+
+def log(entries: Sequence[Entry]) -> Table:
+    rows: list[dict[str, str | Text]] = [
+        {
+            "id": str(entry.number),
+            "when": f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}",
+            "who": words(entry.actor, "cyan", one_line=True),
+            "what": words(entry.verb, one_line=True),
+            "how much": ", ".join(f"{n:,} {what}" for what, n in entry.counts.items() if n),
+            "hash": Text(entry.hash[:12], "dim"),
+        }
+        for entry in entries
+    ]
+    return table(rows, when="dim")

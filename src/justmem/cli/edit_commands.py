@@ -1,4 +1,4 @@
-"""append: what changes a memory piece by piece."""
+"""append: changing a memory piece by piece."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from justmem.cli.asking import Json
-from justmem.cli.keeping import read_file, report
-from justmem.cli.run import moment, now, run_of
+from justmem.cli.context import Json, moment, now, run_of
+from justmem.cli.remember_commands import read_file, report
 from justmem.domain import Remembered
 from justmem.errors import InvalidFile
 from justmem.memory import AsyncMemory

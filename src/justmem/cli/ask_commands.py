@@ -1,0 +1,123 @@
+"""ask, recall."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from justmem.cli import render
+from justmem.cli.context import Exit, Json, moment, now, run_of
+from justmem.cli.terminal import out, plain, print_json
+from justmem.domain import Answer, Evidence, dump
+from justmem.memory import AsyncMemory
+from justmem.plan import plan_arguments
+
+Question = Annotated[str, typer.Argument(help="A question, or a message to reply to.")]
+At = Annotated[
+    str | None,
+    typer.Option(help="When it is asked: 2024-05-20T14:30. Default: now."),
+]
+Speaker = Annotated[
+    str | None,
+    typer.Option(help='Who asks: "my" refers to them. Default: the person most cards are about.'),
+]
+Rewrite = Annotated[
+    list[str] | None,
+    typer.Option(help="Another wording to search for. Up to two."),
+]
+Exact = Annotated[
+    bool | None,
+    typer.Option("--exact/--no-exact", help="Whether the answer needs the exact words."),
+]
+Spans = Annotated[
+    bool | None,
+    typer.Option("--spans/--no-spans", help="Whether the evidence is in several sessions."),
+]
+Period = Annotated[
+    str | None,
+    typer.Option(help="The time asked about: 2023-05, 2023-05-07 or 2023-05-01/2023-05-31."),
+]
+Entity = Annotated[
+    list[str] | None,
+    typer.Option(help="A person or thing it is about. May be repeated."),
+]
+PLAN = plan_arguments(
+    rewrite=("rewrites", Rewrite),
+    exact=("needs_source", Exact),
+    spans=("spans_sessions", Spans),
+    period=("period", Period),
+    entity=("entities", Entity),
+)
+
+
+@PLAN
+def ask(
+    context: typer.Context,
+    question: Question,
+    at: At = None,
+    speaker: Speaker = None,
+    plan: dict[str, Any] | None = None,
+    json: Json = False,
+) -> None:
+    """Answer a question from memory, with citations and a receipt.
+
+    Exits with 1 if memory does not hold the answer.
+    """
+    when = moment(at) or now()
+
+    async def work(memory: AsyncMemory) -> Answer:
+        return await memory.ask(question, at=when, speaker=speaker, plan=plan)
+
+    answer = run_of(context).memory(work)
+    if json:
+        print_json(short(answer))
+    else:
+        out().print(render.answer(answer))
+    if not answer.sufficient:
+        raise typer.Exit(Exit.NOT_IN_MEMORY)
+
+
+@PLAN
+def recall(
+    context: typer.Context,
+    question: Question,
+    at: At = None,
+    speaker: Speaker = None,
+    plan: dict[str, Any] | None = None,
+    prompt: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Print a block for a model's prompt, of at most this many tokens."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the evidence for a question, without an answer.
+
+    Exits with 1 if there is none.
+    """
+    when = moment(at) or now()
+
+    async def work(memory: AsyncMemory) -> Evidence:
+        return await memory.recall(question, at=when, speaker=speaker, plan=plan)
+
+    evidence = run_of(context).memory(work)
+    if prompt is not None:
+        typer.echo(plain(evidence.prompt(prompt)))
+    elif json:
+        print_json(dump(without_candidates(evidence)))
+    else:
+        out().print(render.evidence(evidence))
+    if not evidence.chosen and not evidence.sources:
+        raise typer.Exit(Exit.NOT_IN_MEMORY)
+
+
+def short(answer: Answer) -> dict[str, Any]:
+    evidence = without_candidates(answer.evidence)
+    return dump(answer.model_copy(update={"evidence": evidence}))
+
+
+def without_candidates(evidence: Evidence) -> Evidence:
+    """Discovery finds hundreds; the output has the chosen ones."""
+    return evidence.model_copy(update={"candidates": ()})

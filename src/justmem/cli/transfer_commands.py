@@ -1,0 +1,191 @@
+"""export, import, copy, backup: moving whole spaces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from justmem.cli.context import ACTOR, Json, now, run_of
+from justmem.cli.terminal import amount, out, plain, print_json, say
+from justmem.domain import Loaded, dump
+from justmem.errors import InputError, NoSuchSpace
+from justmem.memory import AsyncMemory
+from justmem.opening import keyring
+from justmem.ports import Author
+from justmem.store.storage import Storage, storage
+from justmem.transfer import copying
+
+Format = Literal["jsonl", "markdown"]
+
+
+def export(
+    context: typer.Context,
+    format: Annotated[
+        str, typer.Option(help="jsonl, for `justmem import`, or markdown, to read.")
+    ] = "jsonl",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file. Default: standard output.")
+    ] = None,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", help="Also write the vectors."),
+    ] = False,
+) -> None:
+    """Write everything in this space to a file.
+
+    The file appears when it is complete, and only you can read it.
+    """
+    chosen: Format | None = next((f for f in ("jsonl", "markdown") if f == format), None)
+    if chosen is None:
+        raise typer.BadParameter(f"{format!r} is not one of jsonl, markdown.")
+
+    async def work(memory: AsyncMemory) -> int:
+        async with aclosing(memory.export(format=chosen, vectors=vectors)) as lines:
+            if output is None:
+                return await _written(lines, sys.stdout.buffer)
+            return await _filed(lines, output.expanduser())
+
+    count = run_of(context).memory(work)
+    if output is not None:
+        say(f"{count:,} bytes written to {output}.", "dim")
+
+
+async def _filed(lines: AsyncGenerator[str], path: Path) -> int:
+    beside = path.with_name(path.name + ".part")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            count = await _written(lines, file)
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return count
+
+
+async def _written(lines: AsyncGenerator[str], file: Any) -> int:
+    count = 0
+    async for line in lines:
+        count += file.write(line.encode())
+    file.flush()
+    return count
+
+
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that `justmem export` wrote.")],
+    json: Json = False,
+) -> None:
+    """Read an export into this space.
+
+    If the file was changed or cut off, nothing is stored. Sessions that are already in the space
+    stay as they are; a session that differs is an error. After an interruption, run it again.
+    """
+
+    def progress(done: int, total: int) -> None:
+        if done == total or done % 500 == 0:
+            say(f"{done:,} of {amount(total, 'session')}", "dim")
+
+    async def work(memory: AsyncMemory) -> Loaded:
+        return await memory.load(file.expanduser(), on_loaded=progress)
+
+    done = run_of(context).memory(work, create=True)
+    if json:
+        print_json(dump(done))
+        return
+    out().print(
+        f"{amount(done.sessions, 'session')} in the file, {done.brought:,} new with "
+        f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
+    )
+
+
+def copy(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder, or postgresql://user@host/database.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same.")],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this space. May be repeated.")
+    ] = None,
+    unencrypted: Annotated[
+        bool, typer.Option("--plain", help="Do not encrypt the copy, although a key is set.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Copy spaces between stores, and compare both sides afterwards.
+
+    After an interruption, run it again: what has arrived is not copied twice. If a key is set,
+    encrypted spaces are read with it, and copies in a folder are encrypted with it.
+    """
+    keys = keyring(run_of(context).settings())
+    places = storage(source, keys, either=True), storage(target, None if unencrypted else keys)
+    done = asyncio.run(_copy(*places, only or []))
+    if json:
+        print_json([asdict(each) for each in done])
+        return
+    for each in done:
+        name = plain(each.space, one_line=True)
+        out().print(
+            f"{name}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
+            f"{amount(each.cards, 'card')}, {amount(each.passages, 'passage')}, "
+            f"{each.forgotten:,} forgotten; "
+            f"the same on both sides, {each.digest}",
+            soft_wrap=True,
+        )
+    say(f"{amount(len(done), 'space')} copied and compared.", "dim")
+
+
+async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.Copied]:
+    try:
+        there = await one.spaces()
+        if missing := [space for space in only if space not in there]:
+            raise NoSuchSpace(f"There is no space {missing[0]!r} in the source.")
+        done = []
+        for space in only or there:
+            left = await one.open(space, create=False)
+            right = await other.open(space)
+            right.author = Author(ACTOR, now)
+            try:
+                done.append(await copying.copy(left, right, _progress(space)))
+            finally:
+                await left.close()
+                await right.close()
+        return done
+    finally:
+        await one.close()
+        await other.close()
+
+
+def _progress(space: str) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done == total or done % 500 == 0:
+            say(f"{space}: {done:,} of {amount(total, 'session')}", "dim")
+
+    return progress
+
+
+def backup(
+    context: typer.Context,
+    space: Annotated[str, typer.Argument(help="The space.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet.")],
+) -> None:
+    """Back up a space to a file, also while it is in use.
+
+    The file of an encrypted space has the same key. For PostgreSQL, use pg_dump.
+    """
+    target = target.expanduser()
+    run_of(context).memory(lambda memory: memory.backup(target), space=space)
+    out().print(
+        f"{plain(space, one_line=True)} is backed up in {plain(target, one_line=True)}.",
+        soft_wrap=True,
+    )
