@@ -117,7 +117,7 @@ def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
     CliRunner().invoke(app, ["--folder", str(tmp_path), "--space", "ana", "remember", str(file)])
     code, checks = doctor("--deep")
     assert code == 0
-    assert "ok" in [c["state"] for c in checks if "as it was stored" in c["what"]]
+    assert "ok" in [c["state"] for c in checks if "stored words are unchanged" in c["what"]]
     with closing(sqlite3.connect(tmp_path / "ana.db", isolation_level=None)) as db:
         db.execute("UPDATE spaces SET cards = 7")
     assert doctor()[0] == 0  # it opens: only a deep look finds it

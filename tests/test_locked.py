@@ -132,15 +132,15 @@ def test_the_doctor_says_what_is_locked_and_who_may_look(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("remember", "talk.json", "--space", "plain")
-    assert "not locked: plain" in run("doctor", "--space", "plain")
+    assert "not encrypted: plain" in run("doctor", "--space", "plain")
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
     run("remember", "talk.json", "--space", "ana")
     said = run("doctor", "--space", "ana", code=2)
-    assert "locked: ana" in said
-    assert "a key is set, yet not locked: plain" in said
+    assert "encrypted: ana" in said
+    assert "a key is set, but these spaces are not encrypted: plain" in said
     (tmp_path / "home" / "plain.db").unlink()
     said = run("doctor", "--space", "ana")
-    assert "locked: ana" in said
+    assert "encrypted: ana" in said
     assert "others on this machine" not in said
 
     monkeypatch.delenv("JUSTMEM_KEY")
@@ -177,7 +177,7 @@ def test_a_locked_space_is_checked_and_its_backup_is_locked(
 ) -> None:
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
     run("remember", "talk.json")
-    assert "every word is as it was stored" in run("doctor", "--deep", "--offline")
+    assert "stored words are unchanged" in run("doctor", "--deep", "--offline")
     (tmp_path / "saved").mkdir()
     run("backup", "default", "saved/default.db")
     assert [path.name for path in (tmp_path / "saved").iterdir()] == ["default.db"]

@@ -156,7 +156,7 @@ def test_the_command_shows_the_name(
         assert CliRunner().invoke(app, ["remember", str(tmp_path / "session.json")]).exit_code == 0
 
     asked = CliRunner().invoke(app, ["ask", question, "--at", NOW, "--json"])
-    assert json.loads(asked.stdout)["answer"].startswith(GRAZ)
+    assert json.loads(asked.stdout)["text"].startswith(GRAZ)
     listed = CliRunner().invoke(app, ["cards", "--subject", "Oskar", "--json"])
     assert "Oskar" in listed.stdout
     assert '"User"' not in listed.stdout

@@ -174,7 +174,7 @@ def _ask(context: typer.Context, what: Given) -> None:
 
 def _needs_terminal() -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("Nobody can confirm this here. Add --yes to forget anyway.")
+        raise typer.BadParameter("There is no terminal to ask for confirmation. Add --yes.")
 
 
 def _named(what: Given) -> str:
