@@ -109,9 +109,15 @@ class Replies:
         call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
         return Completion(known.text, call, known.truncated)
 
-    def add(self, key: str, completion: Completion) -> None:
+    def add(
+        self, key: str, completion: Completion, *, context: int = 128_000, sample: int = 0
+    ) -> None:
+        """In the format of `recorded:FILE`, so that a run can be repeated from the file."""
         entry = {
             "key": key,
+            "model": completion.call.model,
+            "context": context,
+            "sample": sample,
             "text": completion.text,
             "truncated": completion.truncated,
             "call": dump(completion.call),
@@ -153,7 +159,7 @@ class KeptModel:
         if known := self._replies.get(key):
             return known
         completion = await self._inner.complete(prompt, sample=sample)
-        self._replies.add(key, completion)
+        self._replies.add(key, completion, context=self.context, sample=sample)
         return completion
 
 

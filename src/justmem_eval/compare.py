@@ -7,7 +7,7 @@ from pathlib import Path
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.protocol import Files
-from justmem_eval.results import majority, pinned, verdicts
+from justmem_eval.results import judges, majority, pinned, verdicts
 from justmem_eval.statistics import Flips, flips
 
 
@@ -24,12 +24,14 @@ def compare(a: Path, b: Path) -> Comparison:
         if one.get(name) != other.get(name):
             raise InvalidSetting(f"{a} and {b} cannot be compared: their {name} differs.")
     files = Files(a), Files(b)
+    judge = (judges(one) or ["strict"])[0]
     runs = min(int(one["runs"]), int(other["runs"]))
     return Comparison(
         first=one.get("label") or one["system"],
         second=other.get("label") or other["system"],
         by_run=tuple(
-            flips(verdicts(files[0], n), verdicts(files[1], n)) for n in range(1, runs + 1)
+            flips(verdicts(files[0], n, judge), verdicts(files[1], n, judge))
+            for n in range(1, runs + 1)
         ),
-        majority=flips(majority(files[0], runs), majority(files[1], runs)),
+        majority=flips(majority(files[0], runs, judge), majority(files[1], runs, judge)),
     )

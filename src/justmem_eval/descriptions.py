@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import justmem
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval import benchmarks, judging
+from justmem_eval.batch import PARALLEL, SCHEME
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.estimate import Estimate, estimate
 from justmem_eval.lines import write_json
@@ -30,8 +31,7 @@ class Description(Value):
     label: str = ""
     model: str = "rules"
     judge: str = ""  # the model; empty: no judging
-    strictness: Literal["strict", "lenient"] = "strict"
-    judge_prompt: Path | None = None
+    judge_prompt: Path | None = None  # instead of the strict and the lenient one
     cards: Origin | None = None  # None: as `model`
     plans: Origin | None = None
     switches: tuple[str, ...] = ()
@@ -54,7 +54,9 @@ class Description(Value):
 
     @property
     def plan(self) -> Plan:
-        return Plan(runs=self.runs, parallel=self.parallel, planted=self.planted)
+        batch = SCHEME in (self.model[: len(SCHEME)], self.judge[: len(SCHEME)])
+        parallel = PARALLEL if batch else self.parallel
+        return Plan(runs=self.runs, parallel=parallel, planted=self.planted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,9 @@ def pin(prepared: Prepared) -> dict[str, Any]:
     given = prepared.description
     judge = None
     if given.judge:
-        text = prepared.judge_text or judging.instruction(given.benchmark, given.strictness)
-        judge = {"model": given.judge, "prompt": judging.fingerprint(text)}
+        texts = judging.instructions(given.benchmark, prepared.judge_text)
+        prompts = {name: judging.fingerprint(text) for name, text in texts.items()}
+        judge = {"model": given.judge, "prompts": prompts}
     return {
         "benchmark": given.benchmark,
         "data": dict(prepared.benchmark.files),

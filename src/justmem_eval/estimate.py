@@ -63,7 +63,8 @@ def estimate(
         total = total.plus(_planning(benchmark))
     total = total.plus(_answering(benchmark, system, plan.runs))
     if judge:
-        asked = sum(map(judged, benchmark.cases)) * plan.runs + plan.planted
+        # Two judges; right and wrong answers are planted for each.
+        asked = 2 * (sum(map(judged, benchmark.cases)) * plan.runs + 2 * plan.planted)
         total = total.plus(Estimate(calls=asked, tokens_in=asked * _JUDGING, tokens_out=asked * 10))
     return total
 

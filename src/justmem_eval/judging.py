@@ -1,7 +1,7 @@
-"""The judge: per-benchmark prompts in our own words, temperature 0, strict parsing.
+"""The judge: prompts in our own words for each benchmark, temperature 0, strict parsing.
 
-What does not parse is an error, counted apart, never a verdict. How often the judge accepts an
-answer that was planted to be wrong is measured and printed beside every accuracy.
+A reply that does not parse is an error, counted separately, never a verdict. How often the judge
+accepts planted wrong answers and refuses planted right ones is printed with every accuracy.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +57,7 @@ class Judge:
         self._model = model
         self._template = template
         self._instruction = template or instruction(benchmark, strictness)
-        self.name = "own file" if template else strictness
+        self.name = "own" if template else strictness
 
     def prompt(self, case: Case, response: str) -> Prompt:
         values = _values(case, response)
@@ -85,6 +86,14 @@ class Judge:
 def instruction(benchmark: str, strictness: Strictness) -> str:
     place = files("justmem_eval").joinpath("prompts", "judge", f"{benchmark}.{strictness}.md")
     return place.read_text("utf-8").strip()
+
+
+def instructions(benchmark: str, template: str | None) -> dict[str, str]:
+    """The judges of a run by name: strict and lenient, or one with a prompt of the user's own."""
+    if template is not None:
+        return {"own": template}
+    kinds: tuple[Strictness, ...] = ("strict", "lenient")
+    return {kind: instruction(benchmark, kind) for kind in kinds}
 
 
 def fingerprint(text: str) -> str:
@@ -129,21 +138,49 @@ def parse(text: str) -> bool | None:
     return True if word in _RIGHT else False if word in _WRONG else None
 
 
+def corrected(case: Case) -> Case | None:
+    """The same question with the corrected answer as its gold, if there is one."""
+    if not case.gold.corrected:
+        return None
+    gold = case.gold.model_copy(update={"answer": case.gold.corrected})
+    return replace(case, gold=gold)
+
+
 # ---------------------------------------------------------------- planted answers
 
 
-def planted(cases: Sequence[Case], most: int) -> list[tuple[Case, str]]:
-    """Answers that are wrong for sure: another question's gold, of the same category if there is
-    one, with few words in common. For LoCoMo-Plus, a reply that recalls another item's cue."""
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """An answer that is right or wrong for sure, to measure the judge."""
+
+    case: Case
+    text: str
+    right: bool
+
+    @property
+    def id(self) -> str:
+        return f"{'right' if self.right else 'wrong'}/{self.case.question.id}"
+
+
+def planted(cases: Sequence[Case], most: int) -> list[Planted]:
+    """Up to `most` right and as many wrong answers. Right: the gold answer in a sentence. Wrong:
+    another question's gold, of the same category if there is one, with few words in common. For
+    LoCoMo-Plus, a reply that recalls the item's own cue or another item's."""
     asked = [case for case in cases if case.gold.answer or case.gold.cue]
     step = max(1, len(asked) // most) if most else 1
     spread = [*asked[::step], *(case for n, case in enumerate(asked) if n % step)]
-    found: list[tuple[Case, str]] = []
-    for case in spread:
-        wrong = _other(case, asked)
-        if wrong and len(found) < most:
-            found.append((case, wrong))
-    return found
+    wrong = [Planted(case, text, False) for case in spread if (text := _other(case, asked))]
+    right = [Planted(case, _same(case), True) for case in spread if not case.gold.abstain]
+    return [*right[:most], *wrong[:most]]
+
+
+def _same(case: Case) -> str:
+    gold = case.gold
+    return _recalled(gold.cue) if gold.cue else f"From what was said: {gold.answer}"
+
+
+def _recalled(cue: str) -> str:
+    return f"I remember what you told me: {cue.splitlines()[0].partition(': ')[2]}"
 
 
 def _other(case: Case, asked: Sequence[Case]) -> str:
@@ -153,7 +190,7 @@ def _other(case: Case, asked: Sequence[Case]) -> str:
     for other in (*alike, *later):
         gold = other.gold
         if gold.cue and gold.cue != case.gold.cue:
-            return f"I remember what you told me: {gold.cue.splitlines()[0].partition(': ')[2]}"
+            return _recalled(gold.cue)
         if gold.answer and not gold.abstain and f1(gold.answer, case.gold.answer) < 0.2:
             return gold.answer
     return ""

@@ -4,8 +4,10 @@
     memory.jsonl           one line per history
     evidence.jsonl         one line per question
     predictions.N.jsonl    one line per question, for each of the runs
-    verdicts.N.jsonl
-    planted.jsonl          the judge's verdicts on answers that are wrong for sure
+    strict.N.jsonl         verdicts of the strict judge
+    lenient.N.jsonl        verdicts of the lenient judge
+    corrected.N.jsonl      verdicts by the corrected key, where it differs from the official one
+    planted.NAME.jsonl     a judge's verdicts on answers that are right or wrong for sure
 
 Each stage does what its file does not hold yet, so a killed run goes on where it was; each
 model call is in replies.jsonl before its result is used, so none is made twice.
@@ -23,7 +25,7 @@ from typing import TypeVar
 from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.calls import CapReached
-from justmem_eval.judging import Judge, Verdict, planted
+from justmem_eval.judging import Judge, Verdict, corrected, planted
 from justmem_eval.lines import Lines
 from justmem_eval.rows import Row
 from justmem_eval.systems.types import (
@@ -38,6 +40,7 @@ from justmem_eval.systems.types import (
 
 T = TypeVar("T")
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
+CORRECTED = "corrected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +59,28 @@ class Files:
         self.folder = folder
         self.memory = Lines(folder / "memory.jsonl", Built)
         self.evidence = Lines(folder / "evidence.jsonl", Retrieved)
-        self.planted = Lines(folder / "planted.jsonl", Verdict)
 
     def predictions(self, run: int) -> Lines[Predicted]:
         return Lines(self.folder / f"predictions.{run}.jsonl", Predicted)
 
-    def verdicts(self, run: int) -> Lines[Verdict]:
-        return Lines(self.folder / f"verdicts.{run}.jsonl", Verdict)
+    def verdicts(self, run: int, judge: str = "strict") -> Lines[Verdict]:
+        return Lines(self.folder / f"{judge}.{run}.jsonl", Verdict)
+
+    def planted(self, judge: str = "strict") -> Lines[Verdict]:
+        return Lines(self.folder / f"planted.{judge}.jsonl", Verdict)
 
 
 async def run(
     system: System,
     benchmark: Benchmark,
-    judge: Judge | None,
+    judges: Sequence[Judge],
     files: Files,
     plan: Plan,
     progress: OnProgress,
     phase: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """`phase` is told what the meter counts for: construction, inference or judging."""
+    """The first judge also judges by the corrected key. `phase` is told what the meter counts
+    for: construction, inference or judging."""
     phase("construction")
     await _build(system, benchmark, files, plan, progress)
     phase("inference")
@@ -82,10 +88,10 @@ async def run(
     for number in range(1, plan.runs + 1):
         phase("inference")
         await _answer(system, benchmark, files, plan, number, progress)
-        if judge is not None:
+        if judges:
             phase("judging")
-            await _judge(judge, benchmark, files, plan, number, progress)
-    if judge is not None:
+            await _judge_all(judges, benchmark, files, plan, number, progress)
+    for judge in judges:
         await _plant(judge, benchmark, files, plan, progress)
 
 
@@ -123,11 +129,15 @@ async def _retrieve(
         history = benchmark.history(id)
         try:
             async with system.opened(history) as opened:
-                for case in left[id]:
-                    question = case.question
-                    empty = Retrieved(id=question.id, row=Row(id=question.id, history=id))
-                    files.evidence.add(await _isolated(partial(opened.retrieve, question), empty))
+                asked = {case.question.id: case.question for case in left[id]}
+
+                async def ask(name: str) -> None:
+                    empty = Retrieved(id=name, row=Row(id=name, history=id))
+                    retrieve = partial(opened.retrieve, asked[name])
+                    files.evidence.add(await _isolated(retrieve, empty))
                     progress("evidence", len(files.evidence), total)
+
+                await _parallel(asked, ask, plan.parallel)
         except (ModelError, InputError) as error:
             lost(id, str(error))
 
@@ -162,11 +172,35 @@ async def _answer(
     await _each(f"answers {number}", cases, told, one, plan.parallel, progress)
 
 
-async def _judge(
-    judge: Judge, benchmark: Benchmark, files: Files, plan: Plan, number: int, progress: OnProgress
+async def _judge_all(
+    judges: Sequence[Judge],
+    benchmark: Benchmark,
+    files: Files,
+    plan: Plan,
+    number: int,
+    progress: OnProgress,
 ) -> None:
-    told, verdicts = files.predictions(number), files.verdicts(number)
-    cases = {case.question.id: case for case in benchmark.cases if judged(case)}
+    told = files.predictions(number)
+    cases = [case for case in benchmark.cases if judged(case)]
+    for judge in judges:
+        verdicts = files.verdicts(number, judge.name)
+        await _judge(judge, cases, told, verdicts, plan, progress, f"{judge.name} {number}")
+    changed = [other for case in cases if (other := corrected(case))]
+    verdicts = files.verdicts(number, CORRECTED)
+    await _judge(judges[0], changed, told, verdicts, plan, progress, f"{CORRECTED} {number}")
+
+
+async def _judge(
+    judge: Judge,
+    asked: Sequence[Case],
+    told: Lines[Predicted],
+    verdicts: Lines[Verdict],
+    plan: Plan,
+    progress: OnProgress,
+    stage: str,
+) -> None:
+    cases = {case.question.id: case for case in asked}
+    number = int(stage.split()[-1])
 
     async def one(id: str) -> None:
         if told[id].error:
@@ -177,26 +211,26 @@ async def _judge(
             await _isolated(lambda: judge.judge(cases[id], answer, sample=number), Verdict(id=id))
         )
 
-    await _each(f"verdicts {number}", cases, verdicts, one, plan.parallel, progress)
+    await _each(stage, cases, verdicts, one, plan.parallel, progress)
 
 
 def judged(case: Case) -> bool:
     """LoCoMo's category 5 has no gold answer: its refusals are counted, not judged."""
-    return bool(case.gold.answer or case.gold.cue)
+    return bool(case.gold.answer or case.gold.cue or case.gold.rubric)
 
 
 async def _plant(
     judge: Judge, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
 ) -> None:
-    wrong = {c.question.id: (c, text) for c, text in planted(list(benchmark.cases), plan.planted)}
+    sure = {each.id: each for each in planted(list(benchmark.cases), plan.planted)}
+    told = files.planted(judge.name)
 
     async def one(id: str) -> None:
-        case, text = wrong[id]
-        files.planted.add(
-            await _isolated(lambda: judge.judge(case, text, sample=0), Verdict(id=id))
-        )
+        case, text = sure[id].case, sure[id].text
+        verdict = await _isolated(lambda: judge.judge(case, text, sample=0), Verdict(id=id))
+        told.add(verdict.model_copy(update={"id": id}))
 
-    await _each("planted", wrong, files.planted, one, plan.parallel, progress)
+    await _each(f"planted {judge.name}", sure, told, one, plan.parallel, progress)
 
 
 # ---------------------------------------------------------------- doing many things

@@ -14,12 +14,13 @@ from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.judging import Verdict
 from justmem_eval.metrics import Figure, Recall, Routing, SourceHits, mean, percent
-from justmem_eval.protocol import Files, judged, rows
+from justmem_eval.protocol import CORRECTED, Files, judged, rows
 from justmem_eval.statistics import Spread, spread
 from justmem_eval.systems.alignment import realigned
 from justmem_eval.systems.types import Built
 
 Verdicts = Mapping[str, bool]
+JUDGES = ("strict", "lenient", "own", CORRECTED)
 
 
 class Tokens(Value):
@@ -61,7 +62,10 @@ class RunFigures(Recalls):
     label: str
     model: str
     questions: int
-    accuracy: Spread | None  # percent of the questions that have a verdict
+    accuracy: Spread | None  # percent of the questions that have a verdict of the strict judge
+    lenient: Spread | None  # the same answers by the lenient judge
+    corrected: Spread | None  # strict, by the corrected key; None: no answer was corrected
+    corrections: int  # questions whose answer was corrected
     by_category: Mapping[str, Spread | None]
     by_operation: Mapping[str, Spread | None]
     assistant: Spread | None
@@ -69,6 +73,9 @@ class RunFigures(Recalls):
     judged: int  # verdicts a run has, least over the runs
     unjudged: int  # questions without a verdict in some run
     false_positives: Figure  # the judge's, on planted wrong answers
+    false_negatives: Figure  # on planted right answers
+    lenient_positives: Figure  # the same of the lenient judge
+    lenient_negatives: Figure
     missing: int  # questions that are in no average, because something failed
     sources: SourceHits
     routing: Routing
@@ -92,15 +99,20 @@ def pinned(folder: Path) -> dict[str, Any]:
     return found
 
 
-def verdicts(files: Files, run: int) -> Verdicts:
-    return {v.id: v.right for v in files.verdicts(run).items() if v.right is not None}
+def verdicts(files: Files, run: int, judge: str = "strict") -> Verdicts:
+    return {v.id: v.right for v in files.verdicts(run, judge).items() if v.right is not None}
 
 
-def majority(files: Files, runs: int) -> Verdicts:
+def judges(run: Mapping[str, Any]) -> list[str]:
+    """Names of the judges of a run. The first decides its accuracy."""
+    return list(run["judge"]["prompts"]) if run["judge"] else []
+
+
+def majority(files: Files, runs: int, judge: str = "strict") -> Verdicts:
     """One verdict a question: what most of its runs say. A tie counts as wrong."""
     votes: dict[str, list[bool]] = {}
     for number in range(1, runs + 1):
-        for id, right in verdicts(files, number).items():
+        for id, right in verdicts(files, number, judge).items():
             votes.setdefault(id, []).append(right)
     return {id: 2 * sum(given) > len(given) for id, given in votes.items()}
 
@@ -112,7 +124,13 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
     found = rows(files, cases)
     # Nothing and the whole history are no choice, so they have no recall.
     ranked = [] if run["system"] in ("none", "fulltext") else found
-    by_run = [verdicts(files, number) for number in range(1, runs + 1)]
+    numbers = range(1, runs + 1)
+    names = judges(run)
+    first = names[0] if names else "strict"
+    by_run = [verdicts(files, number, first) for number in numbers]
+    lenient = [verdicts(files, number, "lenient") for number in numbers]
+    changed = [verdicts(files, number, CORRECTED) for number in numbers]
+    both = [{**one, **other} for one, other in zip(by_run, changed, strict=True)]
     asked = [case for case in cases if judged(case)]
     operations = {c.question.id: r.plan.operation for c, r in found if r.plan}
     assistant = [case for case in asked if case.gold.category == ASSISTANT]
@@ -125,6 +143,9 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         model=run["model"],
         questions=len(cases),
         accuracy=_accuracy(asked, by_run),
+        lenient=_accuracy(asked, lenient),
+        corrected=_accuracy(asked, both) if any(changed) else None,
+        corrections=sum(bool(case.gold.corrected) for case in asked),
         by_category={name: _accuracy(group, by_run) for name, group in _categories(asked).items()},
         by_operation={
             name: _accuracy([c for c in asked if operations.get(c.question.id) == name], by_run)
@@ -134,7 +155,10 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         given_hit=_given_hit(found, by_run),
         judged=min(have, default=0),
         unjudged=len({c.question.id for c in asked if any(c.question.id not in v for v in by_run)}),
-        false_positives=percent(v.right for v in files.planted.items() if v.right is not None),
+        false_positives=_planted(files, first, right=False),
+        false_negatives=_planted(files, first, right=True),
+        lenient_positives=_planted(files, "lenient", right=False),
+        lenient_negatives=_planted(files, "lenient", right=True),
         missing=_missing(files, cases, by_run if run["judge"] else ()),
         **dict(recalls(ranked)),
         sources=metrics.source_hits(found),
@@ -152,6 +176,13 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         cards=sum(b.cards for b in built),
         errors=_errors(files, runs),
     )
+
+
+def _planted(files: Files, judge: str, *, right: bool) -> Figure:
+    """How often the judge is wrong about answers that are right (or wrong) for sure."""
+    kind = "right/" if right else "wrong/"
+    told = [v for v in files.planted(judge).items() if v.id.startswith(kind)]
+    return percent(v.right is not right for v in told if v.right is not None)
 
 
 def recalls(pairs: metrics.Pairs) -> Recalls:
@@ -243,7 +274,7 @@ def _tokens(files: Files, cases: Sequence[Case], runs: int) -> Tokens:
     told = [p for n in range(1, runs + 1) for p in files.predictions(n).items()]
     planning = mean(e.tokens for e in files.evidence.items())
     answering = mean(p.tokens for p in told)
-    verdicts = [v for n in range(1, runs + 1) for v in files.verdicts(n).items()]
+    verdicts = [v for n in range(1, runs + 1) for j in JUDGES for v in files.verdicts(n, j).items()]
     both = None if answering.value is None else answering.value + (planning.value or 0.0)
     return Tokens(
         construction=mean(b.tokens for b in files.memory.items()),
@@ -264,8 +295,8 @@ def _errors(files: Files, runs: int) -> dict[str, int]:
     found["sessions"] = sum(len(each.failed) for each in built if not each.error)
     each = range(1, runs + 1)
     found["predictions"] = sum(count(files.predictions(n).items()) for n in each)
-    found["verdicts"] = sum(count(files.verdicts(n).items()) for n in each)
-    found["planted"] = count(files.planted.items())
+    found["verdicts"] = sum(count(files.verdicts(n, j).items()) for n in each for j in JUDGES)
+    found["planted"] = sum(count(files.planted(j).items()) for j in JUDGES)
     return {stage: number for stage, number in found.items() if number}
 
 
@@ -279,7 +310,7 @@ def failures(folder: Path) -> list[tuple[str, str, str]]:
     ]
     for number in range(1, runs + 1):
         stages.append((f"answers {number}", files.predictions(number).items()))
-        stages.append((f"verdicts {number}", files.verdicts(number).items()))
+        stages += [(f"{j} {number}", files.verdicts(number, j).items()) for j in JUDGES]
     return [(stage, i.id, i.error) for stage, items in stages for i in items if i.error]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from justmem.answer.reading import evidence_text
 from justmem.domain import Card, Evidence, Plan, Value
 from justmem_eval.benchmarks import Question
 from justmem_eval.text import count
 
+_ALL = 10**9  # tokens: everything is shown
+_MARK = re.compile(r"-\d{9}>")  # the number in the tags
 Place = tuple[str, tuple[int, ...]]  # a session and turns of it
 
 
@@ -44,7 +46,7 @@ class Row(Value):
 
 def evidence_row(question: Question, history: str, evidence: Evidence) -> Row:
     receipt = evidence.receipt
-    text = evidence_text(evidence, mark="")  # the same in each run
+    text = _MARK.sub(">", evidence.prompt(_ALL))  # the same in each run
     return Row(
         id=question.id,
         history=history,

@@ -11,9 +11,10 @@ from justmem import config, providers
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
 from justmem_eval import calls, protocol
+from justmem_eval.batch import SCHEME, BatchModel
 from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.calls import Cap
+from justmem_eval.calls import Cap, Replies
 from justmem_eval.descriptions import (
     OWN,
     Description,
@@ -64,15 +65,13 @@ async def run(
     with _metered(given, cap) as meter:
         model = _model(given.model, cache, cap, meter, _reader(given.system))
         judged_by = _model(given.judge, cache, cap, meter, "judge")
-        judge = None
-        if judged_by is not None:
-            judge = Judge(judged_by, given.benchmark, given.strictness, prepared.judge_text)
+        judges = judges_of(prepared, judged_by) if judged_by is not None else []
         system = _system(prepared, model, folder, cache, meter)
         try:
             await protocol.run(
                 system,
                 prepared.benchmark,
-                judge,
+                judges,
                 Files(folder),
                 given.plan,
                 progress,
@@ -80,9 +79,19 @@ async def run(
             )
         finally:
             await system.close()
+            for each in (model, judged_by):
+                if isinstance(each, BatchModel):
+                    await each.close()
             if meter is not None:
                 write_json(folder / "meter.json", _sums(meter))
     return folder
+
+
+def judges_of(prepared: Prepared, model: LanguageModel) -> list[Judge]:
+    name, text = prepared.description.benchmark, prepared.judge_text
+    if text is not None:
+        return [Judge(model, name, template=text)]
+    return [Judge(model, name, "strict"), Judge(model, name, "lenient")]
 
 
 def _reader(system: str) -> str:
@@ -119,7 +128,7 @@ def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
 
 def upstream(spec: str) -> str | None:
     """The server of a model, where it has one."""
-    if not spec or providers.parse(spec, "model").scheme != "openai":
+    if not spec or spec.startswith(SCHEME) or providers.parse(spec, "model").scheme != "openai":
         return None
     return providers.parse(spec, "model").url or OPENAI
 
@@ -129,6 +138,8 @@ def _model(
 ) -> LanguageModel | None:
     if not spec or spec == "rules":
         return None
+    if spec.startswith(SCHEME):
+        return BatchModel(spec, Replies(cache / "replies.jsonl"), cap, cache / "batches.jsonl")
     metered = meter is not None and upstream(spec) == meter.upstream
     url = meter.url(lane) if meter is not None and metered else None
     return calls.model(spec, cache / "replies.jsonl", cap, base_url=url)

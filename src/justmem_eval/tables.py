@@ -17,6 +17,7 @@ from justmem_eval.metrics import Figure
 from justmem_eval.results import Recalls, RunFigures
 from justmem_eval.statistics import Spread
 
+# In the paper's order: Table 1 to Table 8.
 NAMES = (
     "main",
     "granularity",
@@ -24,9 +25,10 @@ NAMES = (
     "fidelity",
     "allocation",
     "transfer",
-    "replay",
     "memory",
+    "replay",
 )
+NUMBERED = ", ".join(f"{number} ({name})" for number, name in enumerate(NAMES, 1))
 
 # The paper's column -> (heading, our figure for it). Tokens are per question or per history.
 _Get = Callable[[RunFigures], float | Spread | None]
@@ -68,6 +70,10 @@ class Line(Value):
     paper: Mapping[str, float]
 
     @property
+    def is_default(self) -> bool:
+        return self.system == "justmem" and not self.switches
+
+    @property
     def slug(self) -> str:
         """The run's folder. Rows of different tables that need the same run share it."""
         parts = [self.benchmark, self.system, *(s.replace("=", "-") for s in self.switches)]
@@ -103,15 +109,18 @@ def reference() -> Mapping[str, Any]:
 
 
 def table(name: str) -> Table:
+    """By its name, or by its number in the paper."""
+    if name.isdigit() and 1 <= int(name) <= len(NAMES):
+        name = NAMES[int(name) - 1]
     if name not in NAMES:
-        raise InvalidSetting(f"The paper has no table {name!r}: known are {', '.join(NAMES)}.")
+        raise InvalidSetting(f"The paper has no table {name!r}. Its tables are {NUMBERED}.")
     if name == "main":
         lines = [
             _line(name, part["benchmark"], row)
             for part in reference()[name]
             for row in part["rows"]
         ]
-        return Table(name=name, title="Main comparison", lines=tuple(lines))
+        return Table(name=name, title=titled_by("Main comparison", name), lines=tuple(lines))
     entry = reference()[name]
     lines = [
         _line(name, benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
@@ -120,10 +129,14 @@ def table(name: str) -> Table:
     ]
     return Table(
         name=name,
-        title=entry["title"],
+        title=titled_by(entry["title"], name),
         lines=tuple(lines),
         pairs=tuple(_pair(p, entry["benchmarks"][0]) for p in entry.get("p", ())),
     )
+
+
+def titled_by(title: str, name: str) -> str:
+    return f"Table {NAMES.index(name) + 1}: {title}"
 
 
 def _line(table: str, benchmark: str, row: Mapping[str, Any], category: str | None = None) -> Line:
@@ -252,18 +265,67 @@ def shown(value: float | Spread | None, column: str = "") -> str:
 
 
 def tested(table: Table, folders: Mapping[str, Path]) -> list[list[str]]:
-    """The comparisons that the paper tests, where we have both runs (by slug)."""
+    """Each line against the line of JustMem's default, and the comparisons that the paper tests,
+    where we have both runs (by slug)."""
     made = []
-    for pair in table.pairs:
-        lines = [line for line in table.lines if line.benchmark == pair.benchmark]
-        before, after = lines[pair.before], lines[pair.after]
-        if before.slug in folders and after.slug in folders:
-            flips = compare(folders[before.slug], folders[after.slug]).majority
-            paper = "–" if pair.gained is None else f"{pair.gained} / {pair.lost}"
-            ours = [f"{len(flips.gained)} / {len(flips.lost)}", f"{flips.p:.3g}"]
-            name = f"{before.title} → {after.title}"
-            made.append([TITLES[pair.benchmark], name, ours[0], paper, ours[1], f"{pair.p:.3g}"])
+    wanted = {(pair.benchmark, pair.before, pair.after): pair for pair in table.pairs}
+    for benchmark in dict.fromkeys(line.benchmark for line in table.lines):
+        lines = [line for line in table.lines if line.benchmark == benchmark]
+        default = [n for n, line in enumerate(lines) if line.is_default]
+        pairs = [(n, default[-1]) for n in range(len(lines)) if default and n != default[-1]]
+        own = [(before, after) for name, before, after in wanted if name == benchmark]
+        for before, after in dict.fromkeys([*own, *pairs]):
+            slugs = lines[before].slug, lines[after].slug
+            if not set(slugs) <= set(folders):
+                continue
+            flips = compare(folders[slugs[0]], folders[slugs[1]]).majority
+            pair = wanted.get((benchmark, before, after))
+            known = pair is not None and pair.gained is not None
+            made.append(
+                [
+                    TITLES[benchmark],
+                    f"{lines[before].title} → {lines[after].title}",
+                    f"{len(flips.gained)} / {len(flips.lost)}",
+                    f"{pair.gained} / {pair.lost}" if pair and known else "–",
+                    f"{flips.p:.3g}",
+                    f"{pair.p:.3g}" if pair else "–",
+                ]
+            )
     return made
+
+
+JUDGED = [
+    "",
+    "",
+    "Strict",
+    "accepts wrong",
+    "refuses right",
+    "Lenient",
+    "accepts wrong",
+    "refuses right",
+    "Corrected key",
+    "corrected",
+]
+
+
+def judged(found: Mapping[str, RunFigures]) -> list[list[str]]:
+    """The same answers by both judges, with the judges' errors on planted answers, and by the
+    corrected answer key."""
+    return [
+        [
+            TITLES[each.benchmark],
+            titled(each.label, each),
+            shown(each.accuracy),
+            str(each.false_positives),
+            str(each.false_negatives),
+            shown(each.lenient),
+            str(each.lenient_positives),
+            str(each.lenient_negatives),
+            shown(each.corrected),
+            str(each.corrections),
+        ]
+        for each in found.values()
+    ]
 
 
 TESTED = ["", "", "Flips", "paper", "p", "paper"]

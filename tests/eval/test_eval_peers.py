@@ -91,7 +91,7 @@ async def test_a_peer_is_refused_what_could_pass_the_cap(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     adapter = adapted(tmp_path, "    notes = [", ASKING)
-    given = described(data, server.url, adapter=adapter, cap=4_000)
+    given = described(data, server.url, adapter=adapter, cap=4_000, planted=0)
     found = await run(given, tmp_path / "run")  # 4,096 tokens where a request sets no limit
     assert found.errors["memory"] == 1
     assert "429" in Files(tmp_path / "run").memory["conv-1"].error
@@ -111,7 +111,7 @@ async def test_a_peer_that_fails_on_one_question_loses_that_question_alone(
     failing = f"    if 'allergic to?' in message['question']['text']:\n        {deed}\n"
     adapter = adapted(tmp_path, "    wanted = words(", failing)
     found = await run(described(data, server.url, adapter=adapter, patience=5), tmp_path / "run")
-    assert found.errors == {"evidence": 1, "predictions": 1, "verdicts": 1}
+    assert found.errors == {"evidence": 1, "predictions": 1, "verdicts": 2}
     assert found.judged == 14
     failed = [each for each in Files(tmp_path / "run").evidence.items() if each.error]
     assert said in failed[0].error

@@ -119,8 +119,9 @@ def test_a_killed_run_goes_on_and_repeats_only_the_call_in_flight(
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         parts = Counter(part(request) for request in served.requests)
-    # Two runs of 17 answers, of which 15 are judged, and 15 planted ones: one call more.
-    assert parts == {"extract": 4, "plan": 17, "answer": 2 * 17 + 1, "judge": 2 * 15 + 15}
+    # Two runs of 17 answers; 15 of them and 15 right and 15 wrong ones are judged by two judges.
+    # One answer was in flight.
+    assert parts == {"extract": 4, "plan": 17, "answer": 2 * 17 + 1, "judge": 2 * (2 * 15 + 30)}
     files = Files(tmp_path / "run")
     assert len(files.verdicts(2)) == 15
 
@@ -159,7 +160,7 @@ async def test_a_judge_that_answers_prose_is_an_error_and_no_verdict(
     found = figures(folder, runs.prepare(given).benchmark)
     assert found.accuracy is None
     assert found.judged == 0
-    assert found.errors == {"verdicts": 15, "planted": 4}
+    assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 8}
     assert "gave no verdict" in failures(folder)[0][2]
 
 
@@ -179,7 +180,7 @@ async def test_one_failed_answer_is_counted_apart_and_done_again_later(
         folder = await run(given, tmp_path / "run")
         benchmark = runs.prepare(given).benchmark
         first = figures(folder, benchmark)
-        assert first.errors == {"predictions": 1, "verdicts": 1}
+        assert first.errors == {"predictions": 1, "verdicts": 2}
         assert first.judged == 14
         broken[0] = False
         await run(given, tmp_path / "run")

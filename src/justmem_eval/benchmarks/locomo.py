@@ -13,7 +13,7 @@ from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.errors import InvalidFile
-from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks import corrections, files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
 
 FILES = ("locomo10.json", "locomo10.dev.json")
@@ -35,7 +35,10 @@ def load(data: Path) -> Benchmark:
         histories[name] = History(name, sessions_of(item["conversation"], f"{path}: {name}"))
         cases += _cases(name, item["qa"], histories[name], notes)
     digest = files.digest(path)
-    return Benchmark("locomo", digest, cases, histories.__getitem__, notes, {path.name: digest})
+    corrected, keys = corrections.read(data)
+    cases = corrections.applied(cases, corrected)
+    digests = {path.name: digest, **keys}
+    return Benchmark("locomo", digest, cases, histories.__getitem__, notes, digests)
 
 
 def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:

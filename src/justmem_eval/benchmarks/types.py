@@ -32,6 +32,8 @@ class Gold(Value):
     sessions: frozenset[str] = frozenset()
     abstain: bool = False  # memory does not hold the answer: to say so is right
     cue: str = ""  # LoCoMo-Plus: the words a reply should bear in mind
+    corrected: str = ""  # the answer by a corrected key, where it differs from the official one
+    rubric: tuple[str, ...] = ()  # BEAM: what a response must hold; one judge call for each
 
     @property
     def has_evidence(self) -> bool:

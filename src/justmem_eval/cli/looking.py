@@ -1,4 +1,4 @@
-"""compare, report, data, sample, mcnemar: looking at what is there."""
+"""compare, fill, data, sample, mcnemar: looking at what is there."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from justmem_eval import figures as published
 from justmem_eval.cli.shared import Data, grid, out
 from justmem_eval.compare import compare as compared
 from justmem_eval.protocol import Files
-from justmem_eval.report import page
-from justmem_eval.results import by_words, figures, pinned
 from justmem_eval.runs import benchmark_of
 from justmem_eval.samples import samples
 from justmem_eval.statistics import mcnemar as exact
-from justmem_eval.tables import placed_by_words
 
 
 def compare(
@@ -50,29 +47,6 @@ def compare(
                 typer.echo(f"    gold    {gold}")
             for name, told in ((found.first, first.get(id)), (found.second, second.get(id))):
                 typer.echo(f"    {name}: {told.answer if told else '-'}")
-
-
-def report(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of runs, or of tables.")],
-    data: Data,
-    html: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
-) -> None:
-    """One self-contained HTML file with tables and plots."""
-    runs = [run for folder in folders for run in _runs(folder)]
-    found = {str(run): figures(run, benchmark_of(run, data)) for run in runs}
-    words = {
-        str(run): told
-        for run in runs
-        if found[str(run)].benchmark in placed_by_words(found)
-        and (told := by_words(run, benchmark_of(run, data)))
-    }
-    html.write_text(page(found, {str(run): pinned(run) for run in runs}, words), "utf-8")
-    typer.echo(f"{html}: {len(runs)} runs")
-
-
-def _runs(folder: Path) -> list[Path]:
-    own = [folder] if (folder / "run.json").exists() else []
-    return own or [path.parent for path in sorted(folder.glob("*/run.json"))]
 
 
 def fill(

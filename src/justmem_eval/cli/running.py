@@ -15,6 +15,7 @@ from justmem_eval.cli.shared import Cache, Data, Limit, Switch, bar, grid, out
 from justmem_eval.estimate import NOTHING, Price
 from justmem_eval.results import Recalls, RunFigures, by_words, failures, figures
 from justmem_eval.runs import Description, Prepared
+from justmem_eval.statistics import Spread
 
 Model = Annotated[str, typer.Option(help="rules, openai:NAME or openai:NAME@URL.")]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
@@ -42,7 +43,6 @@ def run(
     ] = "justmem",
     model: Model = "rules",
     judge: JudgeModel = "",
-    lenient: Annotated[bool, typer.Option("--lenient", help="The lenient judge.")] = False,
     judge_prompt: JudgePrompt = None,
     cards: Origin = None,
     plans: Origin = None,
@@ -70,7 +70,6 @@ def run(
         system=system,
         model=model,
         judge=judge or ("" if model == "rules" else model),
-        strictness="lenient" if lenient else "strict",
         judge_prompt=judge_prompt,
         cards=_origin(cards),
         plans=_origin(plans),
@@ -94,7 +93,7 @@ def run(
 
 
 def table(
-    name: Annotated[str, typer.Argument(help=", ".join(tables.NAMES))],
+    name: Annotated[str, typer.Argument(help=tables.NUMBERED)],
     data: Data,
     to: Annotated[Path, typer.Option("--out", help="A folder with one run in each folder.")],
     model: Model = "rules",
@@ -176,20 +175,29 @@ def show_table(
     judged = {slug: folder for slug, folder in folders.items() if found[slug].judged}
     if tests := tables.tested(table, judged):
         out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
+    if judged:
+        rows = tables.judged({slug: found[slug] for slug in judged})
+        out().print(grid("Judges and answer keys", tables.JUDGED, rows))
     for slug, each in found.items():
-        if slug not in judged and not each.errors:
-            continue  # without a judge there is nothing to say of it
-        note = f"{slug}: {each.judged} of {each.questions} questions judged in every run"
         if each.unjudged:
-            note += f", {each.unjudged} without a verdict in some run"
-        note += f"; judge's false positives {each.false_positives}"
-        typer.echo(note + (f"; errors {dict(each.errors)}" if each.errors else ""))
+            typer.echo(f"{slug}: {each.unjudged} questions without a verdict in some run")
+        if each.errors:
+            typer.echo(f"{slug}: errors {dict(each.errors)}")
 
 
 def show_run(found: RunFigures, folder: Path) -> None:
     rows = [
-        ["accuracy", str(found.accuracy) if found.accuracy else "–", f"{found.judged} judged"],
-        ["  judge's false positives", str(found.false_positives), "planted wrong answers"],
+        ["accuracy", _spread(found.accuracy), f"{found.judged} judged"],
+        ["  judge accepts wrong", str(found.false_positives), "planted wrong answers"],
+        ["  judge refuses right", str(found.false_negatives), "planted right answers"],
+        ["accuracy, lenient judge", _spread(found.lenient), "the same answers"],
+        ["  judge accepts wrong", str(found.lenient_positives), ""],
+        ["  judge refuses right", str(found.lenient_negatives), ""],
+        [
+            "accuracy, corrected key",
+            _spread(found.corrected),
+            f"{found.corrections} answers corrected",
+        ],
         *(
             [f"  {name}", str(value) if value else "–", ""]
             for name, value in found.by_category.items()
@@ -218,6 +226,10 @@ def show_run(found: RunFigures, folder: Path) -> None:
     out().print(grid(title, ["", "", ""], rows))
     for stage, id, reason in failures(folder)[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
+
+
+def _spread(value: Spread | None) -> str:
+    return str(value) if value else "–"
 
 
 def _counted(found: RunFigures, *, ten: bool) -> str:

@@ -19,6 +19,7 @@ from justmem import AsyncMemory, Retention, config, providers
 from justmem.domain import Plan, Session
 from justmem.errors import InvalidSetting, ModelError
 from justmem.ports import LanguageModel
+from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
@@ -31,6 +32,7 @@ from justmem_eval.text import count
 Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
 _BUILT = "built.json"
+_SIDE_BY_SIDE = 256  # sessions built at once with a batch model
 _KEPT = 3  # builds of one benchmark that stay on disk, and those used in the last day
 _DAY = 24 * 3600.0
 
@@ -233,6 +235,7 @@ class Memories:
             profile=self.switches.profile,
             retention=Retention(),
             redact="none",
+            concurrency=_SIDE_BY_SIDE if isinstance(extractor, BatchModel) else 1,
         )
         async with memory:
             yield memory
@@ -264,10 +267,13 @@ async def _remember(
 ) -> Built:
     recorded = extractor if isinstance(extractor, RecordedCards) else None
     done = []
-    for session in sessions:
-        if recorded is not None:
-            recorded.session_id = session.id
-        done.append(await memory.remember(session))
+    if isinstance(extractor, BatchModel):
+        done = await memory.remember_many(sessions)
+    else:
+        for session in sessions:
+            if recorded is not None:
+                recorded.session_id = session.id
+            done.append(await memory.remember(session))
     failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
     calls = tuple(call for each in done for call in each.receipt.calls)
     return Built(

@@ -1,0 +1,220 @@
+"""A language model behind a provider's batch API (OpenAI's format): half the price, within a day.
+
+Calls that are made at the same time are collected into one file, uploaded, and waited for. The
+ids of running batches are kept in a file, so a killed run waits for them instead of paying again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from justmem import config, providers
+from justmem.domain import Call
+from justmem.errors import ModelError, ModelUnavailable
+from justmem.ports import Completion, Prompt
+from justmem_eval.calls import Cap, CapReached, Replies, prompt_key
+from justmem_eval.text import count, prompt_tokens
+
+SCHEME = "batch:"
+PARALLEL = 500  # things done at once with a batch model: all of them wait for the same batch
+QUIET = 2.0  # seconds without a new call after which a batch is sent
+POLL = 30.0  # seconds between two looks at a running batch
+_OPENAI = "https://api.openai.com/v1"
+_MOST = 10_000  # requests in one batch; providers allow 50,000 and 200 MB
+_ENDED = ("completed", "failed", "expired", "cancelled")
+_SECONDS = 120.0  # for one HTTP request
+
+
+class BatchModel:
+    """`state` is the file with the ids of running batches."""
+
+    context = 1_000_000
+
+    def __init__(
+        self,
+        spec: str,
+        replies: Replies,
+        cap: Cap,
+        state: Path,
+    ) -> None:
+        parsed = providers.parse(f"openai:{spec.removeprefix(SCHEME)}", "model")
+        self.name = parsed.name
+        self._replies = replies
+        self._cap = cap
+        self._state = state
+        key = providers.key_for(parsed, config.load())
+        self._client = httpx.AsyncClient(
+            base_url=parsed.url or _OPENAI,
+            headers={"authorization": f"Bearer {key}"} if key else {},
+            timeout=_SECONDS,
+        )
+        self._calls: dict[str, tuple[Prompt, asyncio.Future[Completion]]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._resumed: asyncio.Task[None] | None = None
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        if self._resumed is None:
+            self._resumed = asyncio.create_task(self._resume())
+        await asyncio.shield(self._resumed)
+        key = prompt_key(self.name, prompt, sample)
+        if known := self._replies.get(key):
+            return known
+        loop = asyncio.get_running_loop()
+        if key not in self._calls:
+            self._calls[key] = prompt, loop.create_future()
+        waiting = self._calls[key][1]
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(QUIET, self._send)
+        return await asyncio.shield(waiting)
+
+    # ------------------------------------------------------------ one batch
+
+    def _send(self) -> None:
+        calls, self._calls = self._calls, {}
+        items = list(calls.items())
+        for start in range(0, len(items), _MOST):
+            part = dict(items[start : start + _MOST])
+            task = asyncio.get_running_loop().create_task(self._batch(part))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _batch(self, calls: dict[str, tuple[Prompt, asyncio.Future[Completion]]]) -> None:
+        most = sum(prompt_tokens(prompt) + prompt.max_tokens for prompt, _ in calls.values())
+        try:
+            self._cap.reserve(most)
+            spent = 0
+            try:
+                stages = {key: prompt.stage for key, (prompt, _) in calls.items()}
+                id = await self._create({key: prompt for key, (prompt, _) in calls.items()})
+                self._note({"id": id, "stages": stages})
+                spent = await self._collect(id, stages)
+            finally:
+                self._cap.settle(most, spent)
+        except (ModelError, CapReached) as error:
+            for _, future in calls.values():
+                future.set_exception(error)
+            return
+        for key, (_, future) in calls.items():
+            if (reply := self._replies.get(key)) is not None:
+                future.set_result(reply)
+            else:
+                future.set_exception(ModelUnavailable("The batch has no reply to this call."))
+
+    async def _create(self, prompts: Mapping[str, Prompt]) -> str:
+        lines = [
+            {
+                "custom_id": key,
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": self._body(prompt),
+            }
+            for key, prompt in prompts.items()
+        ]
+        data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+        files = {"file": ("requests.jsonl", data, "application/jsonl")}
+        uploaded = await self._request("POST", "files", data={"purpose": "batch"}, files=files)
+        wish = {
+            "input_file_id": uploaded.json()["id"],
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        }
+        return str((await self._request("POST", "batches", json=wish)).json()["id"])
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": [
+                {"role": "system", "content": prompt.system},
+                {"role": "user", "content": prompt.user},
+            ],
+            "max_completion_tokens": prompt.max_tokens,
+            "temperature": 0,
+        }
+        if prompt.schema:
+            shape = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": shape}
+        return body
+
+    async def _collect(self, id: str, stages: Mapping[str, str]) -> int:
+        """Waits for a batch, keeps its replies, and returns the tokens that it took."""
+        found = await self._ended(id)
+        spent = 0
+        if output := found.get("output_file_id"):
+            content = (await self._request("GET", f"files/{output}/content")).text
+            for line in filter(str.strip, content.splitlines()):
+                entry = json.loads(line)
+                key, body = entry["custom_id"], (entry.get("response") or {}).get("body") or {}
+                if key in stages and body.get("choices"):
+                    completion = _completion(body, stages[key], self.name)
+                    spent += completion.call.tokens_in + completion.call.tokens_out
+                    self._replies.add(key, completion)
+        self._note({"id": id, "ended": found["status"]})
+        if not found.get("output_file_id"):
+            raise ModelUnavailable(f"The batch {id} ended as {found['status']}, without replies.")
+        return spent
+
+    async def _ended(self, id: str) -> dict[str, Any]:
+        while True:
+            found: dict[str, Any] = (await self._request("GET", f"batches/{id}")).json()
+            if found["status"] in _ENDED:
+                return found
+            await asyncio.sleep(POLL)
+
+    async def _request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            reply = await self._client.request(method, path, **more)
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(f"The batch API did not answer: {error}.") from error
+        if reply.status_code >= 400:
+            raise ModelUnavailable(
+                f"The batch API refused {path} with status {reply.status_code}: {reply.text[:200]}"
+            )
+        return reply
+
+    # ------------------------------------------------------------ after a kill
+
+    def _note(self, entry: Mapping[str, Any]) -> None:
+        self._state.parent.mkdir(parents=True, exist_ok=True)
+        with self._state.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    async def _resume(self) -> None:
+        """Waits for the batches of an earlier process."""
+        lines = self._state.read_text().splitlines() if self._state.exists() else []
+        known: dict[str, Mapping[str, str]] = {}
+        for line in lines:
+            entry = json.loads(line)
+            if "ended" in entry:
+                known.pop(entry["id"], None)
+            else:
+                known[entry["id"]] = entry["stages"]
+        for id, stages in known.items():
+            self._cap.settle(0, await self._collect(id, stages))
+
+    async def close(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._client.aclose()
+
+
+def _completion(body: Mapping[str, Any], stage: str, model: str) -> Completion:
+    choice = body["choices"][0]
+    text = choice["message"].get("content") or ""
+    usage = body.get("usage") or {}
+    call = Call(
+        stage=stage,
+        model=model,
+        tokens_in=int(usage.get("prompt_tokens", 0)),
+        tokens_out=int(usage.get("completion_tokens", count(text))),
+        estimated="completion_tokens" not in usage,
+    )
+    return Completion(text, call, choice.get("finish_reason") == "length")

@@ -1,0 +1,185 @@
+"""What is shown: the paper's tables with its own values, and flips."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eval_server import SWITCHES, part, played
+from typer.testing import CliRunner
+
+from justmem.testing import Request, chat_body, serve_openai
+from justmem_eval import benchmarks, runs, tables
+from justmem_eval.cli.app import app
+from justmem_eval.compare import compare
+from justmem_eval.results import figures
+from justmem_eval.runs import Description
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """JustMem beside Naive RAG; the judge accepts what the former says about Biscuit."""
+    data = Path(__file__).parent / "data"
+    folder = tmp_path_factory.mktemp("runs")
+
+    def script(request: Request) -> dict[str, Any]:
+        said = request.body["messages"][1]["content"]
+        if part(request) == "answer" and re.search(r"<memory-\d+>\n\[", said):
+            return chat_body({"answer": "a cat"})
+        return played(request)
+
+    with serve_openai(script) as served:
+        for system in ("naive_rag", "justmem"):
+            given = Description(
+                data=data,
+                benchmark="locomo",
+                system=system,
+                label={"justmem": "JustMem", "naive_rag": "Naive RAG"}[system],
+                model=f"openai:small@{served.url}",
+                judge=f"openai:small@{served.url}",
+                switches=SWITCHES,
+                runs=3,
+                planted=3,
+            )
+            asyncio.run(
+                runs.run(runs.prepare(given), folder / system, folder / "cache", lambda *_: None)
+            )
+    return data, folder
+
+
+def test_every_table_of_the_paper_is_there_with_its_values() -> None:
+    main = tables.table("main")
+    ours = next(line for line in main.lines if line.title == "JustMem")
+    assert ours.paper == {"recall": 88.05, "accuracy": 79.61, "construction": 53.38, "infer": 1.33}
+    assert len(main.lines) == 14
+    for name in tables.NAMES:
+        table = tables.table(name)
+        cells = tables.cells(table, {})
+        assert all(len(row) == len(tables.headings(table, {})) for row in cells)
+
+
+def test_rows_of_different_tables_share_the_run_they_both_need() -> None:
+    wanted = tables.needed(["granularity", "main"])
+    assert sum(line.slug == "locomo_justmem" for line in wanted.values()) == 1
+
+
+def test_flips_are_paired_by_question(two_runs: Any) -> None:
+    _, folder = two_runs
+    found = compare(folder / "naive_rag", folder / "justmem")
+    assert set(found.majority.gained) == {"conv-1/1", "conv-1/2", "conv-1/13"}  # of Biscuit
+    assert found.majority.lost == ()
+    assert found.majority.p == 0.25
+
+
+def test_compare_shows_the_questions_that_flipped(two_runs: Any) -> None:
+    data, folder = two_runs
+    command = ["compare", str(folder / "naive_rag"), str(folder / "justmem"), "--data", str(data)]
+    said = CliRunner().invoke(app, command).output
+    assert "What is the name of Tomas's dog?" in said
+    assert "JustMem: Biscuit" in said
+    assert "Naive RAG: a cat" in said
+
+
+def test_all_prints_and_stores_the_figures_of_each_benchmark(data: Path, tmp_path: Path) -> None:
+    switches = [word for switch in SWITCHES for word in ("--set", switch)]
+    command = ["all", "--data", str(data), "--cache", str(tmp_path), "--limit", "4", *switches]
+    result = CliRunner().invoke(app, [*command, "--json", str(tmp_path / "eval.json")])
+    assert result.exit_code == 0, result.output
+    stored = json.loads((tmp_path / "eval.json").read_text())
+    assert {name.split("-")[0] for name in stored} == set(benchmarks.TITLES)
+    for name in ("turn recall, ten cards", "everything read", "turns claimed"):
+        assert result.output.count(name) >= len(stored)
+    costs = stored["locomo-rules-rules"]["costs"]
+    assert costs["turns_claimed"]["value"] >= costs["cards_read"]["value"] / 2 > 0
+
+
+# ---------------------------------------------------------------- all eight tables, whole
+
+
+@pytest.fixture(scope="module")
+def corrected_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hand-written slice, with a corrected answer key beside it."""
+    folder = tmp_path_factory.mktemp("data") / "slice"
+    shutil.copytree(Path(__file__).parent / "data", folder)
+    first = benchmarks.load("locomo", folder).cases[1]
+    wrong = {
+        "question": first.question.text,
+        "golden_answer": first.gold.answer,
+        "error_type": "HALLUCINATION",
+        "correct_answer": "Biscuit, a greyhound",
+    }
+    cited = {**wrong, "question": "another", "error_type": "WRONG_CITATION"}
+    (folder / "errors_conv_0.json").write_text(json.dumps([wrong, cited]))
+    return folder
+
+
+def _table(number: str, data: Path, model: str, out: Path, cache: Path) -> str:
+    command = ["table", number, "--data", str(data), "--model", model, "--out", str(out)]
+    command += ["--cache", str(cache), "--runs", "2", "--limit", "3", "--yes"]
+    command += ["--price-in", "1", "--price-out", "2"]
+    command += [word for switch in SWITCHES for word in ("--set", switch)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_all_eight_tables_run_whole_and_again_from_the_recorded_replies(
+    corrected_data: Path, tmp_path: Path
+) -> None:
+    with serve_openai(played) as served:
+        model = f"openai:small@{served.url}"
+        first = {
+            number: _table(str(number), corrected_data, model, tmp_path / "runs", tmp_path / "c")
+            for number in range(1, 9)
+        }
+    for number, said in first.items():
+        assert f"Table {number}: " in said
+        assert re.search(r"About [\d,]+ calls and [\d.]+ M tokens, cost about", said)
+        assert "Judges and answer keys" in said
+        assert "±" in said
+    for number in (2, 3, 4, 5, 8):
+        assert "Flips" in first[number]
+    # Nothing is asked of a server any more: the replies are enough.
+    model = f"recorded:{tmp_path / 'c' / 'replies.jsonl'}"
+    again = _table("4", corrected_data, model, tmp_path / "again", tmp_path / "c2")
+    assert _figures(again) == _figures(first[4])
+
+
+def _figures(said: str) -> list[str]:
+    return re.findall(r"\d+\.\d+ ± \d+\.\d+", said)
+
+
+def test_the_corrected_key_stands_beside_the_official_one(
+    corrected_data: Path, tmp_path: Path
+) -> None:
+    def script(request: Request) -> Any:
+        said = request.body["messages"][1]["content"]
+        if part(request) == "judge":  # only the corrected answer is accepted
+            return chat_body({"verdict": "correct" if "a greyhound" in said else "wrong"})
+        return played(request)
+
+    with serve_openai(script) as served:
+        given = Description(
+            data=corrected_data,
+            benchmark="locomo",
+            model=f"openai:small@{served.url}",
+            judge=f"openai:small@{served.url}",
+            switches=SWITCHES,
+            runs=1,
+            planted=2,
+        )
+        prepared = runs.prepare(given)
+        asyncio.run(runs.run(prepared, tmp_path / "run", tmp_path / "c", lambda *_: None))
+    found = figures(tmp_path / "run", prepared.benchmark)
+    assert found.corrections == 1
+    assert found.accuracy is not None
+    assert found.corrected is not None
+    assert found.corrected.mean == pytest.approx(found.accuracy.mean + 100 / found.judged)
+    assert found.false_positives.value == 0.0
+    assert found.false_negatives.value == 100.0  # this judge refuses right answers
+    assert found.lenient_negatives.n == 2
