@@ -5,8 +5,8 @@
     locked.py   a locked space beside the same one in plain
     models.py   local models: batching, threads, what determinism costs
 
-bench/server.py, bench/postgres.py and bench/agree.py start servers of their own, bench/cards.py
-reads a benchmark's data: they are run by themselves.
+bench/spaces.py opens many spaces in turn. bench/server.py, bench/postgres.py and bench/agree.py
+start servers of their own, bench/cards.py reads a benchmark's data: they are run by themselves.
 """
 
 from __future__ import annotations

@@ -91,3 +91,14 @@ async def test_ten_appends_at_once_are_all_kept(make: Make) -> None:
     await memory.retry()
     said = sorted(turn.text for turn in (await memory.session("chat")).turns)
     assert said == sorted(f"I own {n} books." for n in range(10))
+
+
+async def test_turns_are_found_before_their_cards_are_made(make: Make) -> None:
+    memory = await make()
+    await memory.append([{"speaker": "Mira", "text": "I moved to Porto."}], id="c", at="2024-05-01")
+    boat = [{"speaker": "Mira", "text": "I bought a red boat called Alba."}]
+    kept = await memory.append(boat, id="c", cards=False)
+    assert kept.state == "pending"
+    answer = await memory.ask("What is the red boat called?")
+    assert "Alba" in answer.text
+    assert [(one.session_id, one.turn) for one in answer.citations] == [("c", 2)]

@@ -52,3 +52,14 @@ def test_recall_prints_a_block_for_a_prompt(run: Run) -> None:
     run("append", "chat", "--at", "2024-05-01", input=turns)
     command = ("recall", "Where did Mira move?", "--at", "2024-06-01", "--prompt", "300")
     assert "2024-05-01 Mira: I moved to Porto." in run(*command).stdout
+
+
+def test_recall_reads_several_spaces(run: Run) -> None:
+    for space, text in (("ana", "I own a red boat."), ("team", "The boat club has 900 euros.")):
+        turns = json.dumps([{"speaker": "Mira", "text": text}])
+        run("--space", space, "append", "c", "--at", "2024-05-01", input=turns)
+    command = ("recall", "How much has the boat club?", "--space", "ana", "--also", "team")
+    found = run(*command, "--json")
+    assert [one["space"] for one in found["cards"]] == ["team", "ana"]
+    assert "team" in run(*command).stdout
+    assert "'nobody'" in run("recall", "How?", "--space", "ana", "--also", "nobody", fails=8).stderr

@@ -50,3 +50,17 @@ def test_recall_gives_a_block_for_a_prompt(ana: httpx.Client) -> None:
     prompt = ana.post("recall", json=asked).json()["prompt"]
     assert "The current date is Saturday 2024-06-01." in prompt
     assert "2024-05-01 Mira: I moved to Porto." in prompt
+
+
+def test_several_spaces_are_recalled_in_one_ranking(server: Running) -> None:
+    for space, text in (("a1", "I own a red boat."), ("b1", "The boat club has 900 euros.")):
+        with server.client(server.key(space)) as client:
+            given = {"turns": [{"speaker": "Mira", "text": text}], "at": "2024-05-01"}
+            client.post(f"/v1/spaces/{space}/sessions/c/turns?wait=true", json=given)
+    asked = {"question": "How much has the boat club?", "spaces": ["a1", "b1"], "prompt": 300}
+    with server.client(server.key("*")) as client:
+        found = client.post("/v1/recall", json=asked).json()
+    assert [one["space"] for one in found["cards"]] == ["b1", "a1"]
+    assert "b1: 2024-05-01 Mira: The boat club" in found["prompt"]
+    with server.client(server.key("a1")) as client:
+        assert client.post("/v1/recall", json=asked).status_code == 404

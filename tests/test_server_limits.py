@@ -23,8 +23,8 @@ from justmem.server import question_priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
 from justmem.server.rate_limits import Limits
-from justmem.server.spaces import Spaces
 from justmem.server_settings import ServerSettings
+from justmem.spaces.opened import OpenSpaces
 from justmem.store.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
@@ -301,7 +301,7 @@ def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path)
 # ---------------------------------------------------------------- the queue, from inside
 
 
-def spaces_in(folder: Path, extractor: Any) -> Spaces:
+def spaces_in(folder: Path, extractor: Any) -> OpenSpaces:
     from justmem.answer.rules import RulesAnswerer
     from justmem.plan import RulesPlanner
     from justmem.testing import HashEmbedder
@@ -313,7 +313,7 @@ def spaces_in(folder: Path, extractor: Any) -> Spaces:
         "answerer": RulesAnswerer(LANGUAGES),
         "language": LANGUAGES,
     }
-    return Spaces(storage(folder), parts, most_open=2, idle_seconds=60)
+    return OpenSpaces(storage(folder), parts, most_open=2, idle_seconds=60)
 
 
 class Gated:

@@ -42,6 +42,8 @@ ROUTES = [
     ("/v1/spaces/{space}/sessions/{id}/quarantined", "GET"),
     ("/v1/spaces/{space}/sessions/{id}/retry", "POST"),
     ("/v1/spaces/{space}/retry", "POST"),
+    ("/v1/spaces/{space}/sessions/{id}/turns", "POST"),
+    ("/v1/recall", "POST"),
     ("/v1/spaces/{space}/recall", "POST"),
     ("/v1/spaces/{space}/ask", "POST"),
     ("/health/live", "GET"),

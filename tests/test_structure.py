@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"sync", "providers", "server_settings"},
     {"config"},
     {"opening"},
+    {"spaces"},
     {"integrations"},
     {"server"},
     {"cli", "demo"},

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         SessionRecord,
         SessionState,
         Source,
+        SpacesEvidence,
         Stats,
         Turn,
     )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from justmem.opening import open, open_async
     from justmem.ports import acting_as
     from justmem.rank import Profile
+    from justmem.spaces import Spaces
     from justmem.sync import Memory
 
 __version__ = "0.1.0"
@@ -79,6 +81,8 @@ __all__ = [
     "SessionRecord",
     "SessionState",
     "Source",
+    "Spaces",
+    "SpacesEvidence",
     "Stats",
     "Turn",
     "acting_as",
@@ -92,6 +96,7 @@ _HOMES = {
     "JustMemError": "errors",
     "Memory": "sync",
     "Profile": "rank",
+    "Spaces": "spaces",
     "acting_as": "ports",
     "open": "opening",
     "open_async": "opening",

@@ -457,15 +457,23 @@ class AsyncMemory:
 
     async def _retrieve(self, asked: Evidence, names: Names, tally: Tally) -> Evidence:
         """Discover, select and recover; then the turns of sessions that have no cards yet."""
+        waiting = await pending.waiting(self._store)
         found = await self._retrieval.evidence(names.asked(asked), tally)
-        found = await pending.added(self._store, found, self.retention, tally)
+        found = await pending.added(self._store, waiting, found, self.retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        found = await self._store.texts(list({one.session_id for one in held}))
+        found = dict(await self._store.texts(list({one.session_id for one in held})))
+        # Quotes of turns that were appended since the cards were made.
+        grown = [
+            card.session_id
+            for card in evidence.cards
+            if card.session_id in found and max(card.turns) > len(found[card.session_id].turns)
+        ]
+        found |= await self._store.texts(grown, newest=True) if grown else {}
         return {id: names.session(session) for id, session in found.items()}
 
     # ------------------------------------------------------------ look and forget

@@ -74,10 +74,10 @@ async def parts(
     made = shared_parts(settings, report=report)
     # The store last: a setting that cannot be used leaves no file behind.
     store = await opened_store(settings, create=create)
-    return {"store": store, "closing": _built(settings, made), **made}
+    return {"store": store, "closing": closable_parts(settings, made), **made}
 
 
-def _built(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
+def closable_parts(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
     """The parts that were made from a name and have connections to close. What the caller passed
     is the caller's."""
     ours = [

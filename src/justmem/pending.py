@@ -16,10 +16,22 @@ _TURNS = 3  # turns that join the evidence
 _SHARE = 0.3  # of the question's words that a turn must have
 
 
-async def added(store: Store, found: Evidence, retention: Retention, tally: Tally) -> Evidence:
-    """The evidence with the turns that share most words with the question, as quotes. A session
-    that has cards of an older text is left out: those serve until the new ones are made."""
-    waiting = (await store.look(waiting=_MOST)).waiting
+async def waiting(store: Store) -> Sequence[Session]:
+    """The sessions to search. Read them before the cards: one that gets its cards meanwhile is
+    then found either way."""
+    return (await store.look(waiting=_MOST)).waiting
+
+
+async def added(
+    store: Store,
+    waiting: Sequence[Session],
+    found: Evidence,
+    retention: Retention,
+    tally: Tally,
+) -> Evidence:
+    """The evidence with the turns that share most words with the question, as quotes. Of a session
+    that has cards, only turns that were appended since are quoted: its cards serve for the rest
+    until the new ones are made."""
     if not waiting:
         return found
     tally.notes.append(_note(len(waiting)))
@@ -33,10 +45,13 @@ async def added(store: Store, found: Evidence, retention: Retention, tally: Tall
     rows = await asyncio.to_thread(_sharing, shown, found.question)
     current = await store.texts(list({session.id for _, session, _ in rows}))
     score = max((one.score for one in found.chosen), default=0.0)
+    known = {card.id for card in found.cards}
     more = [
         Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
         for share, session, number in rows
-        if session.id in current and current[session.id].digest == session.digest
+        if session.id in current
+        and number > _with_cards(current[session.id], session)
+        and f"{session.id}#{number}" not in known
     ][:_TURNS]
     return found.model_copy(
         update={
@@ -44,6 +59,13 @@ async def added(store: Store, found: Evidence, retention: Retention, tally: Tall
             "cards": (*found.cards, *(one.card for one in more)),
         }
     )
+
+
+def _with_cards(current: Session, waiting: Session) -> int:
+    """How many of the first turns have cards. All count as such where the text was changed."""
+    if current.digest == waiting.digest:
+        return 0
+    return waiting.grown_from(current) or len(waiting.turns)
 
 
 def _note(count: int) -> str:

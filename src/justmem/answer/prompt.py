@@ -8,7 +8,7 @@ from datetime import datetime
 
 from justmem import tokens
 from justmem.answer.reading import arranged, shorter
-from justmem.domain import Card, Evidence, Source
+from justmem.domain import Card, Evidence, Source, SpacesEvidence
 from justmem.prompts import fence, new_mark, one_line
 
 LEAD = (
@@ -41,6 +41,20 @@ def prompt_block(evidence: Evidence, limit: int, at: datetime | None = None) -> 
         if size <= limit:
             return PromptBlock(text, size, len(cut.cards), len(cut.sources))
         cut = shorter(cut)
+    return PromptBlock()
+
+
+def spaces_block(evidence: SpacesEvidence, limit: int, at: datetime | None = None) -> PromptBlock:
+    """The same for the cards of several spaces."""
+    mark, cards = new_mark(), list(evidence.cards)
+    lead = LEAD.format(at=at or evidence.at)
+    while cards:
+        lines = [f"{one_line(c.space)}: {prompt_line(c.card, earlier=c.earlier)}" for c in cards]
+        inside = "\n".join(lines)
+        text = f"{lead}\n{fence('memory', inside, mark)}"
+        if (size := tokens.count(text)) <= limit:
+            return PromptBlock(text, size, len(cards))
+        cards.pop()
     return PromptBlock()
 
 

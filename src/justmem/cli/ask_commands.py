@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -9,9 +10,10 @@ import typer
 from justmem.cli import render
 from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.terminal import out, plain, print_json
-from justmem.domain import Answer, Evidence, dump
+from justmem.domain import Answer, Evidence, SpacesEvidence, dump
 from justmem.memory import AsyncMemory
 from justmem.plan import plan_arguments
+from justmem.spaces import Spaces
 
 Question = Annotated[str, typer.Argument(help="A question, or a message to reply to.")]
 At = Annotated[
@@ -85,6 +87,9 @@ def recall(
     at: At = None,
     speaker: Speaker = None,
     plan: dict[str, Any] | None = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="Another space to recall from. May be repeated.")
+    ] = None,
     prompt: Annotated[
         int | None,
         typer.Option(
@@ -99,6 +104,10 @@ def recall(
     """
     when = moment(at) or now()
 
+    if also:
+        _recall_spaces(context, question, also, prompt, json, at=when, speaker=speaker, plan=plan)
+        return
+
     async def work(memory: AsyncMemory) -> Evidence:
         return await memory.recall(question, at=when, speaker=speaker, plan=plan)
 
@@ -110,6 +119,31 @@ def recall(
     else:
         out().print(render.evidence(evidence))
     if not evidence.chosen and not evidence.sources:
+        raise typer.Exit(Exit.NOT_IN_MEMORY)
+
+
+def _recall_spaces(
+    context: typer.Context,
+    question: str,
+    also: list[str],
+    prompt: int | None,
+    json: bool,
+    **options: Any,
+) -> None:
+    settings = run_of(context).settings()
+
+    async def work() -> SpacesEvidence:
+        async with Spaces(**dict(settings)) as spaces:
+            return await spaces.recall(question, [settings.space, *also], **options)
+
+    evidence = asyncio.run(work())
+    if prompt is not None:
+        typer.echo(plain(evidence.prompt(prompt)))
+    elif json:
+        print_json(dump(evidence))
+    else:
+        out().print(render.spaces_evidence(evidence))
+    if not evidence.cards:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
 

@@ -27,6 +27,7 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
     Source,
+    SpacesEvidence,
     Stats,
     Turn,
 )
@@ -137,6 +138,15 @@ def evidence(value: Evidence) -> Group:
     if not value.chosen and not value.sources:
         parts += [Text(), Text("There is no evidence for this in memory.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
+
+
+def spaces_evidence(value: SpacesEvidence) -> Group:
+    if not value.cards:
+        return Group(Text("Nothing in these memories bears on this.", "bold yellow"))
+    rows = [
+        {"space": words(one.space, one_line=True), **_card_row(one.card)} for one in value.cards
+    ]
+    return Group(table(rows, space="bold", id="cyan", when="dim"), receipt(value.receipt))
 
 
 # ---------------------------------------------------------------- cards and their sources

@@ -43,6 +43,8 @@ from justmem.domain.questions import (
     Operation,
     Plan,
     Source,
+    SpaceCard,
+    SpacesEvidence,
 )
 from justmem.domain.receipts import Call, Receipt, Stage, Usage
 from justmem.domain.results import (
@@ -98,6 +100,8 @@ __all__ = [
     "SessionRecord",
     "SessionState",
     "Source",
+    "SpaceCard",
+    "SpacesEvidence",
     "Stage",
     "Stats",
     "Status",

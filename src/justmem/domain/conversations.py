@@ -60,6 +60,14 @@ class Session(Value):
             (n, t) for n, t in enumerate(self.turns, 1) if t.role == "user" and not t.forgotten
         )
 
+    def grown_from(self, old: Session) -> int:
+        """How many turns this has in common with `old`, if it only adds turns to it; else 0."""
+        count = len(old.turns)
+        if old.at != self.at or count >= len(self.turns):
+            return 0
+        start = self.model_copy(update={"turns": self.turns[:count]})
+        return count if start.digest == old.digest else 0
+
     def without(self, numbers: Collection[int]) -> Session:
         """The same session with these turns forgotten. The others keep their numbers."""
         gone = {"text": "", "forgotten": True}

@@ -113,6 +113,30 @@ class Evidence(Value):
         return prompt_block(self, tokens, at).text
 
 
+class SpaceCard(Value):
+    """A card of one of several spaces."""
+
+    space: str
+    card: Card
+    score: float = 0.0
+    earlier: bool = False  # another card has a newer value
+
+
+class SpacesEvidence(Value):
+    """What several spaces hold that bears on a question, in one ranking, best first."""
+
+    question: str
+    at: datetime
+    cards: tuple[SpaceCard, ...] = ()
+    receipt: Receipt = Receipt()
+
+    def prompt(self, tokens: int = 1500, *, at: datetime | None = None) -> str:
+        """As `Evidence.prompt`. Each line has its space."""
+        from justmem.answer.prompt import spaces_block
+
+        return spaces_block(self, tokens, at).text
+
+
 class Answer(Value):
     text: str
     sufficient: bool  # False: memory does not hold the answer, and `text` says so

@@ -14,19 +14,11 @@ _CONTEXT_TURNS = 6
 _CONTEXT_TOKENS = 400
 
 
-def grown_from(old: Session, new: Session) -> int:
-    """How many turns `new` has in common with `old`, if it only adds turns to it; else 0."""
-    count = len(old.turns)
-    if old.at != new.at or count >= len(new.turns):
-        return 0
-    return count if old.digest == new.model_copy(update={"turns": new.turns[:count]}).digest else 0
-
-
 def settled_turns(before: Whole | None, session: Session) -> int:
     """How many of the first turns have their cards, if the session only grew; else 0."""
     if before is None or not before.digested.state.settled:
         return 0
-    return grown_from(before.session, session)
+    return session.grown_from(before.session)
 
 
 def with_kept(

@@ -70,6 +70,7 @@ def application(server: Server) -> ASGIApp:
         proxy,
     ):
         app.include_router(part.router)
+    app.include_router(ask_routes.across)
     if tools is not None:
         app.add_route("/mcp", tools.endpoint, include_in_schema=False)
         app.router.routes.extend(tools.sign_in_routes)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from justmem.errors import JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
-from justmem.server.spaces import Spaces
+from justmem.spaces.opened import OpenSpaces
 
 log = logging.getLogger("justmem.server")
 _JUMP = timedelta(hours=1)
@@ -23,7 +23,7 @@ class ExpiryTask:
     ahead of everything that was known when the server started, and of every look since that was
     trusted, is not used at all: then only a person expires."""
 
-    def __init__(self, spaces: Spaces, clock: Callable[[], datetime], seconds: float) -> None:
+    def __init__(self, spaces: OpenSpaces, clock: Callable[[], datetime], seconds: float) -> None:
         self._spaces = spaces
         self._clock = clock
         self._seconds = seconds

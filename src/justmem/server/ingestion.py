@@ -32,8 +32,8 @@ from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
 from justmem.server.fair_queue import FairQueue
 from justmem.server.metrics import Metrics
-from justmem.server.spaces import Spaces
 from justmem.server_settings import ServerSettings
+from justmem.spaces.opened import OpenSpaces
 
 log = logging.getLogger("justmem.server")
 
@@ -64,7 +64,7 @@ class Job:
 class Ingestion:
     def __init__(
         self,
-        spaces: Spaces,
+        spaces: OpenSpaces,
         serving: ServerSettings,
         at_once: int,
         metrics: Metrics,

@@ -28,6 +28,8 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
     Source,
+    SpaceCard,
+    SpacesEvidence,
     Status,
     Usage,
 )
@@ -187,6 +189,24 @@ class Recall(Question):
     prompt: int | None = Field(None, ge=1, le=100_000)
 
 
+class RecallSpaces(Request):
+    """`spaces`: the names of those to recall from. The rest as for one space."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"question": "When do we meet?", "spaces": ["ana", "team"]}]
+        },
+    )
+
+    question: str = Field(min_length=1, max_length=100_000)
+    spaces: list[str] = Field(min_length=1, max_length=20)
+    at: Time | None = None
+    speaker: str | None = Field(None, min_length=1, max_length=200)
+    plan: PlanParts | None = None
+    prompt: int | None = Field(None, ge=1, le=100_000)
+
+
 class ReceiptOut(BaseModel):
     """What it cost, and what putting the whole history into the prompt would have."""
 
@@ -238,6 +258,26 @@ class EvidenceOut(BaseModel):
             cards=list(evidence.cards),
             sources=list(evidence.sources),
             candidates=list(evidence.candidates) if candidates else None,
+            prompt=None if prompt is None else evidence.prompt(prompt),
+            receipt=ReceiptOut.of(evidence.receipt),
+        )
+
+
+class SpacesEvidenceOut(BaseModel):
+    """The cards of several spaces in one ranking, best first."""
+
+    question: str
+    at: datetime
+    cards: list[SpaceCard]
+    prompt: str | None = Field(None, description="The evidence as a block for a model's prompt.")
+    receipt: ReceiptOut
+
+    @classmethod
+    def of(cls, evidence: SpacesEvidence, *, prompt: int | None = None) -> SpacesEvidenceOut:
+        return cls(
+            question=evidence.question,
+            at=evidence.at,
+            cards=list(evidence.cards),
             prompt=None if prompt is None else evidence.prompt(prompt),
             receipt=ReceiptOut.of(evidence.receipt),
         )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from justmem import tokens
 from justmem.config import Settings
-from justmem.domain import Answer, Evidence, Plan, Receipt
+from justmem.domain import Answer, Evidence, Plan, Receipt, SpacesEvidence
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
 from justmem.intake.redaction import Redaction
 from justmem.intake.sessions import as_time
@@ -25,7 +25,8 @@ from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
 from justmem.server.question_priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.rate_limits import Limits
-from justmem.server.spaces import Spaces, no_such_space
+from justmem.spaces.merging import merged
+from justmem.spaces.opened import OpenSpaces, no_such_space
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer
@@ -74,7 +75,7 @@ class Server:
         self.limits = Limits(self.serving)
         own = settings.model_copy(update={"actor": settings.actor or "server"})
         self._parts = yielding(shared_parts(own, report=report))
-        self.spaces = Spaces(
+        self.spaces = OpenSpaces(
             spaces_of(settings),
             self._parts,
             most_open=self.serving.open_spaces,
@@ -176,6 +177,23 @@ class Server:
             async with self._asking(asked) as (memory, at):
                 found = memory.recall(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
                 return await self._counted(found)
+
+        return await self.within(work())
+
+    async def recall_spaces(self, asked: Inquiry, spaces: Sequence[str]) -> SpacesEvidence:
+        """One ranking over several spaces, all of which the key must open."""
+        for space in spaces:
+            self.check(asked.key, space, "read")
+
+        async def work() -> SpacesEvidence:
+            found = {}
+            for space in dict.fromkeys(spaces):
+                async with self._asking(replace(asked, space=space)) as (memory, at):
+                    work = memory.recall(
+                        asked.question, at=at, speaker=asked.speaker, plan=asked.plan
+                    )
+                    found[space] = await self._counted(work)
+            return merged(found, self._parts["budget"], self._parts["profile"])
 
         return await self.within(work())
 

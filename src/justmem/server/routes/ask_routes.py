@@ -12,13 +12,32 @@ from starlette.responses import StreamingResponse
 from justmem.domain import Answer, Evidence, Plan
 from justmem.errors import JustMemError, TooSlow
 from justmem.server.problems import problem_of
-from justmem.server.routes.access import Grant, Reader
-from justmem.server.schemas import AnswerOut, EvidenceOut, Question, Recall, ReceiptOut
+from justmem.server.routes.access import Grant, Reader, key_of, server_of
+from justmem.server.schemas import (
+    AnswerOut,
+    EvidenceOut,
+    Question,
+    Recall,
+    RecallSpaces,
+    ReceiptOut,
+    SpacesEvidenceOut,
+)
 from justmem.server.state import Inquiry, Step
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])
+across = APIRouter(prefix="/v1", tags=["questions"])
 EVENTS = ("plan", "evidence", "token", "answer", "receipt", "error")
 _SILENCE = 15.0  # seconds after which a comment shows that the connection lives
+
+
+@across.post("/recall", summary="Recall from several spaces")
+async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidenceOut:
+    """One ranking over several spaces, each card with its space."""
+    server, key = server_of(request), key_of(request)
+    plan = None if asked.plan is None else asked.plan.model_dump(exclude_none=True)
+    inquiry = Inquiry(key, "", asked.question, asked.at, asked.speaker, plan)
+    evidence = await server.recall_spaces(inquiry, asked.spaces)
+    return SpacesEvidenceOut.of(evidence, prompt=asked.prompt)
 
 
 @router.post("/recall", summary="Recall")

@@ -33,7 +33,9 @@ _AHEAD = 8  # lines of an export that are read before they are sent
 @router.get("", summary="List spaces")
 async def spaces(request: Request) -> SpaceList:
     """The spaces that the key opens."""
-    return SpaceList(spaces=await server_of(request).spaces.names(key_of(request)))
+    key = key_of(request)
+    found = await server_of(request).spaces.names(key.spaces)
+    return SpaceList(spaces=[name for name in found if key.opens(name)])
 
 
 @router.get("/{space}", summary="Count a space")

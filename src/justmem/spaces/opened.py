@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from justmem.domain import Forgotten
 from justmem.errors import NoSuchSpace, StoreBusy
 from justmem.memory import AsyncMemory
 from justmem.ports import Store, acting_as
-from justmem.server.access_keys import Key
-from justmem.store.storage import Storage
+
+if TYPE_CHECKING:
+    from justmem.store.storage import Storage
 
 
 def no_such_space(space: str) -> NoSuchSpace:
     """The same words for a space that is not there and for one that a key does not open."""
-    return NoSuchSpace(f"There is no space {space[:200]!r} that this key may use.")
+    return NoSuchSpace(f"There is no space {space[:200]!r} that may be used here.")
 
 
 class _Slot:
@@ -58,12 +59,20 @@ class _Slot:
             self.unused.set()
 
 
-class Spaces:
-    """`parts` is what the memories share: everything of AsyncMemory but the store."""
+class OpenSpaces:
+    """`parts` is what the memories share: everything of AsyncMemory but the store. `create`:
+    whether `use` makes a space that is not there, unless told otherwise."""
 
     def __init__(
-        self, storage: Storage, parts: Mapping[str, Any], *, most_open: int, idle_seconds: float
+        self,
+        storage: Storage,
+        parts: Mapping[str, Any],
+        *,
+        most_open: int,
+        idle_seconds: float,
+        create: bool = False,
     ) -> None:
+        self._create = create
         self._storage = storage
         self._parts = parts
         self._most_open = most_open
@@ -76,19 +85,18 @@ class Spaces:
     def open(self) -> int:
         return len(self._slots)
 
-    async def names(self, key: Key | None = None) -> list[str]:
-        found = await self._storage.spaces(("*",) if key is None else key.spaces)
-        return [name for name in found if key is None or key.opens(name)]
+    async def names(self, wanted: Collection[str] = ("*",)) -> list[str]:
+        """At least those that are wanted, by names in which a * stands for any characters."""
+        return await self._storage.spaces(wanted)
 
     @asynccontextmanager
     async def use(
-        self, space: str, by: str | None = None, *, create: bool = False
+        self, space: str, by: str | None = None, *, create: bool | None = None
     ) -> AsyncIterator[AsyncMemory]:
-        """The space's memory, open for as long as it is used, in somebody's name (or the
-        server's own)."""
+        """The space's memory, open for as long as it is used. `by`: the name in the change log."""
         user = asyncio.current_task()
         assert user is not None
-        slot = await self._entered(space, create, user)
+        slot = await self._entered(space, self._create if create is None else create, user)
         try:
             with acting_as(by):
                 yield slot.memory

@@ -1,0 +1,5 @@
+"""Many spaces in one process."""
+
+from justmem.spaces.spaces import Spaces
+
+__all__ = ["Spaces"]

@@ -1,0 +1,129 @@
+"""Spaces: the memories of many users in one process, with one set of models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from justmem import providers
+from justmem.config import load
+from justmem.domain import Plan, Remembered, SessionRecord, SpacesEvidence
+from justmem.errors import InputError
+from justmem.intake.sessions import SessionLike
+from justmem.opening import closable_parts, shared_parts, spaces_of
+from justmem.spaces.background import Background, OnError
+from justmem.spaces.merging import merged
+from justmem.spaces.opened import OpenSpaces
+from justmem.validation import shown
+
+
+class Spaces(OpenSpaces):
+    """`settings` are those of `justmem.open`. At most `most_open` spaces stay open, those that
+    were used last. `on_error(space, session_id, error)` is told of cards that could not be made in
+    the background; without it the error is logged.
+
+    async with Spaces(folder="memory") as spaces:
+        async with spaces.use("ana") as memory:
+            evidence = await memory.recall("Where do I live?")
+        await spaces.append("ana", [{"role": "user", "content": "I live in Graz."}], id="chat-1")
+    """
+
+    def __init__(
+        self,
+        *,
+        most_open: int = 100,
+        idle_seconds: float = 300.0,
+        on_error: OnError | None = None,
+        report: providers.Report | None = None,
+        **settings: Any,
+    ) -> None:
+        found = load(**settings)
+        parts = shared_parts(found, report=report)
+        super().__init__(
+            spaces_of(found), parts, most_open=most_open, idle_seconds=idle_seconds, create=True
+        )
+        self._closable = closable_parts(found, parts)
+        self._background = Background(self, found.concurrency, on_error)
+        self._sweeping: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------ words now, cards later
+
+    async def remember(
+        self,
+        space: str,
+        session: SessionLike,
+        *,
+        at: datetime | str | None = None,
+        id: str | None = None,
+    ) -> SessionRecord:
+        """Returns when the words are stored. The cards are made in the background."""
+        async with self.use(space) as memory:
+            record = await memory.keep(session, at=at, id=id)
+        if not record.state.settled:
+            self._background.add(space, record.id)
+        return record
+
+    async def append(
+        self, space: str, turns: SessionLike, *, id: str, at: datetime | str | None = None
+    ) -> Remembered:
+        """Returns when the turns are stored. The cards are made in the background."""
+        async with self.use(space) as memory:
+            kept = await memory.append(turns, id=id, at=at, cards=False)
+        if not kept.state.settled:
+            self._background.add(space, kept.session_id)
+        return kept
+
+    async def drain(self) -> None:
+        """Waits until all cards that are under way are made."""
+        await self._background.drain()
+
+    # ------------------------------------------------------------ several at once
+
+    async def recall(
+        self,
+        question: str,
+        spaces: Sequence[str],
+        *,
+        at: datetime | str | None = None,
+        speaker: str | None = None,
+        plan: Plan | Mapping[str, Any] | None = None,
+    ) -> SpacesEvidence:
+        """The evidence of several spaces in one ranking, each card with its space. NotInMemory if
+        one of them is not there."""
+        names = list(dict.fromkeys(spaces)) if not isinstance(spaces, str) else []
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InputError(f"recall takes the names of spaces, as a list, not {shown(spaces)}.")
+        found = {}
+        for name in names:  # one after another: they share the processor and the models
+            async with self.use(name, create=False) as memory:
+                found[name] = await memory.recall(question, at=at, speaker=speaker, plan=plan)
+        return merged(found, self._parts["budget"], self._parts["profile"])
+
+    # ------------------------------------------------------------ opening and closing
+
+    async def close(self) -> None:
+        """Waits for the cards that are under way, then closes every space and the models."""
+        await self._background.drain()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+        await super().close()
+        for part in self._closable:
+            await part.close()
+
+    async def __aenter__(self) -> Self:
+        self._sweeping = asyncio.create_task(self.sweep())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

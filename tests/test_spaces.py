@@ -1,0 +1,116 @@
+"""Spaces: many users in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import justmem
+from justmem.errors import InputError, ModelUnavailable, NotInMemory
+from justmem.testing import HashEmbedder, ScriptedModel
+
+
+def spaces_in(folder: Path, **settings: Any) -> justmem.Spaces:
+    settings = {"embedder": HashEmbedder(64), "reranker": None, "model": None, **settings}
+    return justmem.Spaces(folder=folder, **settings)
+
+
+def said(text: str, speaker: str = "Ana") -> list[dict[str, str]]:
+    return [{"speaker": speaker, "text": text}]
+
+
+async def test_each_user_has_a_memory_and_all_share_the_models(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path) as spaces:
+        for name, town in (("ana", "Porto"), ("ben", "Graz")):
+            async with spaces.use(name) as memory:
+                await memory.remember(said(f"I live in {town}."), at="2024-05-01")
+        async with spaces.use("ben") as memory:
+            (card,) = await memory.cards()
+            assert "Graz" in card.fact
+        assert await spaces.names() == ["ana", "ben"]
+
+
+async def test_cards_are_made_in_the_background(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path) as spaces:
+        record = await spaces.remember("ana", said("I live in Porto."), at="2024-05-01", id="one")
+        kept = await spaces.append("ana", said("I own a boat."), id="two", at="2024-05-02")
+        assert [record.state, kept.state] == ["pending", "pending"]
+        async with spaces.use("ana") as memory:
+            assert (await memory.recall("Where does Ana live?")).cards  # found by its words
+        await spaces.drain()
+        async with spaces.use("ana") as memory:
+            assert [card.session_id for card in await memory.cards()] == ["one", "two"]
+
+
+async def test_errors_of_the_background_go_to_the_hook(tmp_path: Path) -> None:
+    told: list[tuple[str, str, str]] = []
+
+    def on_error(space: str, session: str, error: Exception) -> None:
+        told.append((space, session, str(error)))
+
+    model = ScriptedModel(lambda prompt: ModelUnavailable("The model stayed away."))
+    async with spaces_in(tmp_path, model=model, on_error=on_error) as spaces:
+        await spaces.append("ana", said("I live in Porto."), id="one", at="2024-05-01")
+        await spaces.drain()
+        async with spaces.use("ana") as memory:
+            assert [each.id for each in await memory.waiting()] == ["one"]
+    assert told == [("ana", "one", "The model stayed away.")]
+
+
+async def test_several_spaces_are_recalled_in_one_ranking(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path) as spaces:
+        for space, texts in {
+            "ana": ["I live in Porto.", "I own a red boat.", "My sister sings."],
+            "team": ["The budget of the boat club is 900 euros.", "We meet on Mondays."],
+        }.items():
+            async with spaces.use(space) as memory:
+                for n, text in enumerate(texts):
+                    # The same session ids in both spaces.
+                    await memory.remember(said(text), at="2024-05-01", id=f"s{n}")
+        found = await spaces.recall("What is the budget of the boat club?", ["ana", "team"])
+        assert found.cards[0].space == "team"
+        assert "900 euros" in found.cards[0].card.fact
+        assert {one.space for one in found.cards} == {"ana", "team"}
+        assert [one.score for one in found.cards] == sorted(
+            (one.score for one in found.cards), reverse=True
+        )
+        assert "team: 2024-05-01 Ana: The budget of the boat club" in found.prompt()
+        assert found.prompt(10) == ""
+
+
+async def test_recall_needs_spaces_that_are_there(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path) as spaces:
+        with pytest.raises(NotInMemory, match="'nobody'"):
+            await spaces.recall("Where?", ["nobody"])
+        for wrong in ([], "ana", [3]):
+            with pytest.raises(InputError):
+                await spaces.recall("Where?", wrong)  # type: ignore[arg-type]
+        assert await spaces.names() == []
+
+
+async def test_many_spaces_in_turn_keep_few_files_open(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path, most_open=5) as spaces:
+        opened = []
+        for n in range(60):
+            await spaces.append(f"user{n}", said("I live in Porto."), id="c", at="2024-05-01")
+            opened.append(len(os.listdir("/proc/self/fd")))
+        await spaces.drain()
+        gc.collect()
+        assert spaces.open <= 5
+        assert max(opened[30:]) <= max(opened[:30]) + 5
+
+
+async def test_a_space_that_is_in_use_is_not_closed(tmp_path: Path) -> None:
+    async with spaces_in(tmp_path, most_open=1) as spaces:
+
+        async def one(n: int) -> int:
+            async with spaces.use(f"user{n}") as memory:
+                await memory.remember(said("I live in Porto."), at="2024-05-01", id="c")
+                return len(await memory.cards())
+
+        assert await asyncio.gather(*(one(n) for n in range(8))) == [1] * 8
