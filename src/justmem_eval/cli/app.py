@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command("all")(keyless.everything)
 app.command()(keyless.recall)
+app.command()(keyless.answers)
 app.command()(keyless.harm)
 app.command()(keyless.ablation)
 app.command()(keyless.curve)

@@ -147,6 +147,27 @@ def measure(
     return asyncio.run(work())
 
 
+def answers(
+    data: Data,
+    benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.TITLES))] = "living",
+    history: Annotated[list[str] | None, typer.Option(help="Only these histories.")] = None,
+    switch: Switch = None,
+    cache_folder: Cache = None,
+) -> None:
+    """Questions, right answers and answers by rules, side by side, for a judge to read."""
+    chosen = history or []
+    _, rows = measure(
+        data, benchmark, "rules", "rules", switch or [], histories=chosen, cache_folder=cache_folder
+    )
+    cases = {case.question.id: case for case in benchmarks.load(benchmark, data).cases}
+    for row in rows:
+        case = cases[row.id]
+        typer.echo(f"{row.id} ({case.gold.category}), asked on {case.question.at:%d %B %Y}")
+        typer.echo(f"  question  {case.question.text}")
+        typer.echo(f"  gold      {case.gold.answer or '(not in memory)'}")
+        typer.echo("  answer    " + row.answer.replace("\n", "\n            ") + "\n")
+
+
 def harm(
     data: Data,
     benchmark: Annotated[str, typer.Option(help=", ".join(benchmarks.TITLES))] = "locomo",

@@ -1,7 +1,7 @@
 """Phrases like "last Friday" and the day they were said -> a dated range with a precision.
 
 Nothing reads the clock: `at` is when the words were said. What cannot be told stays unknown.
-The phrases themselves are in `phrases`, the calendar behind them in `calendars`.
+`phrases` has the phrases themselves.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.language.en.calendars import span
-from justmem.language.en.phrases import matches
-from justmem.language.en.reckoning import Said
+from justmem.language.en.phrases import Said, matches, span
 
 
 @dataclass(frozen=True, slots=True)
