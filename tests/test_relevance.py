@@ -24,6 +24,9 @@ from stories import HISTORY, NOW, Make, extract_history, plan, scripted
         "👍",
         "Hi! Can you help me?",
         "oh my god, that's amazing",
+        "stop",
+        "Continue.",
+        "Great, that works.",
     ],
 )
 def test_small_talk_is_heard(text: str) -> None:
@@ -92,6 +95,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("What is the capital of Mongolia?", False),
         ("Who won the chess tournament?", False),
         ("Which violin teacher do I have?", False),
+        ("What is 17 times 23?", False),
+        ("Write a haiku about rain.", False),
+        ("Write a Python function that reverses a string.", False),
+        ("When did Evan start lifting weights?", False),
         ("What did my bicycle cost?", True),
         ("Who is Ines?", True),
         ("Where am I employed?", True),
@@ -105,3 +112,11 @@ def test_a_question_about_something_never_mentioned_finds_nothing(
         evidence = memory.recall(question, at="2024-06-01")
     assert bool(evidence.cards) is found
     assert ("nothing in memory is relevant to this" in evidence.receipt.notes) is not found
+
+
+async def test_nothing_is_spent_on_a_question_about_something_never_mentioned(told: Path) -> None:
+    model = scripted(plan=plan())
+    async with justmem.open_async("x", folder=told, model=model, reranker="none") as memory:
+        answer = await memory.ask("Which violin teacher do I have?", at="2024-06-01")
+    assert not answer.sufficient
+    assert (answer.receipt.tokens, len(model.prompts)) == (0, 0)

@@ -67,7 +67,7 @@ from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time
 from justmem.language.citing import cite
 from justmem.log import check, entries
-from justmem.plan import PlanParts, planned, supplied
+from justmem.plan import PlanParts, RulesPlanner, planned, supplied
 from justmem.ports import (
     Answerer,
     Author,
@@ -84,7 +84,7 @@ from justmem.ports import (
     session_in,
 )
 from justmem.rank import Profile
-from justmem.retrieve import Retrieval
+from justmem.retrieve import UNRELATED, Retrieval
 from justmem.runtime.forks import Origin
 from justmem.subjects import about
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
@@ -358,6 +358,8 @@ class AsyncMemory:
         tally, names = Tally(), NO_NAMES
         async with self.ledger.allow(self.budget.ask_tokens, tally) as limit:
             asked, search = await self._understand(question, at, speaker, tally)
+            if search and plan is None and not isinstance(self._planner, RulesPlanner):
+                asked, search = await self._relevant(asked, tally)
             if search:
                 left = limit - LEAST_TOKENS if answer and limit is not None else limit
                 asked = await self._plan(asked, plan, tally, left)
@@ -433,6 +435,17 @@ class AsyncMemory:
             tally.notes.append("small talk: memory was not searched")
             return asked.model_copy(update={"plan": Plan(mode="reply")}), False
         return asked, True
+
+    async def _relevant(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
+        """Whether memory holds anything about the question, planned by rules. If not, a model need
+        not plan it."""
+        rules = await self._plan(asked, PlanParts(), tally, None)
+        names = await self._names(asked.at.date())
+        waiting = (await self._store.look(waiting=1)).waiting
+        if waiting or await self._retrieval.relevant(names.asked(rules), tally):
+            return asked, True
+        tally.notes.append(UNRELATED)
+        return rules, False
 
     async def _plan(
         self, asked: Evidence, given: Plan | PlanParts | None, tally: Tally, limit: int | None

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from math import log2
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from justmem.domain import (
     Turn,
     quote,
 )
-from justmem.language.words import content, words
+from justmem.language.words import content, named_in, overlap, words
 from justmem.ports import (
     Embedder,
     Found,
@@ -40,6 +41,7 @@ from justmem.ports import (
 from justmem.rank import Profile, Scores
 from justmem.text import both_ends
 
+UNRELATED = "nothing in memory is relevant to this"
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark
 # Share of the candidates' mean that is subtracted from vectors. All of it is best for remarks
@@ -49,13 +51,15 @@ _CENTRE = 0.75
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
 
-# Relevance threshold: nothing is relevant if the best similarity is below this bound and no card
-# has enough of the question's words. The scale of similarities depends on the embedder, so one that
-# is not listed has no threshold. On LoCoMo, LongMemEval and Living, one of 772 answerable questions
-# falls below both bounds; of 300 questions put to somebody else's memory, 125 do.
-_UNRELATED = {"bge-small-en-v1.5": 0.62}
-_KNOWN = 0.1  # less is enough where the question names somebody that memory knows
-_SHARED = 0.3  # share of the question's content words
+# Relevance threshold: a question is about something in memory if the similarity of the nearest card
+# or turn, plus a tenth of the largest share of its words that a card has, reaches this bound. The
+# scale of similarities depends on the embedder, so one that is not listed has no threshold.
+# `justmem-eval harm` measures it.
+_RELEVANT = {"bge-small-en-v1.5": 0.64}
+_WORDS = 0.1
+_PERSONAL = 0.02  # less is enough for a question about the one who asks or about a known speaker
+_FEW, _MANY = 0.02, 64  # less is enough where candidates are few: the best of many is nearer
+_STRANGER = 0.1  # more is needed if the question has names, but no card has any of them
 
 _PASSAGES = 30  # per view and kind of search
 _SESSIONS = 2  # sessions whose turns may share the source budget
@@ -89,8 +93,8 @@ class Retrieval:
         with tally.stage("discover"):
             views = await self._views(asked, tally)
             pool = await self.pool(views, plan, asked.at)
-        if not self._relevant(views[0].text, pool):
-            tally.notes.append("nothing in memory is relevant to this")
+        if not self._relevant(asked, pool):
+            tally.notes.append(UNRELATED)
             return asked
         with tally.stage("select"):
             scores, reranked = await self._scores(views, pool, plan, tally)
@@ -143,19 +147,31 @@ class Retrieval:
         quotes = _quotes(found, replies=plan.needs_source) if reach.quotes else []
         return _pool(views, plan, found, quotes, turns=not self._paper)
 
-    def _relevant(self, question: str, pool: Pool) -> bool:
-        if not pool.cards:
-            return False
-        bound = _UNRELATED.get(self._embedder.name)
-        if bound is None or self._paper:
+    async def relevant(self, asked: Evidence, tally: Tally) -> bool:
+        """Whether the question alone finds anything. It is asked before a model is called."""
+        if self._embedder.name not in _RELEVANT:
             return True
+        alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})
+        with tally.stage("discover"):
+            views = await self._views(alone, tally)
+            pool = await self.pool(views, alone.plan, asked.at)
+        return self._relevant(alone, pool)
+
+    def _relevant(self, asked: Evidence, pool: Pool) -> bool:
+        bound = _RELEVANT.get(self._embedder.name)
+        if not pool.cards or bound is None or self._paper or asked.plan.mode == "reply":
+            return bool(pool.cards)
+        question = asked.question
         people = {word for card in pool.cards for word in content(card.subject)}
-        asked = set(content(question))
-        if pool.cosines.max() >= (bound if asked.isdisjoint(people) else bound - _KNOWN):
-            return True
-        asked -= people
-        least = _SHARED * len(asked)
-        return any(len(asked.intersection(content(card.text))) >= least for card in pool.cards)
+        told = [set(content(card.text)) for card in pool.cards]
+        wanted, names = set(content(question)), named_in(question)
+        if wanted & people or self._language.named(question, "X") != question:
+            bound -= _PERSONAL
+        if names and not asked.plan.needs_source and not any(_is_in(n, told) for n in names):
+            bound += _STRANGER
+        bound -= _FEW * max(0.0, log2(_MANY / len(told)))
+        shared = max(overlap(wanted - people, each) for each in told)
+        return float(pool.cosines.max()) + _WORDS * shared >= bound
 
     # ------------------------------------------------------------ selection
 
@@ -308,6 +324,11 @@ def _turn_similarity(queries: Vectors, cards: Sequence[Card], found: Found) -> S
         for card in cards
     ]
     return np.stack(columns, axis=1)
+
+
+def _is_in(name: str, told: Sequence[set[str]]) -> bool:
+    """Whether a card has the name, or a longer form of it."""
+    return any(word.startswith(name) for words in told for word in words)
 
 
 def _meant(asked: Evidence) -> str:

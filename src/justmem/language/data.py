@@ -29,6 +29,7 @@ class EnglishWords:
     relation: frozenset[str]
     asking: frozenset[str]
     calendar: frozenset[str]
+    commands: frozenset[str]
     corrections: tuple[str, ...]
     possession: frozenset[str]
     peoples: frozenset[str]
@@ -47,7 +48,10 @@ def english() -> EnglishWords:
         name: frozenset(words.split()) for name, words in table.pop("other_languages").items()
     }
     views = tuple(table.pop("remark_views"))
-    corrections = tuple(" ".join(each.split()) for each in table.pop("corrections").split(";"))
+    corrections, commands = (
+        [" ".join(each.split()) for each in table.pop(name).split(";")]
+        for name in ("corrections", "commands")
+    )
     states = {
         name: StateWords(
             tuple(filter(None, map(str.strip, each["said"].split(";")))),
@@ -68,5 +72,6 @@ def english() -> EnglishWords:
         remark_views=views,
         other_languages=others,
         states=states,
-        corrections=corrections,
+        corrections=tuple(corrections),
+        commands=frozenset(commands),
     )

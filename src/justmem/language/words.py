@@ -167,6 +167,14 @@ def names(text: str) -> Iterator[str]:
                 yield name
 
 
+def named_in(text: str) -> set[str]:
+    """Stems of the capitalised words inside a sentence, without those of the calendar."""
+    inside = (match[0] for one in sentences(text) for match in _INSIDE.finditer(one.text))
+    found = (word for match in inside for word in words(match))
+    return {stem(word) for word in found if not is_stop(word) and word not in english().calendar}
+
+
+_INSIDE = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
 _NAME = re.compile(
     r"\b[A-Z][\w&+.'’-]*(?:(?: of| the| and| for| de| &)?(?: [A-Z0-9][\w&+.'’-]*))*", re.UNICODE
 )

@@ -12,6 +12,7 @@ from datetime import datetime
 from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.language.data import english
 from justmem.language.en import dates
+from justmem.language.en.statements import is_command
 from justmem.language.words import is_stop, names, words
 from justmem.text import both_ends
 
@@ -92,7 +93,7 @@ def is_question(text: str) -> bool:
     """False for a remark, even if it ends by asking what the other thinks of it."""
     if _EXCLAIMS.match(text) or ("?" not in text and _TELLS.match(text)):
         return False
-    if _ASKS.match(text) or _ASKS_WITHIN.search(text):
+    if is_command(text) or _ASKS.match(text) or _ASKS_WITHIN.search(text):
         return True
     if not text.endswith("?") or _TAG.search(text):
         return False

@@ -230,11 +230,19 @@ def asks_memory(question: str) -> bool:
 def is_request(sentence: str) -> bool:
     if sentence.rstrip(" \"')").endswith("?") or _POLITE.search(sentence):
         return True
+    if is_command(sentence):
+        return True
+    start = _OPENER.sub("", sentence.lower())
+    return bool(_ASKS.match(start)) and ", i " not in start
+
+
+def is_command(sentence: str) -> bool:
+    """Whether it begins with a verb such as "write" or "translate"."""
     start = _OPENER.sub("", sentence.lower())
     first = re.match(r"[\w']+", start)
-    if first and first[0] in english().requests and not _SELF.match(start):
-        return not re.match(r"\w+(?:'s|,|:| (?:of|is|was|are|were|has)\b)", start)
-    return bool(_ASKS.match(start)) and ", i " not in start
+    if first is None or first[0] not in english().requests:
+        return False
+    return not re.match(r"\w+(?:'s|,|:| (?:of|is|was|are|were|has)\b)", start)
 
 
 # ---------------------------------------------------------------- a turn in statements
@@ -292,16 +300,19 @@ def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
 
 
 _PRAISE = re.compile(
-    r"\b(?:good|great|nice|awesome|amazing|excellent) (?:job|work|plan|idea|news|start)\b",
+    r"\b(?:good|great|nice|awesome|amazing|excellent) (?:job|work|plan|idea|news|start)\b"
+    r"|\b(?:that|this|it) (?:works|worked|will do)\b",
     re.IGNORECASE,
 )
 
 
 def is_chat(text: str) -> bool:
-    """Whether a message is nothing but small talk, so that no memory bears on it. A question is
-    only if it is a polite phrase: "How are you?" is, "Who am I?" is not."""
+    """Whether a message is only small talk or a bare command such as "stop", so that no memory
+    bears on it. A question is small talk only if it is a polite phrase, such as "How are you?"."""
     if len(text) > _LONGEST_CHAT:
         return False
+    if " ".join(words(text)) in english().commands:
+        return True
     said = [_POLITE_QUESTION.sub("", sentence.text) for sentence in sentences(text)]
     asks = any(sentence.endswith("?") or _ASKS_ANYTHING.search(sentence) for sentence in said)
     return not asks and all(is_small_talk(sentence) for sentence in said)
