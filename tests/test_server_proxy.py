@@ -13,7 +13,8 @@ import openai
 import pytest
 
 from justmem import tokens
-from justmem.server.chats import Exchange, read_messages
+from justmem.server.chats import Exchange
+from justmem.server.proxy.completions import COMPLETIONS
 from justmem.testing import (
     Request,
     Respond,
@@ -27,6 +28,7 @@ from servers import Running, serve, until
 from stories import BIKE
 
 KEY = "upstream-secret"
+WHO = ("User: ", "Assistant: You said: ")
 
 
 @dataclass
@@ -203,30 +205,28 @@ def test_a_conversation_grows_by_what_is_new_in_each_request(proxy: Proxy) -> No
         messages.append({"role": "user", "content": text})
     client.chat.completions.create(model="m", messages=messages)
     client.chat.completions.create(model="m", messages=messages)  # once more, for another reply
-    assert turns_of(proxy, "grows", "chat-c") == [
-        "User: One.",
-        "Assistant: You said: One.",
-        "User: Two.",
-        "Assistant: You said: Two.",
-        "User: Three.",
-        "Assistant: You said: Three.",
-    ]
+    turns = [f"{who}{said}" for said in ("One.", "Two.", "Three.") for who in WHO]
+    until(lambda: turns_of(proxy, "grows", "chat-c") == turns)
     messages.append({"role": "assistant", "content": "You said: Three."})
     messages.append({"role": "user", "content": "Four."})
     client.chat.completions.create(model="m", messages=messages)
-    assert turns_of(proxy, "grows", "chat-c.2")[0] == "User: Four."
+    until(lambda: turns_of(proxy, "grows", "chat-c.2")[:1] == ["User: Four."])
 
 
 def test_only_what_the_user_said_since_the_last_reply_is_new() -> None:
-    call = {"role": "assistant", "content": None, "tool_calls": []}
+    def read(messages: Any) -> Exchange:
+        return COMPLETIONS.exchange({"messages": messages})
+
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
     tool = {"role": "tool", "content": "42"}
     ask = {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_url"}]}
-    assert read_messages([ask]) == Exchange(("Look",))
-    assert read_messages([ask, call, tool]) == Exchange(())
-    assert read_messages([{"role": "assistant", "content": "Hi"}, ask, ask]) == Exchange(
-        ("Look", "Look"), before="Hi"
+    assert read([ask]) == Exchange(("Look",), question="Look")
+    # Nothing is new, and what the user asked for is still recalled.
+    assert read([ask, call, tool]) == Exchange((), question="Look")
+    assert read([{"role": "assistant", "content": "Hi"}, ask, ask]) == Exchange(
+        ("Look", "Look"), before="Hi", question="Look\nLook"
     )
-    assert read_messages(["nonsense", {"role": 5}, {}]) == Exchange(())
+    assert read(["nonsense", {"role": 5}, {}]) == Exchange(())
 
 
 def test_a_key_that_may_only_read_recalls_and_does_not_remember(proxy: Proxy) -> None:

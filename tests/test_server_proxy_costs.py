@@ -161,7 +161,7 @@ def test_an_estimate_counts_words_media_and_every_reply() -> None:
 def test_a_call_of_a_tool_is_counted_where_no_usage_is_given() -> None:
     estimate = Estimate.of({"messages": [{"role": "user", "content": "hello"}]})
     arguments = "the quick brown fox " * 20
-    assert spent(estimate, None, [arguments]).tokens_out == tokens.count(arguments)
+    assert spent(estimate, None, None, [arguments]).tokens_out == tokens.count(arguments)
 
 
 # ---------------------------------------------------------------- secrets

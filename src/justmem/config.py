@@ -99,6 +99,7 @@ class Settings(BaseModel):
     key_env: str = "JUSTMEM_KEY"
     server: ServerSettings = ServerSettings()
     upstream_key: SecretStr | None = None
+    anthropic_upstream_key: SecretStr | None = None
     file: Path | None = None  # the user's justmem.toml
     found: Path | None = None  # the justmem.toml in the current folder
 
@@ -177,6 +178,7 @@ def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -
             ("openai_key", None if settings.api_key_env else _OPENAI_KEY),
             ("rerank_key", settings.rerank_key_env),
             ("upstream_key", settings.server.upstream_key_env),
+            ("anthropic_upstream_key", settings.server.anthropic_upstream_key_env),
         )
         if getattr(settings, name) is None and variable in _variables()
     }
@@ -275,7 +277,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{file} is nested too deeply to be settings.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
-    for key in ("api_key", "rerank_key", "upstream_key", "key"):
+    for key in ("api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"):
         if key in table:
             raise InvalidSetting(
                 f"{file}: {key} does not belong in a file; put the key into an environment "

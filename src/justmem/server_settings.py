@@ -42,6 +42,8 @@ class ServerSettings(BaseModel):
     # The chat proxy
     upstream: str | None = None  # such as https://api.openai.com/v1
     upstream_key_env: str = "JUSTMEM_UPSTREAM_KEY"
+    anthropic_upstream: str | None = None  # such as https://api.anthropic.com/v1
+    anthropic_upstream_key_env: str = "JUSTMEM_ANTHROPIC_UPSTREAM_KEY"
     note_tokens: int = Field(1500, ge=100)  # the most that memory adds to a chat
     pause_seconds: float = Field(30.0, ge=0)  # a chat quiet for so long is made into cards
     chat_turns: int = Field(40, ge=2)  # a longer chat goes on in a session of its own

@@ -29,10 +29,12 @@ class PromptBlock:
     sources: int = 0
 
 
-def prompt_block(evidence: Evidence, limit: int, at: datetime | None = None) -> PromptBlock:
+def prompt_block(
+    evidence: Evidence, limit: int, at: datetime | None = None, mark: str | None = None
+) -> PromptBlock:
     """At most `limit` tokens: the least important cards and sources are left out. Empty if there
-    is no evidence."""
-    cut, mark = evidence, new_mark()
+    is no evidence. `mark` is the number in the tags, by default a new one."""
+    cut, mark = evidence, mark or new_mark()
     lead = LEAD.format(at=at or evidence.at)
     while cut.cards or cut.sources:
         inside = "\n".join(_lines(cut))

@@ -32,7 +32,13 @@ def serve(
         typer.Option("--no-keys", help="Ask for no key. Only on a loopback address."),
     ] = False,
     upstream: Annotated[
-        str | None, typer.Option(help="The chat server that /v1/chat/completions forwards to.")
+        str | None,
+        typer.Option(
+            help="The chat server that /v1/chat/completions and /v1/responses forward to."
+        ),
+    ] = None,
+    anthropic_upstream: Annotated[
+        str | None, typer.Option(help="The chat server that /v1/messages forwards to.")
     ] = None,
     root_path: Annotated[
         str, typer.Option(help="The path of this server behind a reverse proxy.")
@@ -48,15 +54,18 @@ def serve(
     from justmem.server.state import Server
     from justmem.server.uvicorn_run import run
 
-    settings = _settings(context, host=host, port=port, upstream=upstream)
+    settings = _settings(
+        context, host=host, port=port, upstream=upstream, anthropic_upstream=anthropic_upstream
+    )
     serving = settings.server
     if no_keys and not is_loopback(serving.host):
         raise InvalidSetting(
             f"--no-keys works only on a loopback address, not on {serving.host}. Leave --host out, "
             "or make keys with `justmem keys add`."
         )
-    if serving.upstream is not None:
-        checked_url(serving.upstream)
+    for url in (serving.upstream, serving.anthropic_upstream):
+        if url is not None:
+            checked_url(url)
     keys = None if no_keys else Keys(settings.folder)
     if keys is not None and not keys.all():
         say("Every request is refused until there is a key: `justmem keys add`.", "yellow")

@@ -11,5 +11,5 @@ ingestion.py     sessions that wait for their cards; fair_queue.py: in which ord
 access_keys.py   keys, rights and the spaces they open
 rate_limits.py   requests and questions that one key may make at a time
 mcp/             the same operations as tools, resources and prompts for agents
-proxy.py         a chat completions URL that remembers; chat_budget.py: what it may spend
+proxy/           chat URLs that remember; chat_budget.py: what they may spend
 """

@@ -18,7 +18,7 @@ from justmem.server.state import Server
 REPLY = 4096  # tokens set aside for the reply where the request names no limit
 _MEDIUM = 2000  # tokens for one picture, recording or file
 _ENVELOPE = 24
-_MOST_OUT = 10_000_000
+_MOST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,17 @@ class Estimate:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Estimate:
-        said = [each for name in _COUNTED for each in _strings(body.get(name))]
+        found = [each for name in _COUNTED for each in _strings(body.get(name))]
+        said = [(name, text) for name, text in found if name not in _UNREAD]
         words = [text for name, text in said if name not in _MEDIA]
         replies = _positive(body.get("n")) or 1
-        longest = _positive(body.get("max_completion_tokens")) or _positive(body.get("max_tokens"))
+        longest = next(filter(None, (_positive(body.get(name)) for name in _LONGEST)), None)
+        earlier = any(body.get(name) for name in _EARLIER)
         return cls(
             words=_ENVELOPE + 4 * len(words) + tokens.count("\n".join(words)),
             media=_MEDIUM * (len(said) - len(words)),
             reply=(longest or REPLY) * replies,
-            size=sum(len(text) for _, text in said),
+            size=_MOST if earlier else sum(len(text) for _, text in said),
         )
 
     @property
@@ -52,8 +54,14 @@ class Estimate:
         return self.prompt + self.reply
 
 
-_COUNTED = ("messages", "tools", "functions", "response_format", "prediction")
-_MEDIA = ("url", "data", "file_data", "file_id")  # fields that hold or name a medium
+_COUNTED = (
+    *("messages", "input", "system", "instructions", "tools", "functions"),
+    *("response_format", "text", "prediction"),
+)
+_MEDIA = ("url", "data", "file_data", "file_id", "image_url")  # hold or name a medium
+_UNREAD = ("signature", "encrypted_content")  # seals of earlier thoughts
+_LONGEST = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_EARLIER = ("previous_response_id", "conversation")  # turns that only the provider has
 
 
 def _strings(value: Any) -> Iterator[tuple[str, str]]:
@@ -69,27 +77,15 @@ def _strings(value: Any) -> Iterator[tuple[str, str]]:
             left += [(name, inner) for inner in each]
 
 
-def written(reply: Any) -> list[str]:
-    """The texts of a reply or of a piece of one: words, thoughts, calls of tools."""
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    said = [
-        choice.get("delta") or choice.get("message")
-        for choice in (choices if isinstance(choices, list) else ())
-        if isinstance(choice, dict)
-    ]
-    return [text for name, text in _strings(said) if name not in ("role", "id", "type")]
-
-
 def _positive(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def spent(estimate: Estimate, usage: Any, texts: list[str]) -> Call:
+def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str]) -> Call:
     """What the provider reports, where it can be true; else our own count."""
-    told = usage if isinstance(usage, Mapping) else {}
     own_out = tokens.count("".join(texts))
-    told_in = credible(told.get("prompt_tokens"), estimate.words, 20_000 + 8 * estimate.size)
-    told_out = credible(told.get("completion_tokens"), own_out, _MOST_OUT)
+    told_in = credible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
+    told_out = credible(tokens_out, own_out, _MOST)
     return Call(
         stage="chat",
         model="upstream",

@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.errors import InputError
@@ -25,33 +24,13 @@ _MOST_KNOWN = 10_000
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """What one request adds to a conversation: the new messages of the user, and the reply.
-    `before` is the reply that the client remembers as the last one."""
+    `before` is the reply that the client remembers as the last one. `question` is what memory is
+    searched for."""
 
     said: tuple[str, ...]
     reply: str = ""
     before: str = ""
-
-
-def read_messages(messages: Sequence[Any]) -> Exchange:
-    """The user's messages since the last reply. Everything earlier was recorded when it came."""
-    said: list[str] = []
-    for message in reversed(messages):
-        role = message.get("role") if isinstance(message, dict) else None
-        if role == "assistant":
-            return Exchange(tuple(reversed(said)), before=text_of(message))
-        if role == "user" and (text := text_of(message)):
-            said.append(text)
-    return Exchange(tuple(reversed(said)))
-
-
-def text_of(message: dict[str, Any]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content.strip()
-    if not isinstance(content, list):
-        return ""
-    parts = (part.get("text") for part in content if isinstance(part, dict))
-    return "\n".join(part for part in parts if isinstance(part, str)).strip()
+    question: str = ""
 
 
 class Chats:

@@ -102,7 +102,8 @@ class Middleware:
 
     def _identify(self, headers: Headers, sign_in: SignIn | None) -> Key:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        token = token.strip() if scheme.lower() == "bearer" else ""
+        # Clients of Anthropic send a key in a header of its own.
+        token = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
         key = self._server.identify(token or None)
         if key is None and sign_in is not None:
             key = sign_in.key(token)

@@ -67,7 +67,7 @@ def problem_of(error: JustMemError, instance: str) -> Problem:
 
 def _problem(name: str, title: str, status: int, detail: str, instance: str) -> Problem:
     # Clients of the chat protocol look for an `error` object.
-    chat = instance.startswith(("/v1/chat", "/v1/models"))
+    chat = instance.startswith(("/v1/chat", "/v1/models", "/v1/responses", "/v1/messages"))
     error = {"message": detail, "type": name, "code": name} if chat else None
     return Problem(
         type=f"urn:justmem:problem:{name}",

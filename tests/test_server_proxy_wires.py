@@ -1,0 +1,345 @@
+"""Responses and messages through the proxy, with the real openai and anthropic clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from justmem.server.proxy import splice
+from justmem.server.proxy.messages import MESSAGES
+from justmem.server.proxy.responses import RESPONSES
+from justmem.server.proxy.wire import Wire
+from servers import Running, serve, until
+from stories import BIKE
+
+KEY, OTHER_KEY = "openai-upstream-secret", "anthropic-upstream-secret"
+ASKED = "What did the gravel bike cost?"
+REPLY = "It cost 1,450 euros."
+
+
+@dataclass
+class Upstream:
+    """A scripted server for both formats. It keeps each request as it came."""
+
+    requests: list[tuple[str, Mapping[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def last(self) -> Any:
+        return json.loads(self.requests[-1][2])
+
+    def answer(self, path: str, body: Any) -> tuple[str, bytes]:
+        if path.endswith("/count_tokens"):
+            return "application/json", b'{"input_tokens": 7}'
+        events = _message(body) if "/messages" in path else _response(body)
+        if not body.get("stream"):
+            return "application/json", json.dumps(events[-1]).encode()
+        lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events[:-1]]
+        return "text/event-stream", "".join(lines).encode()
+
+
+def _calls_tool(body: Any) -> bool:
+    said = json.dumps(body.get("messages", body.get("input")))
+    return bool(body.get("tools")) and "call_1" not in said
+
+
+def _response(body: Any) -> list[Any]:
+    """Events of a stream, and last the whole response."""
+    if _calls_tool(body):
+        call = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+        output: list[Any] = [{**call, "id": "fc_1", "status": "completed"}]
+    else:
+        text = {"type": "output_text", "text": REPLY, "annotations": []}
+        output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed"}]
+        output[0]["content"] = [text]
+    id = "resp_tool" if _calls_tool(body) else "resp_1"
+    whole = {"id": id, "object": "response", "created_at": 1, "model": "m", "output": output}
+    whole |= {
+        "status": "completed",
+        "parallel_tool_calls": True,
+        "tools": [],
+        "tool_choice": "auto",
+    }
+    counts = {"input_tokens": 500, "output_tokens": 9, "total_tokens": 509}
+    counts |= {"input_tokens_details": {"cached_tokens": 0}}
+    whole["usage"] = counts | {"output_tokens_details": {"reasoning_tokens": 0}}
+    at = {"item_id": "m", "output_index": 0, "content_index": 0, "logprobs": []}
+    pieces = [
+        {"type": "response.output_text.delta", "delta": piece, "sequence_number": number, **at}
+        for number, piece in enumerate((REPLY[:8], REPLY[8:]), 1)
+    ]
+    started = {"type": "response.created", "response": whole | {"output": []}}
+    ended = {"type": "response.completed", "response": whole, "sequence_number": 3}
+    item = {"type": "response.output_item.added", "output_index": 0, "sequence_number": 0}
+    item["item"] = {**output[0], "content": []}
+    part = {"type": "response.content_part.added", **at, "sequence_number": 0}
+    part["part"] = {"type": "output_text", "text": "", "annotations": []}
+    return [started | {"sequence_number": 0}, item, part, *pieces, ended, whole]
+
+
+def _message(body: Any) -> list[Any]:
+    if _calls_tool(body):
+        blocks: list[Any] = [{"type": "tool_use", "id": "call_1", "name": "look", "input": {}}]
+    else:
+        blocks = [
+            {"type": "thinking", "thinking": "The bike.", "signature": "c2lnbmF0dXJl"},
+            {"type": "text", "text": REPLY},
+        ]
+    usage = {"input_tokens": 20, "cache_read_input_tokens": 480, "output_tokens": 9}
+    whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    whole |= {"content": blocks, "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
+    events: list[Any] = [{"type": "message_start", "message": whole | {"content": []}}]
+    for index, block in enumerate(blocks):
+        empty = {**block, "text": ""} if block["type"] == "text" else {**block, "thinking": ""}
+        delta = {"type": "text_delta", "text": REPLY}
+        if block["type"] == "thinking":
+            delta = {"type": "thinking_delta", "thinking": block["thinking"]}
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+    ended = {"stop_reason": "end_turn", "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": ended, "usage": {"output_tokens": 9}})
+    return [*events, {"type": "message_stop"}, whole]
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[Upstream]:
+    upstream = Upstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            upstream.requests.append((self.path, headers, raw))
+            kind, body = upstream.answer(self.path.partition("?")[0], json.loads(raw))
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    upstream.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
+    yield upstream
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, behind: Any) -> Iterator[Running]:
+    settings = f'upstream = "{behind.url}"\nanthropic_upstream = "{behind.url}"\n'
+    keys = {"JUSTMEM_UPSTREAM_KEY": KEY, "JUSTMEM_ANTHROPIC_UPSTREAM_KEY": OTHER_KEY}
+    folder = tmp_path_factory.mktemp("wires")
+    with serve(folder, "", server=settings + "pause_seconds = 0.1", **keys) as running:
+        yield running
+
+
+def filled(server: Running, space: str) -> str:
+    key = server.key(space)
+    with server.client(key) as client:
+        client.post(f"/v1/spaces/{space}/sessions?wait=true", json=BIKE).raise_for_status()
+    return key
+
+
+def openai_client(server: Running, key: str) -> openai.OpenAI:
+    http = openai.DefaultHttpxClient(trust_env=False)
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, http_client=http)
+
+
+def anthropic_client(server: Running, key: str) -> anthropic.Anthropic:
+    http = anthropic.DefaultHttpxClient(trust_env=False)
+    return anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0, http_client=http)
+
+
+def remembered(server: Running, space: str) -> list[str]:
+    """The turns of the chats of a space."""
+    with server.owner() as owner:
+        sessions = owner.get(f"/v1/spaces/{space}/sessions").json()["sessions"]
+        chats = [each["id"] for each in sessions if each["id"].startswith("chat-")]
+        found = [owner.get(f"/v1/spaces/{space}/sessions/{id}").json() for id in chats]
+    return [f"{turn['speaker']}: {turn['text']}" for each in found for turn in each["turns"]]
+
+
+SAID = [f"User: {ASKED}", f"Assistant: {REPLY}"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_gets_its_note_and_is_remembered(
+    server: Running, behind: Upstream, stream: bool
+) -> None:
+    space = f"responds-{stream}"
+    client = openai_client(server, filled(server, space))
+    given: dict[str, Any] = {"model": "m", "input": ASKED, "instructions": "Be brief."}
+    if stream:
+        with client.responses.stream(**given) as events:
+            text = events.get_final_response().output_text
+    else:
+        raw = client.responses.with_raw_response.create(**given)
+        text = raw.parse().output_text
+        receipt = json.loads(raw.headers["x-justmem-receipt"])
+        assert receipt["cards"] > 0
+    assert text == REPLY
+    path, headers, _ = behind.requests[-1]
+    assert path == "/v1/responses"
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert behind.last["instructions"].startswith("Be brief.\n\n")
+    assert "1,450 euros" in behind.last["instructions"]
+    assert behind.last["input"] == ASKED
+    until(lambda: remembered(server, space) == SAID)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_message_gets_its_note_last_in_system_and_is_remembered(
+    server: Running, behind: Upstream, stream: bool
+) -> None:
+    space = f"messages-{stream}"
+    client = anthropic_client(server, filled(server, space))
+    cached: Any = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    given: dict[str, Any] = {
+        "model": "m",
+        "max_tokens": 100,
+        "system": [cached],
+        "messages": [{"role": "user", "content": ASKED}],
+    }
+    if stream:
+        with client.messages.stream(**given) as events:
+            final = events.get_final_message()
+    else:
+        final = client.messages.create(**given)
+    assert [block.type for block in final.content] == ["thinking", "text"]
+    assert final.content[1].text == REPLY  # type: ignore[union-attr]
+    _, headers, _ = behind.requests[-1]
+    assert headers["x-api-key"] == OTHER_KEY
+    assert headers["anthropic-version"]
+    assert "authorization" not in headers
+    first, note = behind.last["system"]
+    assert first == cached
+    assert "1,450 euros" in note["text"]
+    assert "cache_control" not in note
+    assert behind.last["messages"] == given["messages"]
+    until(lambda: remembered(server, space) == SAID)
+
+
+def test_a_tool_loop_keeps_its_memory_and_repeats_no_turn(
+    server: Running, behind: Upstream
+) -> None:
+    client = anthropic_client(server, filled(server, "loops"))
+    tools: Any = [{"name": "look", "input_schema": {"type": "object"}}]
+    messages: list[Any] = [{"role": "user", "content": ASKED}]
+    step = client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
+    first = behind.last["system"]
+    messages.append({"role": "assistant", "content": step.content})
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": "seen"}
+    reminder = {"type": "text", "text": "<system-reminder>Use the tools.</system-reminder>"}
+    messages.append({"role": "user", "content": [result, reminder]})
+    client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
+    assert behind.last["system"] == first  # the same text, for the provider's cache
+    assert "1,450 euros" in first
+    until(lambda: remembered(server, "loops") == SAID)
+
+
+def test_a_response_that_continues_another_keeps_its_memory(
+    server: Running, behind: Upstream
+) -> None:
+    client = openai_client(server, filled(server, "continues"))
+    tools: Any = [{"type": "function", "name": "look", "parameters": {}, "strict": False}]
+    step = client.responses.create(model="m", input=ASKED, tools=tools)
+    first = behind.last["instructions"]
+    output: Any = [{"type": "function_call_output", "call_id": "call_1", "output": "seen"}]
+    client.responses.create(model="m", input=output, tools=tools, previous_response_id=step.id)
+    assert behind.last["previous_response_id"] == "resp_tool"
+    assert behind.last["instructions"] == first
+    until(lambda: remembered(server, "continues") == SAID)
+
+
+def test_all_but_the_note_passes_byte_for_byte(server: Running, behind: Upstream) -> None:
+    key = filled(server, "bytes")
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln+/="}
+    parts = [{"role": "user", "content": "Hi 👋"}, {"role": "assistant", "content": [thought]}]
+    parts.append({"role": "user", "content": ASKED})
+    head = b'{ "model":"m",\n "max_tokens": 1e2, "temperature":1.00, "x": "\\ud83d", "messages" : '
+    raw = head + json.dumps(parts, ensure_ascii=False).encode() + b', "system" : [ ] }'
+    headers = {"x-api-key": key, "content-type": "application/json"}
+    url = f"{server.url}/v1/messages?beta=true"
+    answer = httpx.post(url, content=raw, headers=headers, trust_env=False)
+    assert answer.status_code == 200
+    path, _, sent = behind.requests[-1]
+    assert path == "/v1/messages?beta=true"
+    before, _, rest = sent.partition(b'"system" : [')
+    assert before == raw.partition(b'"system"')[0]
+    assert rest.endswith(b"} ] }")
+    # A message that nothing bears on passes as it is.
+    plain = raw.replace(ASKED.encode(), b"hi")
+    httpx.post(url, content=plain, headers=headers, trust_env=False)
+    assert behind.requests[-1][2] == plain
+
+
+def test_counting_tokens_passes_through(server: Running, behind: Upstream) -> None:
+    client = anthropic_client(server, server.key("counts"))
+    messages: Any = [{"role": "user", "content": ASKED}]
+    assert client.messages.count_tokens(model="m", messages=messages).input_tokens == 7
+    assert behind.last == {"model": "m", "messages": messages}
+
+
+def test_what_they_cost_is_entered_and_a_limit_stops_them(
+    tmp_path_factory: pytest.TempPathFactory, behind: Any
+) -> None:
+    settings = f'upstream = "{behind.url}"\nanthropic_upstream = "{behind.url}"'
+    budget = "[budget]\nday_tokens = 6000"
+    with serve(tmp_path_factory.mktemp("costs"), "", server=f"{settings}\n{budget}") as running:
+        key = running.key("ana")
+        message: Any = {"role": "user", "content": "hello"}
+        claude, gpt = anthropic_client(running, key), openai_client(running, key)
+        claude.messages.create(model="m", max_tokens=100, messages=[message])
+        gpt.responses.create(model="m", input="hello", max_output_tokens=100)
+
+        def spent() -> int:
+            with running.owner() as owner:
+                return int(owner.get("/v1/spaces/ana").json()["spent_tokens"])
+
+        until(lambda: spent() == 2 * 509)
+        with pytest.raises(anthropic.APIStatusError, match="limit of the day") as refused:
+            claude.messages.create(model="m", max_tokens=6000, messages=[message])
+        assert refused.value.status_code == 402
+        with pytest.raises(openai.APIStatusError, match="limit of the day"):
+            gpt.responses.create(model="m", input="hello", max_output_tokens=6000)
+
+
+@pytest.mark.parametrize(
+    ("wire", "name", "given"),
+    [
+        (RESPONSES, "instructions", "{}"),
+        (RESPONSES, "instructions", ' { "a" : [1] } '),
+        (RESPONSES, "instructions", '{"instructions":null,"a":1}'),
+        (RESPONSES, "instructions", '{"a":{},"instructions" : "say \\"x\\"" }'),
+        (MESSAGES, "system", '{"a":[]}'),
+        (MESSAGES, "system", '{"system":"", "a":1}'),
+        (MESSAGES, "system", '{"system": [{"type":"text","text":"]"} ] }'),
+    ],
+)
+def test_a_note_is_added_to_any_json(wire: Wire, name: str, given: str) -> None:
+    note = 'a "note"\nof two lines ☃'
+    made = wire.add_note(given, note)
+    now, before = json.loads(made), json.loads(given)
+    added, earlier = now.pop(name), before.pop(name, None)
+    assert now == before
+    if isinstance(added, list):
+        assert added == [*earlier, {"type": "text", "text": note}]
+    else:
+        assert added == (note if earlier is None else f"{earlier}\n\n{note}")
+
+
+def test_an_empty_array_takes_an_item() -> None:
+    assert splice.append_item("[ ]", slice(0, 3), 1) == "[1 ]"
