@@ -608,7 +608,7 @@ def test_in_the_users_own_folder_the_file_is_the_users(
     ],
 )
 def test_only_this_machine_is_loopback(host: str, here: bool) -> None:
-    from justmem.models.connection import is_local, is_loopback
+    from justmem.models.addresses import is_local, is_loopback
 
     assert is_loopback(host) is here
     assert is_local(f"http://[{host}]:8000/v1" if ":" in host else f"http://{host}:8000/v1") is here

@@ -53,12 +53,14 @@ NEEDING = {
     "encryption": set(COMMANDS) - APART - {"expire", "copy", "sweep", "work"},
     "server": {"serve"},
     "mcp": {"mcp"},
+    "metrics": set(),
 }
 MODULES = {
     "postgres": ["psycopg", "psycopg_pool"],
     "encryption": ["sqlcipher3"],
     "server": ["fastapi", "uvicorn"],
     "mcp": ["mcp"],
+    "metrics": ["prometheus_client"],
 }
 SETTINGS = {"postgres": {"JUSTMEM_STORE": ADDRESS}, "encryption": {"JUSTMEM_KEY": "a passphrase"}}
 

@@ -1,4 +1,4 @@
-"""OpenAIModel against a real HTTP server, through the real openai client."""
+"""OpenAIModel against a real HTTP server."""
 
 from __future__ import annotations
 
@@ -439,7 +439,7 @@ async def test_the_environment_is_not_read_behind_our_back(monkeypatch: pytest.M
     with serve_openai([REPLY]) as server:
         await ask(server, api_key=None)
     headers = server.requests[0].headers
-    assert headers["authorization"] == "Bearer none"
+    assert "authorization" not in headers
     assert not {"openai-organization", "openai-project", "x-stray"} & set(headers)
 
 
@@ -460,7 +460,7 @@ def test_a_model_outlives_event_loops_and_keeps_nothing_of_them():
         model = OpenAIModel("test-model", base_url=server.url)
         texts = {asyncio.run(model.complete(PROMPT)).text for _ in range(3)}
     assert len(texts) == 1
-    assert len(model._wire._clients._clients) == 1
+    assert len(model._client._clients._clients) == 1
 
 
 async def test_cancelling_a_call_is_not_a_model_error():

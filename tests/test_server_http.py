@@ -399,7 +399,7 @@ def test_metrics_can_be_read_by_prometheus(server: Running, ana: httpx.Client) -
         answer = owner.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     families = {each.name: each for each in text_string_to_metric_families(answer.text)}
-    stored = [s for s in families["justmem_sessions"].samples if "state" in s.labels]
+    stored = [s for s in families["justmem_sessions_waiting"].samples if "state" in s.labels]
     assert {s.labels["state"] for s in stored} >= {"queued", "working"}
     requests = families["justmem_http_requests"].samples
     assert any(s.labels["route"] == "/v1/spaces/{space}/recall" for s in requests)

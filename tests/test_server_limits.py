@@ -277,7 +277,7 @@ def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
     ):
         done = owner.post("/v1/spaces/ana/sessions?wait=true", json=BIKE).json()
         assert done["state"] == "failed"
-        assert "will not take the request" in done["reason"]
+        assert "does not accept the request" in done["reason"]
         again = owner.post("/v1/spaces/ana/sessions/bike/retry")
         assert (again.status_code, again.json()) == (202, {"sessions": 1})
         until(lambda: state_of(running, "ana", "bike") == "stored")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from justmem.errors import InvalidSetting
-from justmem.models.connection import is_openai
+from justmem.models.addresses import is_openai
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
 from justmem.validation import shown
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from justmem import AsyncMemory
 from justmem.errors import JustMemError
 from justmem.intake.secret_patterns import secrets
-from justmem.models.replies import ChatReply
+from justmem.models.chat_reply import ChatReply
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from justmem.transcripts import read_bytes

@@ -12,10 +12,31 @@ import numpy as np
 
 from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense
-from justmem.models.replies import plausible
-from justmem.models.retry import Retry, Sleep
-from justmem.models.wire import Declined, Wire
+from justmem.models.addresses import OPENAI_URL, checked_url, shown_url
+from justmem.models.chat_reply import plausible
+from justmem.models.http_client import Declined, HttpClient
+from justmem.models.retry import Retry, Server, Sleep
 from justmem.ports import Embedded, Vectors
+
+_SET_A_KEY = (
+    "Put its key into an environment variable, and name that variable with api_key_env or "
+    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
+)
+
+
+def openai_client(
+    model: str, path: str, base_url: str | None, api_key: str | None, timeout: float
+) -> HttpClient:
+    """A client for one path of an OpenAI-compatible server. `base_url` may include the path."""
+    url = checked_url(base_url or OPENAI_URL)
+    for known in ("/chat/completions", "/embeddings"):
+        url = url.removesuffix(known)
+    if not api_key and url == OPENAI_URL:
+        raise InvalidSetting(
+            f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
+            "that needs none."
+        )
+    return HttpClient(Server(model, shown_url(url), api_key, _SET_A_KEY), url + path, timeout)
 
 
 class OpenAIEmbedder:
@@ -40,13 +61,15 @@ class OpenAIEmbedder:
         self.dim = dim
         self._batch = batch
         self._longest = longest  # tokens of one text that the model reads
-        self._wire = Wire(name, base_url, api_key, timeout)
+        self._client = openai_client(name, "/embeddings", base_url, api_key, timeout)
         self._retry = Retry(attempts=attempts, sleep=sleep)
         self._encoding = "base64"  # a quarter of the bytes of a list of numbers
         self._ask_dim = False
 
     def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self.name!r}, dim={self.dim}, base_url={self._wire.server.url!r})"
+        return (
+            f"OpenAIEmbedder({self.name!r}, dim={self.dim}, base_url={self._client.server.url!r})"
+        )
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
         vectors = np.zeros((len(texts), self.dim), np.float32)
@@ -54,7 +77,7 @@ class OpenAIEmbedder:
         for batch in self._batches(texts):
             found, spent = await self._retry.run(
                 lambda batch=batch: self._attempt(batch),  # type: ignore[misc]
-                self._wire.server,
+                self._client.server,
             )
             vectors[done : done + len(batch)] = found
             done += len(batch)
@@ -62,7 +85,7 @@ class OpenAIEmbedder:
         return Embedded(vectors=vectors, tokens=used)
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._client.close()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """At most `batch` texts and some 200,000 characters: servers limit both."""
@@ -92,7 +115,7 @@ class OpenAIEmbedder:
             if self._ask_dim:
                 body["dimensions"] = self.dim
             try:
-                reply = await self._wire.post("embeddings", body)
+                reply = await self._client.post(body)
             except Declined as declined:
                 if self._encoding == "base64" and declined.names("encoding_format", "base64"):
                     self._encoding = "float"
@@ -119,7 +142,7 @@ class OpenAIEmbedder:
     def _unit(self, vectors: Vectors) -> Vectors:
         if vectors.shape[1] != self.dim:
             raise ModelNonsense(
-                f"{self._wire.server} makes vectors of {vectors.shape[1]} numbers, but "
+                f"{self._client.server} makes vectors of {vectors.shape[1]} numbers, but "
                 f"{self.dim} are expected. Set its dimension to {vectors.shape[1]}."
             )
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -137,7 +160,7 @@ class OpenAIEmbedder:
 
     def _nonsense(self, what: str) -> ModelNonsense:
         return ModelNonsense(
-            f"{self._wire.server} sent {what}. Check that it is an embedding model."
+            f"{self._client.server} sent {what}. Check that it is an embedding model."
         )
 
 

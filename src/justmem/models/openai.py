@@ -1,4 +1,4 @@
-"""Language models and embedders behind any OpenAI-compatible URL."""
+"""Language models behind any OpenAI-compatible URL."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from typing import Any, Literal, TypeVar
 from justmem import tokens
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.embeddings import OpenAIEmbedder
-from justmem.models.replies import ChatReply, estimate
+from justmem.models.chat_reply import ChatReply, StreamedReply, estimate
+from justmem.models.embeddings import OpenAIEmbedder, openai_client
+from justmem.models.http_client import Declined
 from justmem.models.retry import Retry, Setback, Sleep, too_long
-from justmem.models.streaming import Gathered
-from justmem.models.wire import Declined, Wire
 from justmem.ports import Completion, Prompt
 
 __all__ = ["OpenAIEmbedder", "OpenAIModel"]
 
 T = TypeVar("T")
 
-# How the reply's shape is asked for, from the firmest to the loosest.
+# Ways to ask for JSON, from the strictest to the loosest.
 Format = Literal["schema", "object", "text"]
 _LOOSER: dict[Format, Format] = {"schema": "object", "object": "text"}
 
@@ -42,11 +41,11 @@ _FORMAT_WORDS = (
 
 @dataclass(slots=True)
 class _Tally:
-    """What one call has cost so far: every request, also those that brought nothing."""
+    """The cost of one call so far, with the requests that failed."""
 
     requests: int = 0
     lost_in: int = 0  # input that the server may have processed without a reply reaching us
-    lost_out: int = 0  # what it may have replied, at most
+    lost_out: int = 0  # the most that it may have replied
 
     def lose(self, body: Mapping[str, Any], prompt: Prompt) -> None:
         self.lost_in += estimate(body)
@@ -54,8 +53,8 @@ class _Tally:
 
 
 class OpenAIModel:
-    """A chat model. Asks for JSON by schema, and settles for JSON mode or plain text where the
-    server has no better; what a server cannot do is remembered for the next call."""
+    """A chat model. Asks for JSON by schema, then by JSON mode, then in the prompt, depending on
+    what the server supports. The result is remembered for later calls."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class OpenAIModel:
     ) -> None:
         self.name = name
         self.context = context
-        self._wire = Wire(name, base_url, api_key, timeout)
+        self._client = openai_client(name, "/chat/completions", base_url, api_key, timeout)
         self._retry = Retry(attempts=attempts, sleep=sleep)
         self._format: Format = "schema"
         self._temperature = temperature
@@ -79,19 +78,19 @@ class OpenAIModel:
         self._usage_in_stream = True
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, base_url={self._wire.server.url!r})"
+        return f"OpenAIModel({self.name!r}, base_url={self._client.server.url!r})"
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        """`sample` makes no difference here: every call is a fresh one."""
+        """`sample` has no effect: every call is a new one."""
         tally = _Tally()
         started = time.perf_counter()
 
         async def sent(body: dict[str, Any]) -> ChatReply:
-            return ChatReply.read(await self._wire.post("chat", body), body)
+            return ChatReply.read(await self._client.post(body), body)
 
         try:
             reply, body = await self._retry.run(
-                lambda: self._attempt(prompt, tally, sent), self._wire.server
+                lambda: self._attempt(prompt, tally, sent), self._client.server
             )
         except ModelError as error:
             error.calls = (self._call(prompt, tally, started, error=str(error)),)
@@ -99,36 +98,35 @@ class OpenAIModel:
         return self._completion(reply, self._paid(prompt, tally, started, reply, body))
 
     async def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
-        """`complete`, with the text passed on as it comes. Once some of it has been, a failure
-        cannot be mended by trying again."""
+        """As `complete`, with the text as it arrives. After the first text there is no retry."""
         tally = _Tally()
         started = time.perf_counter()
-        gathered = Gathered()
+        streamed_reply = StreamedReply()
 
         async def opened(body: dict[str, Any]) -> tuple[str, AsyncGenerator[Any]]:
-            chunks = self._wire.stream(body)
-            return gathered.add(await anext(chunks, None)), chunks
+            chunks = self._client.stream(body)
+            return streamed_reply.add(await anext(chunks, None)), chunks
 
         try:
             (first, chunks), body = await self._retry.run(
-                lambda: self._attempt(prompt, tally, opened, streamed=True), self._wire.server
+                lambda: self._attempt(prompt, tally, opened, streamed=True), self._client.server
             )
             if first:
                 yield first
             async with aclosing(chunks):
                 async for chunk in chunks:
-                    if text := gathered.add(chunk):
+                    if text := streamed_reply.add(chunk):
                         yield text
         except ModelError as error:
             error.calls = (self._call(prompt, tally, started, error=str(error)),)
             raise
         except Setback as setback:
-            raise self._broken_off(setback, prompt, tally, started, gathered, body) from None
-        reply = ChatReply.read(gathered.whole, body)
+            raise self._broken_off(setback, prompt, tally, started, streamed_reply, body) from None
+        reply = ChatReply.read(streamed_reply.whole, body)
         yield self._completion(reply, self._paid(prompt, tally, started, reply, body))
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._client.close()
 
     # ------------------------------------------------------------ one attempt
 
@@ -140,8 +138,8 @@ class OpenAIModel:
         *,
         streamed: bool = False,
     ) -> tuple[T, dict[str, Any]]:
-        """One attempt, repeated at once where the server only wants the request worded
-        otherwise: each repetition gives up something for good, so there are few."""
+        """One attempt. It is repeated at once in another form if the server does not support the
+        first form; each repetition removes one feature for good, so there are few."""
         self._check_limit(prompt, tally)
         while True:
             form = self._format
@@ -157,17 +155,17 @@ class OpenAIModel:
                 tally.lose(body, prompt)
                 raise
             except Declined as declined:
-                if not self._gives_way(declined, form, body):
+                if not self._adapts(declined, form, body):
                     raise declined.failure from None
 
     def _check_limit(self, prompt: Prompt, tally: _Tally) -> None:
-        """The first attempt fits, or the call would not have been made."""
+        """Stops if lost attempts and another one could pass the limit. The first attempt fits."""
         lost = tally.lost_in + tally.lost_out
         if prompt.limit is None or not lost:
             return
         if lost + prompt.tokens + prompt.max_tokens > prompt.limit:
             raise ModelUnavailable(
-                f"{self._wire.server} did not reply, and was not asked again: another attempt "
+                f"{self._client.server} did not reply, and was not asked again: another attempt "
                 f"could pass the limit of {prompt.limit} tokens. Try again later, or raise it."
             )
 
@@ -197,15 +195,15 @@ class OpenAIModel:
         wish = {"stream_options": {"include_usage": True}} if self._usage_in_stream else {}
         return {"stream": True, **wish}
 
-    def _gives_way(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
-        """Whether there is something to change after this refusal; changes it for all calls."""
-        if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.body):
+    def _adapts(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
+        """Whether the request can be changed after this refusal. Changes it for all calls."""
+        if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.text):
             return False
         if "stream_options" in body and declined.names("stream_options", "include_usage"):
             self._usage_in_stream = False
             return True
         if form != "text" and declined.names(*_FORMAT_WORDS):
-            if self._format == form:  # another call may have loosened it meanwhile
+            if self._format == form:  # unless another call has changed it
                 self._format = _LOOSER[form]
             return True
         if "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
@@ -260,22 +258,22 @@ class OpenAIModel:
         prompt: Prompt,
         tally: _Tally,
         started: float,
-        gathered: Gathered,
+        streamed_reply: StreamedReply,
         body: Mapping[str, Any],
     ) -> ModelUnavailable:
         message = (
-            f"{self._wire.server} broke off in the middle of its reply ({setback}). Ask again."
+            f"{self._client.server} broke off in the middle of its reply ({setback}). Ask again."
         )
-        reply = ChatReply.read(gathered.whole, body)
+        reply = ChatReply.read(streamed_reply.whole, body)
         call = self._paid(prompt, tally, started, reply, body, error=message)
-        rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have written on
+        rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have continued
         call = call.model_copy(update={"undelivered": call.undelivered + rest})
         return ModelUnavailable(message, call)
 
     def _completion(self, reply: ChatReply, call: Call) -> Completion:
         if reply.bare:
             return Completion(text=reply.bare, call=call, truncated=reply.reason == "length")
-        server = self._wire.server
+        server = self._client.server
         if reply.refusal or reply.reason == "content_filter":
             said = server.clean(reply.refusal or "its content filter stopped the reply")
             message = f"{server} declined to answer ({said}). Another model may take this text."

@@ -1,4 +1,4 @@
-"""Rerankers behind HTTP, in the three shapes the field has settled on.
+"""Rerankers behind HTTP, in the three common formats.
 
 cohere      {model, query, documents, top_n} -> {results: [{index, relevance_score}]}
             (Cohere, Jina, vLLM, Infinity, llama.cpp, ...)
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 
 from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense
-from justmem.models.connection import NOT_SENT, PerLoop, checked_url, is_local, shown_url
-from justmem.models.retry import Retry, Server, Setback, Sleep, error_text
+from justmem.models.addresses import checked_url, shown_url
+from justmem.models.http_client import Declined, HttpClient
+from justmem.models.retry import Retry, Server, Sleep
 from justmem.ports import Reranked
-
-if TYPE_CHECKING:
-    import httpx
 
 Style = Literal["auto", "cohere", "tei", "dashscope"]
 
@@ -52,12 +50,11 @@ class HttpReranker:
         if style not in ("auto", "cohere", "tei", "dashscope"):
             raise InvalidSetting(f"{style!r} is not a style: use auto, cohere, tei or dashscope.")
         self.name = name
-        self._style, self._url = _address(checked_url(url), style)
-        self._server = Server(name, shown_url(self._url), api_key, _SET_A_KEY)
+        self._style, address = _address(checked_url(url), style)
+        self._server = Server(name, shown_url(address), api_key, _SET_A_KEY)
+        self._client = HttpClient(self._server, address, timeout)
         self._batch = batch
-        self._timeout = timeout
         self._retry = Retry(attempts=attempts, sleep=sleep)
-        self._clients = PerLoop(self._client)
 
     def __repr__(self) -> str:
         return f"HttpReranker({self.name!r}, url={self._server.url!r})"
@@ -76,9 +73,7 @@ class HttpReranker:
         return Reranked(scores=scores, tokens=used)
 
     async def close(self) -> None:
-        client = self._clients.pop()
-        if client is not None:
-            await client.aclose()
+        await self._client.close()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         at = 0
@@ -92,14 +87,15 @@ class HttpReranker:
     # ------------------------------------------------------------ one attempt
 
     async def _attempt(self, query: str, texts: list[str]) -> tuple[NDArray[np.float32], int]:
-        reply = await self._post(self._body(query, texts))
-        status, body = reply.status_code, _json(reply)
-        if self._style == "auto" and status in (400, 422) and "texts" in error_text(body):
-            self._style = "tei"  # it misses the field that only this kind of server has
+        try:
+            body = await self._client.post(self._body(query, texts))
+        except Declined as declined:
+            wants_texts = declined.status in (400, 422) and declined.names("texts")
+            if self._style != "auto" or not wants_texts:
+                raise declined.failure from None
+            self._style = "tei"  # only this kind of server needs the field `texts`
             parts = [await self._attempt(query, part) for part in self._batches(texts)]
             return np.concatenate([part[0] for part in parts]), sum(part[1] for part in parts)
-        if status >= 300:  # redirects are not followed: the key is for this server
-            raise self._server.failure(status, reply.headers, body)
         return self._scores(body, len(texts)), self._spent(body, query, texts)
 
     def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
@@ -112,27 +108,6 @@ class HttpReranker:
                 "parameters": {"top_n": len(texts), "return_documents": False},
             }
         return {"model": self.name, "query": query, "documents": texts, "top_n": len(texts)}
-
-    async def _post(self, body: dict[str, Any]) -> httpx.Response:
-        import httpx
-
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._clients.get().post(self._url, json=body)
-        except (TimeoutError, httpx.TimeoutException):
-            raise Setback(f"no reply within {self._timeout:g} s", sent=True) from None
-        except httpx.HTTPError as error:
-            if type(error).__name__ in NOT_SENT:
-                raise Setback(f"no connection: {error}".rstrip(": ")) from None
-            raise Setback("the connection broke before the reply was complete", sent=True) from None
-
-    def _client(self) -> httpx.AsyncClient:
-        import httpx
-
-        headers = {"Authorization": f"Bearer {self._server.key}"} if self._server.key else {}
-        limits = httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0))
-        direct = is_local(self._url)
-        return httpx.AsyncClient(headers=headers, timeout=limits, trust_env=not direct)
 
     # ------------------------------------------------------------ reading the reply
 
@@ -183,10 +158,3 @@ def _address(url: str, style: Style) -> tuple[Style, str]:
 
 def _score(row: dict[str, Any]) -> Any:
     return row["relevance_score"] if "relevance_score" in row else row["score"]
-
-
-def _json(reply: httpx.Response) -> Any:
-    try:
-        return reply.json()
-    except (ValueError, RecursionError):  # the latter: nesting made to do harm
-        return reply.text[:300]

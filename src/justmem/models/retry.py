@@ -1,8 +1,9 @@
-"""Trying again: what is worth it, how long to wait, and the sentence when it was not."""
+"""Retries: which failures are worth one, how long to wait, and the error sentences."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import random
 import re
@@ -18,10 +19,8 @@ Sleep = Callable[[float], Awaitable[None]]
 
 log = logging.getLogger("justmem.models")
 
-# Nobody waits longer than this for one more attempt, whatever the server asks for.
+# The longest wait before another attempt, even if the server asks for more.
 LONGEST_WAIT = 60.0
-
-_DEEPEST = 20  # how far into an error's body one looks for its words
 
 _OUT_OF_CREDIT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _TOO_LONG = re.compile(
@@ -34,8 +33,8 @@ _TOO_LONG = re.compile(
 class Setback(Exception):
     """A failed attempt that is worth repeating.
 
-    `wait` is what the server asked for, in seconds. `sent` says that the server may have done
-    the work, and may bill it, although no reply arrived.
+    `wait` is the time that the server asked for, in seconds. `sent`: the server may have done the
+    work, and may bill it, although no reply arrived.
     """
 
     def __init__(self, reason: str, *, wait: float | None = None, sent: bool = False) -> None:
@@ -46,7 +45,7 @@ class Setback(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Exponential backoff with jitter; what the server asks for in Retry-After comes first."""
+    """Exponential backoff with jitter. Retry-After takes precedence."""
 
     attempts: int = 4
     first: float = 0.5
@@ -70,7 +69,7 @@ class Retry:
 
     def pause(self, number: int, asked: float | None) -> float:
         if asked is not None:
-            # A little more than asked, so that many clients do not come back in one moment.
+            # A little more than asked, so that many clients do not return at the same moment.
             return min(max(asked, 0.0), LONGEST_WAIT) * (1 + 0.1 * self.chance())
         backoff: float = min(self.first * 2 ** (number - 1), LONGEST_WAIT)
         return backoff * (0.5 + 0.5 * self.chance())
@@ -78,56 +77,55 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Whom we talk to: names it in sentences and keeps the key out of them."""
+    """A model on a server: its name in error sentences, without the key."""
 
     model: str
     url: str
     key: str | None = field(default=None, repr=False)
-    set_a_key: str = "Set a key for it."  # what to do if it wants a key and got none
+    set_a_key: str = "Set a key for it."  # for errors: it needs a key and got none
 
     def __str__(self) -> str:
         return f"The model {self.model!r} at {self.url}"
 
     def clean(self, text: str) -> str:
-        """Foreign text made fit for an error: one short line without the key."""
+        """Text from the server as one short line without the key."""
         if self.key:
             text = text.replace(self.key, "***")
         text = " ".join(text.split())
         return text if len(text) <= 300 else text[:299] + "…"
 
-    def failure(
-        self, status: int, headers: Mapping[str, str], body: object
-    ) -> Setback | ModelRefused:
-        """What an HTTP error means for us: a Setback if it is worth trying again."""
-        told = f"HTTP {status}: {self.clean(error_text(body))}".rstrip(": ")
-        if status == 429 and error_code(body) in _OUT_OF_CREDIT:
+    def failure(self, status: int, headers: Mapping[str, str], text: str) -> Setback | ModelRefused:
+        """An HTTP error as our own: a Setback if it is worth trying again."""
+        message, code = _error(text)
+        told = f"HTTP {status}: {self.clean(message)}".rstrip(": ")
+        if status == 429 and code in _OUT_OF_CREDIT:
             return ModelRefused(
                 f"{self} will not answer: the account is out of credit ({told}). "
                 "Add credit or use another key; trying again will not help."
             )
         if status in (408, 409, 429) or status >= 500:
-            # A gateway that lost patience (504) may have left the model working on it.
+            # After a gateway timeout (504) the model may still be working on it.
             return Setback(told, wait=retry_after(headers), sent=status in (408, 504))
-        return ModelRefused(self._refusal(status, told, body))
+        return ModelRefused(self._refusal(status, told, text))
 
-    def _refusal(self, status: int, told: str, body: object) -> str:
+    def _refusal(self, status: int, told: str, text: str) -> str:
         if status < 400:
             return (
-                f"{self} sends requests on to another address ({told}). Redirects are not "
-                "followed: name the address that answers."
+                f"{self} redirects to another address ({told}). Redirects are not followed: set "
+                "the address that answers."
             )
         if status == 401 and not self.key:
-            return f"{self} wants an API key, and none was sent (HTTP 401). {self.set_a_key}"
+            return f"{self} needs an API key, and none was sent (HTTP 401). {self.set_a_key}"
         if status == 401:
-            # Some servers repeat the key they were given: their words are left out.
+            # Some servers repeat the key in their message, so the message is left out.
             return f"{self} does not accept the API key (HTTP 401). Set the right key for it."
         if status == 403:
             return f"{self} does not allow this key to use it ({told}). Use a key that may."
         if status == 402:
-            return f"{self} wants to be paid first ({told}). Add credit or use another key."
-        if status == 413 or too_long(body):
+            return f"{self} needs payment ({told}). Add credit or use another key."
+        if status == 413 or too_long(text):
             return (
-                f"{self} cannot take a prompt this long ({told}). "
+                f"{self} does not accept a prompt this long ({told}). "
                 "Set its true context size, or use a model with a larger one."
             )
         if status == 404:
@@ -135,43 +133,29 @@ class Server:
                 f"{self} was not found ({told}). Check the model's name, and that the URL is "
                 "the server's base (most end in /v1)."
             )
-        return f"{self} will not take the request ({told}). Check the model's name and settings."
+        return f"{self} does not accept the request ({told}). Check the model's name and settings."
 
 
-def too_long(body: object) -> bool:
-    return _TOO_LONG.search(f"{error_code(body)} {error_text(body)}") is not None
+def too_long(text: str) -> bool:
+    return _TOO_LONG.search(text[:10_000]) is not None
 
 
-def error_text(body: object, *, whole: bool = False, depth: int = 0) -> str:
-    """The human part of an error body, in whichever of the usual places it is; or the whole."""
-    if depth > _DEEPEST:
-        return "…"
-    if isinstance(body, Mapping) and not whole:
-        for key in ("message", "detail", "error", "msg"):
-            if body.get(key):
-                return error_text(body[key], depth=depth + 1)
-        return error_text(body, whole=True, depth=depth)
-    if isinstance(body, Mapping):
-        parts = (
-            f"{key}: {error_text(inner, whole=True, depth=depth + 1)}"
-            for key, inner in body.items()
-        )
-        return "; ".join(parts)
-    if isinstance(body, list):
-        return "; ".join(error_text(inner, whole=whole, depth=depth + 1) for inner in body)
-    return "" if body is None else str(body)
-
-
-def error_code(body: object) -> str:
-    if isinstance(body, Mapping):
-        inner = body.get("error")
-        found = inner if isinstance(inner, Mapping) else body
-        return str(found.get("code") or found.get("type") or "")
-    return ""
+def _error(text: str) -> tuple[str, str]:
+    """The message and the code in an error body, in whichever of the usual places they are."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return text, ""
+    found = body.get("error", body) if isinstance(body, Mapping) else body
+    if not isinstance(found, Mapping):
+        return str(found)[:1000] if isinstance(found, str) else text, ""
+    message = next((found[key] for key in ("message", "detail", "msg") if found.get(key)), None)
+    code = str(found.get("code") or found.get("type") or "")
+    return message if isinstance(message, str) else text, code
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the server asks us to wait. A date is measured against the server's own clock."""
+    """The seconds to wait. A date is compared with the server's own clock."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -183,7 +167,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         until = parsedate_to_datetime(text)
         now = parsedate_to_datetime(headers.get("date", ""))
         return max((until - now).total_seconds(), 0.0)
-    except (ValueError, TypeError):  # not dates, or only one of them with a time zone
+    except (ValueError, TypeError):  # not dates, or only one with a time zone
         return None
 
 

@@ -7,14 +7,15 @@ from typing import Literal
 
 from justmem.errors import InvalidSetting
 
-Extra = Literal["server", "mcp", "postgres", "encryption"]
+Extra = Literal["server", "mcp", "postgres", "encryption", "metrics"]
 
 # What is not there without the extra, and the modules to import.
 _EXTRAS: dict[Extra, tuple[str, tuple[str, ...]]] = {
     "server": ("The server", ("fastapi", "uvicorn")),
     "mcp": ("The MCP server", ("mcp", "fastapi")),
     "postgres": ("A PostgreSQL store", ("psycopg", "psycopg_pool")),
-    "encryption": ("A locked space", ("sqlcipher3.dbapi2",)),
+    "encryption": ("An encrypted space", ("sqlcipher3.dbapi2",)),
+    "metrics": ("The metrics page", ("prometheus_client",)),
 }
 
 

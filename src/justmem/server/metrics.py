@@ -1,102 +1,112 @@
-"""Counts and durations in Prometheus' text format. They hold no names of spaces and no words."""
+"""Metrics for Prometheus (extra `metrics`). They hold no names of spaces and no words.
+
+Without the extra nothing is counted, and reading the metrics is an error that names it.
+"""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any
 
 from justmem.domain import Receipt, Remembered
+from justmem.runtime.extras import need
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-
-Labels = tuple[tuple[str, str], ...]
-Gauge = Callable[[], Mapping[Labels, float]]
+Values = Callable[[], Mapping[tuple[str, ...], float]]  # by the values of the labels
 
 
-class Counter:
-    def __init__(self, name: str, about: str) -> None:
-        self.name, self.about = name, about
-        self._values: dict[Labels, float] = {}
+class _Nothing:
+    """Stands in for a metric of a missing package."""
 
-    def add(self, amount: float = 1, **labels: str) -> None:
-        at = tuple(labels.items())
-        self._values[at] = self._values.get(at, 0) + amount
+    def labels(self, *values: str) -> _Nothing:
+        return self
 
-    def lines(self) -> Iterable[str]:
-        yield from _head(self.name, self.about, "counter")
-        for labels, value in self._values.items():
-            yield _line(self.name, labels, value)
+    def inc(self, amount: float = 1) -> None: ...
 
-
-class Histogram:
-    def __init__(self, name: str, about: str) -> None:
-        self.name, self.about = name, about
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
-
-    def observe(self, seconds: float, **labels: str) -> None:
-        at = tuple(labels.items())
-        self._counts.setdefault(at, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, seconds)] += 1
-        self._sums[at] = self._sums.get(at, 0.0) + seconds
-
-    def lines(self) -> Iterable[str]:
-        yield from _head(self.name, self.about, "histogram")
-        for labels, counts in self._counts.items():
-            so_far = 0
-            for bound, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
-                so_far += count
-                yield _line(f"{self.name}_bucket", (*labels, ("le", bound)), so_far)
-            yield _line(f"{self.name}_sum", labels, self._sums[labels])
-            yield _line(f"{self.name}_count", labels, so_far)
+    def observe(self, amount: float) -> None: ...
 
 
 class Metrics:
     def __init__(self) -> None:
-        self.requests = Counter("justmem_http_requests_total", "Requests by route and status.")
-        self.request_seconds = Histogram("justmem_http_request_seconds", "Time to answer them.")
-        self.tokens = Counter("justmem_tokens_total", "Language model tokens by stage.")
-        self.calls = Counter("justmem_model_calls_total", "Language model calls by outcome.")
-        self.stage_seconds = Histogram("justmem_stage_seconds", "Time in each stage.")
-        self.sessions = Counter("justmem_sessions_total", "Sessions that reached a state.")
-        self.proxied = Counter("justmem_proxy_chats_total", "Chats that passed, by memory's part.")
-        self._gauges: dict[str, tuple[str, Gauge]] = {}
+        self._registry: Any = None
+        if find_spec("prometheus_client") is not None:
+            from prometheus_client import CollectorRegistry
 
-    def gauge(self, name: str, about: str, read: Gauge) -> None:
-        self._gauges[name] = (about, read)
+            self._registry = CollectorRegistry()
+        route = ["method", "route", "status"]
+        self._requests = self._counter("http_requests", "Requests by route and status.", route)
+        self._request_seconds = self._histogram(
+            "http_request_seconds", "Time to answer them.", ["route"]
+        )
+        self._tokens = self._counter(
+            "tokens", "Language model tokens by stage.", ["stage", "direction"]
+        )
+        self._calls = self._counter(
+            "model_calls", "Language model calls by outcome.", ["stage", "outcome"]
+        )
+        self._stage_seconds = self._histogram("stage_seconds", "Time in each stage.", ["stage"])
+        self._settled = self._counter("sessions", "Sessions that reached a state.", ["state"])
+        self._chats = self._counter(
+            "proxy_chats", "Forwarded chats, and whether memory worked.", ["memory"]
+        )
+
+    def gauge(self, name: str, about: str, labels: list[str], read: Values) -> None:
+        """A gauge whose values are read when the metrics are."""
+        if self._registry is not None:
+            self._registry.register(_Gauge(f"justmem_{name}", about, labels, read))
+
+    def request(self, method: str, route: str, status: str, seconds: float) -> None:
+        self._requests.labels(method, route, status).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def chat(self, *, failed: bool) -> None:
+        self._chats.labels("failed" if failed else "ok").inc()
 
     def receipt(self, receipt: Receipt) -> None:
         for call in receipt.calls:
-            self.tokens.add(call.tokens_in, stage=call.stage, direction="in")
-            self.tokens.add(call.tokens_out, stage=call.stage, direction="out")
-            self.calls.add(stage=call.stage, outcome="error" if call.error else "ok")
+            self._tokens.labels(call.stage, "in").inc(call.tokens_in)
+            self._tokens.labels(call.stage, "out").inc(call.tokens_out)
+            self._calls.labels(call.stage, "error" if call.error else "ok").inc()
         for stage, seconds in receipt.seconds.items():
-            self.stage_seconds.observe(seconds, stage=stage)
+            self._stage_seconds.labels(stage).observe(seconds)
 
     def remembered(self, done: Remembered) -> None:
-        self.sessions.add(state=done.state.value)
+        self._settled.labels(done.state.value).inc()
         self.receipt(done.receipt)
 
     def text(self) -> str:
-        lines: list[str] = []
-        for metric in vars(self).values():
-            if isinstance(metric, Counter | Histogram):
-                lines += metric.lines()
-        for name, (about, read) in self._gauges.items():
-            lines += _head(name, about, "gauge")
-            lines += [_line(name, labels, value) for labels, value in read().items()]
-        return "\n".join(lines) + "\n"
+        need("metrics")
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._registry).decode()
+
+    def _counter(self, name: str, about: str, labels: list[str]) -> Any:
+        if self._registry is None:
+            return _Nothing()
+        from prometheus_client import Counter
+
+        return Counter(f"justmem_{name}", about, labels, registry=self._registry)
+
+    def _histogram(self, name: str, about: str, labels: list[str]) -> Any:
+        if self._registry is None:
+            return _Nothing()
+        from prometheus_client import Histogram
+
+        return Histogram(f"justmem_{name}", about, labels, registry=self._registry, buckets=BUCKETS)
 
 
-def _head(name: str, about: str, kind: str) -> list[str]:
-    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+class _Gauge:
+    """A collector, as prometheus_client calls it."""
 
+    def __init__(self, name: str, about: str, labels: list[str], read: Values) -> None:
+        self._name, self._about, self._labels, self._read = name, about, labels, read
 
-def _line(name: str, labels: Labels, value: float) -> str:
-    inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-    return f"{name}{{{inside}}} {value:g}" if inside else f"{name} {value:g}"
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
 
-
-def _escaped(text: str) -> str:
-    return re.sub(r'([\\"])', r"\\\1", text).replace("\n", r"\n")
+        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
+        for values, value in self._read().items():
+            family.add_metric(values, value)
+        yield family

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
-from justmem.models.connection import is_loopback
+from justmem.models.addresses import is_loopback
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server, SignIn
@@ -186,9 +186,7 @@ class _Passage:
         if method not in _METHODS:  # anybody can make up any number of them
             method = "other"
         key: Key | None = self._scope.get(KEY)
-        metrics = self._server.metrics
-        metrics.requests.add(method=method, route=route, status=status)
-        metrics.request_seconds.observe(seconds, route=route)
+        self._server.metrics.request(method, route, status, seconds)
         log.info(
             "%s %s %s %d bytes %.0f ms key=%s",
             method,

@@ -92,12 +92,13 @@ class Server:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._streams: set[asyncio.Task[Any]] = set()
         self.metrics.gauge(
-            "justmem_sessions",
+            "sessions_waiting",
             "Sessions whose cards are not made yet.",
-            lambda: {(("state", name),): n for name, n in self.ingestion.counts().items()},
+            ["state"],
+            lambda: {(name,): n for name, n in self.ingestion.counts().items()},
         )
         self.metrics.gauge(
-            "justmem_open_spaces", "Spaces that are open.", lambda: {(): self.spaces.open}
+            "open_spaces", "Spaces that are open.", [], lambda: {(): self.spaces.open}
         )
 
     # ------------------------------------------------------------ starting and stopping

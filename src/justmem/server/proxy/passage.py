@@ -97,7 +97,7 @@ async def forward(wire: Wire, request: Request, space: str | None, session: str 
     await _enter(passing, answer, heard)
     if answer.is_success:
         await _remember(request, passing, heard)
-    server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
+    server.metrics.chat(failed=bool(passing.trouble))
     return Response(replied, answer.status_code, shown | passing.headers)
 
 
@@ -278,7 +278,7 @@ class _Stream(StreamingResponse):
             passing.expense.abandon()
         if answer.is_success:
             await _remember(self._request, passing, heard)
-        passing.server.metrics.proxied.add(memory="failed" if passing.trouble else "ok")
+        passing.server.metrics.chat(failed=bool(passing.trouble))
 
     def _listen(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")

@@ -11,7 +11,8 @@ from fastapi import FastAPI, HTTPException, Request
 from pydantic import SecretStr
 
 from justmem.errors import ModelUnavailable
-from justmem.models.connection import NOT_SENT, checked_url, is_local
+from justmem.models.addresses import checked_url, is_local
+from justmem.models.http_client import NOT_SENT
 from justmem.server.chat_budget import Expense
 from justmem.server.chats import Chats
 from justmem.server.secret_mask import SecretMask, upstream_secrets
