@@ -324,6 +324,8 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
 def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]
+    if location[0] not in _TABLES:
+        location = location[:1]  # the rest names a type of a union
     where = _where(location[0], layers)
     what = first["msg"].removeprefix("Value error, ")
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
