@@ -18,6 +18,10 @@ class Comparison(Value):
     majority: Flips  # each question once, by what most of its runs say
 
 
+def right(files: Files, run: int, judge: str) -> dict[str, bool]:
+    return {id: score > 0.5 for id, score in verdicts(files, run, judge).items()}
+
+
 def compare(a: Path, b: Path) -> Comparison:
     one, other = pinned(a), pinned(b)
     for name in ("benchmark", "data", "judge"):
@@ -30,8 +34,7 @@ def compare(a: Path, b: Path) -> Comparison:
         first=one.get("label") or one["system"],
         second=other.get("label") or other["system"],
         by_run=tuple(
-            flips(verdicts(files[0], n, judge), verdicts(files[1], n, judge))
-            for n in range(1, runs + 1)
+            flips(right(files[0], n, judge), right(files[1], n, judge)) for n in range(1, runs + 1)
         ),
         majority=flips(majority(files[0], runs, judge), majority(files[1], runs, judge)),
     )

@@ -9,9 +9,9 @@ from typing import Any
 import justmem
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
-from justmem_eval import benchmarks, judging
+from justmem_eval import benchmarks, judging, rubrics
 from justmem_eval.batch import PARALLEL, SCHEME
-from justmem_eval.benchmarks import Benchmark
+from justmem_eval.benchmarks import Benchmark, beam
 from justmem_eval.estimate import Estimate, estimate
 from justmem_eval.lines import write_json
 from justmem_eval.protocol import Plan
@@ -92,12 +92,24 @@ def prepare(given: Description) -> Prepared:
     return Prepared(given, found.limited(given.limit), switches, text)
 
 
+def judge_texts(benchmark: str, own: str | None) -> dict[str, str]:
+    """The judges of a run by name: BEAM's, one with a prompt of the user's own, or two."""
+    if benchmark in beam.SIZES:
+        return {rubrics.NAME: rubrics.instruction()}
+    if own is not None:
+        return {"own": own}
+    return {
+        "strict": judging.instruction(benchmark, "strict"),
+        "lenient": judging.instruction(benchmark, "lenient"),
+    }
+
+
 def pin(prepared: Prepared) -> dict[str, Any]:
     """What two runs must share to be the same run."""
     given = prepared.description
     judge = None
     if given.judge:
-        texts = judging.instructions(given.benchmark, prepared.judge_text)
+        texts = judge_texts(given.benchmark, prepared.judge_text)
         prompts = {name: judging.fingerprint(text) for name, text in texts.items()}
         judge = {"model": given.judge, "prompts": prompts}
     return {

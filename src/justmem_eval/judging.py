@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from justmem.errors import InvalidFile, ModelNonsense
 from justmem.ports import LanguageModel, Prompt
@@ -40,7 +40,14 @@ class Verdict(Spent):
     """A line of verdicts.N.jsonl. `right` is None where there is no verdict."""
 
     right: bool | None = None
+    score: float | None = None  # BEAM: from 0 to 1
     said: str = ""
+
+
+class Judging(Protocol):
+    name: str
+
+    async def judge(self, case: Case, response: str, *, sample: int) -> Verdict: ...
 
 
 class Judge:
@@ -57,7 +64,7 @@ class Judge:
         self._model = model
         self._template = template
         self._instruction = template or instruction(benchmark, strictness)
-        self.name = "own" if template else strictness
+        self.name: str = "own" if template else strictness
 
     def prompt(self, case: Case, response: str) -> Prompt:
         values = _values(case, response)
@@ -83,17 +90,14 @@ class Judge:
         )
 
 
+# Benchmarks that are judged as another one: people who talk to each other, or to an assistant.
+_LIKE = {"realtalk": "locomo", "longmemeval_m": "longmemeval", "living": "longmemeval"}
+
+
 def instruction(benchmark: str, strictness: Strictness) -> str:
-    place = files("justmem_eval").joinpath("prompts", "judge", f"{benchmark}.{strictness}.md")
+    name = f"{_LIKE.get(benchmark, benchmark)}.{strictness}.md"
+    place = files("justmem_eval").joinpath("prompts", "judge", name)
     return place.read_text("utf-8").strip()
-
-
-def instructions(benchmark: str, template: str | None) -> dict[str, str]:
-    """The judges of a run by name: strict and lenient, or one with a prompt of the user's own."""
-    if template is not None:
-        return {"own": template}
-    kinds: tuple[Strictness, ...] = ("strict", "lenient")
-    return {kind: instruction(benchmark, kind) for kind in kinds}
 
 
 def fingerprint(text: str) -> str:

@@ -25,7 +25,7 @@ from typing import TypeVar
 from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.calls import CapReached
-from justmem_eval.judging import Judge, Verdict, corrected, planted
+from justmem_eval.judging import Judging, Verdict, corrected, planted
 from justmem_eval.lines import Lines
 from justmem_eval.rows import Row
 from justmem_eval.systems.types import (
@@ -73,7 +73,7 @@ class Files:
 async def run(
     system: System,
     benchmark: Benchmark,
-    judges: Sequence[Judge],
+    judges: Sequence[Judging],
     files: Files,
     plan: Plan,
     progress: OnProgress,
@@ -173,7 +173,7 @@ async def _answer(
 
 
 async def _judge_all(
-    judges: Sequence[Judge],
+    judges: Sequence[Judging],
     benchmark: Benchmark,
     files: Files,
     plan: Plan,
@@ -191,7 +191,7 @@ async def _judge_all(
 
 
 async def _judge(
-    judge: Judge,
+    judge: Judging,
     asked: Sequence[Case],
     told: Lines[Predicted],
     verdicts: Lines[Verdict],
@@ -220,7 +220,7 @@ def judged(case: Case) -> bool:
 
 
 async def _plant(
-    judge: Judge, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
+    judge: Judging, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
 ) -> None:
     sure = {each.id: each for each in planted(list(benchmark.cases), plan.planted)}
     told = files.planted(judge.name)

@@ -19,8 +19,8 @@ from justmem_eval.statistics import Spread, spread
 from justmem_eval.systems.alignment import realigned
 from justmem_eval.systems.types import Built
 
-Verdicts = Mapping[str, bool]
-JUDGES = ("strict", "lenient", "own", CORRECTED)
+Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
+JUDGES = ("strict", "lenient", "own", "rubric", CORRECTED)
 
 
 class Tokens(Value):
@@ -100,7 +100,8 @@ def pinned(folder: Path) -> dict[str, Any]:
 
 
 def verdicts(files: Files, run: int, judge: str = "strict") -> Verdicts:
-    return {v.id: v.right for v in files.verdicts(run, judge).items() if v.right is not None}
+    told = [v for v in files.verdicts(run, judge).items() if v.right is not None]
+    return {v.id: float(v.right or False) if v.score is None else v.score for v in told}
 
 
 def judges(run: Mapping[str, Any]) -> list[str]:
@@ -108,9 +109,9 @@ def judges(run: Mapping[str, Any]) -> list[str]:
     return list(run["judge"]["prompts"]) if run["judge"] else []
 
 
-def majority(files: Files, runs: int, judge: str = "strict") -> Verdicts:
+def majority(files: Files, runs: int, judge: str = "strict") -> dict[str, bool]:
     """One verdict a question: what most of its runs say. A tie counts as wrong."""
-    votes: dict[str, list[bool]] = {}
+    votes: dict[str, list[float]] = {}
     for number in range(1, runs + 1):
         for id, right in verdicts(files, number, judge).items():
             votes.setdefault(id, []).append(right)

@@ -12,7 +12,7 @@ from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
 from justmem_eval import calls, protocol
 from justmem_eval.batch import SCHEME, BatchModel
-from justmem_eval.benchmarks import Benchmark, recorded
+from justmem_eval.benchmarks import Benchmark, beam, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import Cap, Replies
 from justmem_eval.descriptions import (
@@ -24,10 +24,11 @@ from justmem_eval.descriptions import (
     pin,
     prepare,
 )
-from justmem_eval.judging import Judge
+from justmem_eval.judging import Judge, Judging
 from justmem_eval.lines import write_json
 from justmem_eval.meter import Meter, metering
 from justmem_eval.protocol import Files, OnProgress
+from justmem_eval.rubrics import RubricJudge
 from justmem_eval.systems.justmem import JustMem
 from justmem_eval.systems.memories import Memories, Stages, models
 from justmem_eval.systems.peer import Peer
@@ -87,8 +88,10 @@ async def run(
     return folder
 
 
-def judges_of(prepared: Prepared, model: LanguageModel) -> list[Judge]:
+def judges_of(prepared: Prepared, model: LanguageModel) -> list[Judging]:
     name, text = prepared.description.benchmark, prepared.judge_text
+    if name in beam.SIZES:
+        return [RubricJudge(model)]
     if text is not None:
         return [Judge(model, name, template=text)]
     return [Judge(model, name, "strict"), Judge(model, name, "lenient")]

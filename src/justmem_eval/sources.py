@@ -32,7 +32,7 @@ def checked(name: str, data: Path) -> Iterator[str]:
         return
     file, digest = next(iter(found.files.items()))
     yield f"{TITLES[name]}: {file}, {len(found.cases)} questions, sha256 {digest}"
-    wrong = list(differences(found, entry["files"].get(file)))
+    wrong = list(differences(found, entry.get("files", {}).get(file)))
     yield from (f"  {line}" for line in wrong)
     if not wrong:
         yield "  as expected"

@@ -53,6 +53,10 @@ def fence(tag: str, text: str, mark: str) -> str:
     return f"<{tag}-{mark}>\n{text}\n</{tag}-{mark}>"
 
 
+def words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
 def content(text: str) -> list[str]:
     """The stems of the words that are no stop words."""
     words = (word.lower().replace("’", "'") for word in _WORD.findall(text))

@@ -5,16 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from justmem.errors import InvalidSetting
-from justmem_eval.benchmarks import living, locomo, locomo_plus, longmemeval
+from justmem_eval.benchmarks import beam, living, locomo, locomo_plus, longmemeval, realtalk
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
 
-NAMES = ("locomo", "longmemeval", "locomo_plus")  # read from their published files
 TITLES = {
     "locomo": "LoCoMo",
     "longmemeval": "LongMemEval-S",
+    "longmemeval_m": "LongMemEval-M",
     "locomo_plus": "LoCoMo-Plus",
+    "realtalk": "REALTALK",
+    "beam": "BEAM-100K",
+    "beam_500k": "BEAM-500K",
+    "beam_1m": "BEAM-1M",
     "living": "Living",
+    "mine": "Your own",
 }
+# Read from their published files.
+NAMES = tuple(name for name in TITLES if name not in ("living", "mine"))
 
 __all__ = ["NAMES", "TITLES", "Benchmark", "Case", "Gold", "History", "Question", "TurnKey", "load"]
 
@@ -27,6 +34,12 @@ def load(name: str, data: Path, *, named: bool = False) -> Benchmark:
         return longmemeval.load(data)
     if name == "locomo_plus":
         return locomo_plus.load(data, named=named)
+    if name == "longmemeval_m":
+        return longmemeval.load_m(data)
+    if name == "realtalk":
+        return realtalk.load(data)
+    if name in beam.SIZES:
+        return beam.load(name, data)
     if name == "living":
         return living.load()
-    raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(TITLES)}.")
+    raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(NAMES)} or living.")

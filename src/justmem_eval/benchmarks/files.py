@@ -12,6 +12,8 @@ from typing import Any
 
 from justmem.errors import InvalidFile
 
+_CHUNK = 1 << 24  # bytes
+
 
 def find(data: Path, names: Sequence[str], what: str) -> Path:
     """The first of `names` that lies in `data` or one folder below."""
@@ -62,14 +64,58 @@ def read_list(path: Path, keys: Sequence[str], what: str) -> list[dict[str, Any]
     items = read_json(path)
     if not isinstance(items, list) or not items:
         raise InvalidFile(f"{path} is not a list of {what}: is it another file?")
-    for number, item in enumerate(items):
-        missing = [k for k in keys if not isinstance(item, dict) or k not in item]
-        if missing:
-            raise InvalidFile(
-                f"{path}: item {number} has no {missing[0]!r}, so this is not the published "
-                f"layout of {what}, or another version of it."
-            )
+    for item in items:
+        _check_keys(path, item, keys, what)
     return items
+
+
+def stream_list(
+    path: Path, keys: Sequence[str], what: str
+) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """As `read_list`, one object at a time, each with its place in the file in bytes."""
+    decoder = json.JSONDecoder()
+    with path.open("rb") as file:
+        raw, start = file.read(_CHUNK), 0  # `raw` begins at the byte `start` of the file
+        while True:
+            skipped = len(raw) - len(raw.lstrip(b"[, \n\r\t"))
+            raw, start = raw[skipped:], start + skipped
+            if raw[:1] == b"]" or (not raw and not (raw := file.read(_CHUNK))):
+                return
+            item, size = _decoded(decoder, raw, path) if raw[:1] == b"{" else (None, 0)
+            if item is None:
+                more = file.read(_CHUNK)
+                if not more:
+                    raise InvalidFile(f"{path} is truncated, or not a list of {what}.")
+                raw += more
+                continue
+            _check_keys(path, item, keys, what)
+            yield item, start, start + size
+            raw, start = raw[size:], start + size
+
+
+def _decoded(decoder: json.JSONDecoder, raw: bytes, path: Path) -> tuple[Any, int]:
+    """The first object and its length in bytes; None if it is not complete."""
+    text = raw.decode("utf-8", "ignore")  # a character may be cut at the end
+    try:
+        item, end = decoder.raw_decode(text)
+    except ValueError:
+        return None, 0
+    return item, len(text[:end].encode())
+
+
+def read_part(path: Path, start: int, end: int) -> Any:
+    with path.open("rb") as file:
+        file.seek(start)
+        return json.loads(file.read(end - start))
+
+
+def _check_keys(path: Path, item: Any, keys: Sequence[str], what: str) -> None:
+    missing = [k for k in keys if not isinstance(item, dict) or k not in item]
+    if missing:
+        raise InvalidFile(
+            f"{path}: an item has no {missing[0]!r}, so this is not the published layout of "
+            f"{what}, or another version of it."
+        )
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""LongMemEval-S: 500 questions, each with a history of its own of about 48 sessions.
+"""LongMemEval: 500 questions, each with a history of its own: S has about 48 sessions, M 500.
 
 `answer_` in session ids and `has_answer` in turns would give gold away: sessions are named by
 their place in time, and only role and content of a turn are kept.
@@ -25,6 +25,7 @@ FILES = (
     "longmemeval_s.dev.json",
     "longmemeval_s.dev.json.xz",
 )
+FILES_M = ("longmemeval_m_cleaned.json", "longmemeval_m.json")
 ASSISTANT = "single-session-assistant"
 _KEYS = (
     "question_id",
@@ -54,6 +55,28 @@ def load(data: Path) -> Benchmark:
 
     digest = files.digest(path)
     return Benchmark("longmemeval", digest, cases, history, notes, {path.name: digest})
+
+
+def load_m(data: Path) -> Benchmark:
+    """M is gigabytes: one question is in memory at a time."""
+    path = files.find(data, FILES_M, "LongMemEval-M")
+    places: dict[str, tuple[int, int]] = {}
+    cases: list[Case] = []
+    notes: list[str] = []
+    for item, start, end in files.stream_list(path, _KEYS, "LongMemEval questions"):
+        id = str(item["question_id"])
+        places[id] = start, end
+        cases.append(_case(id, item, path, notes))
+    if len(places) < len(cases):
+        raise InvalidFile(f"{path}: question ids repeat; is it two files joined?")
+
+    @lru_cache(maxsize=2)
+    def history(id: str) -> History:
+        item = files.read_part(path, *places[id])
+        return History(id, [session for session, _ in _sessions(item, path)])
+
+    digest = files.digest(path)
+    return Benchmark("longmemeval_m", digest, cases, history, notes, {path.name: digest})
 
 
 def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:

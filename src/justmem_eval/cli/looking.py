@@ -1,21 +1,24 @@
-"""compare, fill, data, sample, mcnemar: looking at what is there."""
+"""compare, fill, data, sample, mine, mcnemar: looking at what is there."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from justmem_eval import benchmarks, sources
+from justmem.errors import InvalidFile
+from justmem_eval import benchmarks, mine, sources
 from justmem_eval import figures as published
-from justmem_eval.cli.shared import Data, grid, out
+from justmem_eval.cli.shared import Data, Switch, grid, out
 from justmem_eval.compare import compare as compared
 from justmem_eval.protocol import Files
 from justmem_eval.runs import benchmark_of
 from justmem_eval.samples import samples
 from justmem_eval.statistics import mcnemar as exact
+from justmem_eval.switches import parse
 
 
 def compare(
@@ -74,6 +77,26 @@ def sample(
     """Cards as the rules make them, taken at even distances from all, with what was said."""
     for line in asyncio.run(samples(benchmarks.load(benchmark, data), count)):
         typer.echo(line)
+
+
+def own(
+    file: Annotated[Path, typer.Argument(help="Your chats: sessions as JSON or JSON Lines.")],
+    questions: Annotated[Path | None, typer.Option(help="Your questions, as JSON Lines.")] = None,
+    count: Annotated[int, typer.Option(help="Questions to make, if you give none.")] = 100,
+    switch: Switch = None,
+    show_missed: Annotated[bool, typer.Option("--missed", help="List what was not found.")] = False,
+) -> None:
+    """Recall on your own chats. Nothing is sent, and nothing is kept."""
+    with TemporaryDirectory(prefix="justmem-mine-") as folder:
+        sessions = asyncio.run(mine.read_sessions(file, Path(folder)))
+    cases = mine.asked(questions, sessions) if questions else mine.made(sessions, count)
+    if not cases:
+        raise InvalidFile(f"{file} holds no statement long enough to make a question from.")
+    found, rows = asyncio.run(mine.measure(sessions, cases, parse(switch or [])))
+    typer.echo(mine.shown(found, own=questions is not None))
+    if show_missed:
+        for line in mine.missed(cases, rows):
+            typer.echo(f"missed: {line}")
 
 
 def mcnemar(gained: int, lost: int) -> None:

@@ -1,0 +1,187 @@
+"""Recall on one's own chats. Nothing is sent or kept: the memory is built in a temporary folder.
+
+A questions file has one JSON object a line: {"question": ..., "evidence": ["SESSION#TURN", ...]},
+and "at" if the question has a time. Without one, questions are made from statements of the chats:
+two of the statement's rarer words, and the turn itself as the evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import justmem
+from justmem.domain import Session, Turn, Value
+from justmem.errors import InvalidFile, JustMemError
+from justmem_eval import keyless, metrics
+from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
+from justmem_eval.metrics import Figure, Recall, mean
+from justmem_eval.rows import Row
+from justmem_eval.switches import Switches
+from justmem_eval.systems.justmem import JustMem
+from justmem_eval.systems.memories import Memories, Stages, models
+from justmem_eval.systems.plain import NaiveRag
+from justmem_eval.text import content, words
+
+_NAME = "mine"
+_LEAST_WORDS = 5  # content words of a statement that a question is made from
+_ASKED = 2  # of them that the question holds
+
+MADE = """\
+What this shows: whether memory finds the turn that a question is about, when the question has two
+of its words. Compare two settings, or your chats with another person's.
+What it does not show: how good answers are, or how well questions in other words are answered.
+Real questions are harder. Write some with --questions FILE to measure those."""
+GIVEN = """\
+What this shows: whether memory finds the turns that you named for each of your questions.
+What it does not show: how good the answers are. That depends on the model that reads them."""
+
+
+class Mine(Value):
+    sessions: int
+    turns: int
+    questions: int
+    ten: Recall
+    read: Recall
+    tokens: Figure
+    claimed: Figure  # turns that everything read rests on
+    naive: Recall  # ten turns by likeness alone, with the same vectors
+    naive_tokens: Figure
+
+
+async def read_sessions(path: Path, folder: Path) -> list[Session]:
+    """The sessions of a JSON or JSON Lines file, in any form that `remember` takes."""
+    given = list(files.read_lines(path)) if path.suffix == ".jsonl" else files.read_json(path)
+    if isinstance(given, dict):
+        given = given.get("sessions", [given])
+    if not isinstance(given, list) or not given:
+        raise InvalidFile(f"{path} holds no sessions: expected a list of them.")
+    own: dict[str, Any] = {"embedder": "justmem.testing:HashEmbedder", "reranker": "none"}
+    async with justmem.open_async(_NAME, folder=folder, model="rules", **own) as memory:
+        ids = []
+        for number, session in enumerate(given, 1):
+            try:
+                ids.append((await memory.keep(session)).id)
+            except JustMemError as error:
+                raise InvalidFile(f"{path}: session {number}: {error}") from error
+        return [await memory.session(id) for id in dict.fromkeys(ids)]
+
+
+def asked(path: Path, sessions: Sequence[Session]) -> list[Case]:
+    """The user's own questions."""
+    lengths = {session.id: len(session.turns) for session in sessions}
+    last = max(session.at for session in sessions)
+    cases = []
+    for number, item in enumerate(files.read_lines(path), 1):
+        where = f"{path}: line {number}"
+        if not isinstance(item.get("question"), str) or not item.get("evidence"):
+            raise InvalidFile(f'{where}: write {{"question": ..., "evidence": ["SESSION#TURN"]}}.')
+        turns = frozenset(_place(str(each), lengths, where) for each in item["evidence"])
+        at = datetime.fromisoformat(item["at"]) if item.get("at") else last
+        cases.append(_case(number, item["question"], at, turns))
+    if not cases:
+        raise InvalidFile(f"{path} holds no questions.")
+    return cases
+
+
+def _place(text: str, lengths: dict[str, int], where: str) -> TurnKey:
+    session, _, turn = text.rpartition("#")
+    if not turn.isdigit() or not 1 <= int(turn) <= lengths.get(session, 0):
+        raise InvalidFile(f"{where}: there is no turn {text!r}. Write SESSION#TURN, as in s12#3.")
+    return session, int(turn)
+
+
+def made(sessions: Sequence[Session], count: int) -> list[Case]:
+    """Questions from statements, at even distances. Words that are in many turns are no help, and
+    neither are words that are in this one alone: the two asked for are rare, but not the rarest."""
+    turns = [
+        (session, number, turn)
+        for session in sessions
+        for number, turn in enumerate(session.turns, 1)
+        if turn.role == "user" and not turn.text.rstrip().endswith("?")
+    ]
+    often = Counter(word for _, _, turn in turns for word in set(content(turn.text)))
+    fit = [each for each in turns if len(set(content(each[2].text))) >= _LEAST_WORDS]
+    step = max(1.0, len(fit) / max(1, count))
+    last = max(session.at for session in sessions)
+    taken = [fit[int(place * step)] for place in range(min(count, len(fit)))]
+    return [
+        _case(number, _question(turn, often), last, frozenset({(session.id, n)}))
+        for number, (session, n, turn) in enumerate(taken, 1)
+    ]
+
+
+def _question(turn: Turn, often: Counter[str]) -> str:
+    known = {content(word)[0]: word for word in words(turn.text) if content(word)}
+    rare = sorted(known, key=lambda stem: (often[stem], stem))
+    chosen = [stem for stem in rare if often[stem] > 1][:_ASKED] or rare[:_ASKED]
+    who = "I" if turn.speaker.lower() == "user" else turn.speaker
+    return f"What did {who} say about {' and '.join(known[stem] for stem in chosen)}?"
+
+
+def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Case:
+    sessions = frozenset(session for session, _ in turns)
+    gold = Gold(answer="", category=_NAME, turns=turns, sessions=sessions)
+    return Case(Question(id=str(number), text=text, at=at), gold, _NAME)
+
+
+async def measure(
+    sessions: Sequence[Session], cases: Sequence[Case], switches: Switches
+) -> tuple[Mine, list[Row]]:
+    ordered = sorted(sessions, key=lambda session: session.at)
+    history = History(_NAME, ordered)
+    digest = files.digest_of("".join(session.digest for session in ordered))
+    benchmark = Benchmark(_NAME, digest, cases, lambda _: history)
+    with TemporaryDirectory(prefix="justmem-mine-") as folder:
+        cache = Path(folder)
+        rows = await keyless.run(
+            JustMem(Memories(benchmark, Stages(), switches, cache)), benchmark, lambda *_: None
+        )
+        naive = NaiveRag(None, models(switches, cache).embedder)
+        async with naive.opened(history) as opened:
+            others = [(await opened.retrieve(case.question)).row for case in cases]
+    pairs = list(zip(cases, rows, strict=True))
+    plain = list(zip(cases, others, strict=True))
+    found = Mine(
+        sessions=len(ordered),
+        turns=sum(len(session.turns) for session in ordered),
+        questions=len(cases),
+        ten=metrics.turn_recall(pairs, "ten"),
+        read=metrics.turn_recall(pairs),
+        tokens=mean(row.evidence_tokens for row in rows),
+        claimed=mean(len(metrics.turns_of(row, "read")) for row in rows),
+        naive=metrics.turn_recall(plain, "ten"),
+        naive_tokens=mean(row.evidence_tokens for row in others),
+    )
+    return found, rows
+
+
+def shown(found: Mine, *, own: bool) -> str:
+    return "\n".join(
+        [
+            f"{found.sessions} sessions, {found.turns} turns, {found.questions} questions",
+            f"  turns found, ten cards        {found.ten.fraction}",
+            f"  turns found, everything read  {found.read.fraction}   "
+            f"{found.tokens.value:,.0f} tokens, {found.claimed.value:.1f} turns claimed",
+            f"  ten turns by likeness alone   {found.naive.fraction}   "
+            f"{found.naive_tokens.value:,.0f} tokens",
+            GIVEN if own else MADE,
+        ]
+    )
+
+
+def missed(cases: Sequence[Case], rows: Sequence[Row]) -> list[str]:
+    """Questions for which no evidence was read, each with the turns that were wanted."""
+    lines = []
+    for case, row in zip(cases, rows, strict=True):
+        if not case.gold.turns & metrics.turns_of(row, "read"):
+            wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
+            lines.append(f"{case.question.text}  ({wanted})")
+    return lines
+
+
+__all__ = ["asked", "made", "measure", "missed", "read_sessions", "shown"]
