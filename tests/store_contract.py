@@ -858,7 +858,7 @@ class ForgettingContract:
             for subject in ("ANA", "Ben")
         ]
         await store.settle(of, digested(of, quarantined=held))
-        assert (await store.forget(subject="Ana")).quarantined == 1
+        assert (await store.forget(subjects=["Ana"])).quarantined == 1
         assert [each.subject for each in await held_aside(store)] == ["Ben"]
         assert (await store.sessions())[0].quarantined == 1
 

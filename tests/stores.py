@@ -8,7 +8,7 @@ from typing import Any
 
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.ports import Digested, Hits, Index, Reach, Store, View
-from justmem.store import reads
+from justmem.store import finding, reads
 
 _VAST = 10**9
 
@@ -44,9 +44,11 @@ async def cards_at(store: Any, keys: Sequence[int]) -> Mapping[int, Card]:
 
 
 async def passages_at(store: Any, keys: Sequence[int]) -> Mapping[int, Passage]:
-    finder = store._finder
-    found: Mapping[int, Passage] = await store.engine.read(lambda db: finder.passages_at(db, keys))
-    return found
+    def work(db: Any) -> Mapping[int, Passage]:
+        return finding._passages(store._finder._current(db, "passages"), keys)
+
+    found: Mapping[int, Passage] = await store.engine.read(work)
+    return {key: found[key] for key in keys if key in found}
 
 
 async def spent(store: Store, day: date) -> int:

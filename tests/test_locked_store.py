@@ -35,6 +35,7 @@ from justmem.store.keys import KeyFile, Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.store import SqlStore
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
+from stores import spent
 from talking import talking
 
 RAW = Keyring(SecretStr("5f" * 32))
@@ -280,7 +281,7 @@ MAKE_EACH = (
 
 
 def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> None:
-    async def spent(folder: Path) -> int:
+    async def entered(folder: Path) -> int:
         store = await open_store(folder, "ana", keys=RAW)
         found = await spent(store, date(2024, 5, 1))
         await store.close()
@@ -294,7 +295,7 @@ def test_processes_that_make_a_locked_space_at_once_make_one(tmp_path: Path) -> 
             for maker in makers:
                 maker.say(str(folder))
             assert [maker.hear() for maker in makers] == ["made"] * 4
-            assert asyncio.run(spent(folder)) == 4
+            assert asyncio.run(entered(folder)) == 4
 
 
 async def test_copies_of_a_locked_space_are_searched_with_its_key(folder: Path) -> None:

@@ -31,8 +31,7 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import drivers, schema, sqlite
-from justmem.store import search as arrays
+from justmem.store import arrays, drivers, schema, sqlite
 from justmem.store.folder import Known, spaces
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore

@@ -41,7 +41,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ADAPTERS = {"store", "models"}
 BASE = {"errors", "domain", "text", "runtime", "tokens", "validation", "ports"}
 PROMPT = ("domain/questions.py", "answer")  # `Evidence.prompt` calls it by a late import
-STEMMER = ("store/search.py", "language")  # the word index holds stems
+STEMMER = ("store/blocks.py", "language")  # the word index holds stems
 
 # Only these name an engine, a provider or a human language.
 CONCRETE = {"store", "models", "language.en"}

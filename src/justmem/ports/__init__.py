@@ -19,7 +19,6 @@ from justmem.ports.models import (
     Reranked,
     Reranker,
     StreamingModel,
-    Vectors,
 )
 from justmem.ports.searches import (
     INDEXES,
@@ -33,7 +32,6 @@ from justmem.ports.searches import (
     Snapshot,
     View,
     best_bare,
-    together,
 )
 from justmem.ports.stages import (
     NOT_IN_MEMORY,
@@ -55,7 +53,8 @@ from justmem.ports.store import (
     card_in,
     session_in,
 )
-from justmem.ports.sweeps import Searched
+from justmem.ports.traces import Searched
+from justmem.ports.vectors import Vectors
 
 __all__ = [
     "BEGUN",
@@ -100,5 +99,4 @@ __all__ = [
     "best_bare",
     "card_in",
     "session_in",
-    "together",
 ]

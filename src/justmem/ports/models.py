@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from justmem import tokens
 from justmem.domain import Call, Stage
 from justmem.errors import BudgetExceeded
-from justmem.ports.sweeps import Searched
-from justmem.ports.traces import Traces
+from justmem.ports.traces import Searched, Traces
+from justmem.ports.vectors import Vectors
 
-Vectors = NDArray[np.float32]
 _ENVELOPE = 24  # tokens that a chat format adds around two messages, at most
 
 

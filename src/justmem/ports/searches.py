@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
 
 from justmem.domain import Card, Passage, Session
-from justmem.ports.models import Vectors
+from justmem.ports.vectors import Vectors
 
 Index = Literal["cards", "passages"]
 INDEXES: tuple[Index, ...] = get_args(Index)
@@ -85,11 +85,6 @@ class CardFilter:
     text: str | None = None  # words that must occur
     limit: int = 10**9
     offset: int = 0
-
-
-def together(near: Iterable[Pair], more: Iterable[Pair]) -> list[Pair]:
-    """Each once, best first."""
-    return sorted({*near, *more}, key=lambda pair: (-pair[1], pair[0]))
 
 
 def best_bare(

@@ -26,10 +26,9 @@ from justmem.domain import (
 )
 from justmem.errors import NotInMemory
 from justmem.ports.author import Author
-from justmem.ports.models import Vectors
 from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
-from justmem.ports.sweeps import Searched
-from justmem.ports.traces import Traces
+from justmem.ports.traces import Searched, Traces
+from justmem.ports.vectors import Vectors
 
 BEGUN = "its cards are being made"
 Embed = Callable[[Index, Sequence[str]], Awaitable[Vectors]]

@@ -1,8 +1,7 @@
 """Traces of words: what to look for, in any bytes, to know whether a text is still there.
 
 A text is cut into pieces that survive wherever it may have been written: as JSON, in pages, in
-lower case, as a stem. All pieces are looked for at once, in one pass over the bytes: how long that
-takes does not depend on how much was forgotten.
+lower case, as a stem. All pieces are looked for in one pass over the bytes.
 """
 
 from __future__ import annotations
@@ -10,22 +9,37 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from justmem.ports.vectors import Vectors, coded
+
 PIECE = 32  # bytes: shorter than any page, longer than what two texts share by chance
 LEAST = 8  # bytes: anything shorter would be found everywhere
 _WINDOW = 1 << 17  # bytes looked at at a time
-_ODD, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_BITS = 20  # of the table of heads
 # JSON writes these in another way, so no piece may hold one.
 _SEAM = re.compile(r'["\\\x00-\x1f\x7f]+')
 _WORD = re.compile(r"[^\W_]+")
-WRITTEN = ("<f2", "<f4")  # types of vectors
 
-Vectors = NDArray[np.float32]
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Where traces were looked for, and the places where some were found."""
+
+    files: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    bytes: int = 0
+    remains: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()  # files whose content cannot be read
+
+    def __add__(self, other: Searched) -> Searched:
+        return Searched(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Trace(NamedTuple):
@@ -40,7 +54,6 @@ class Traces:
     def __init__(self, traces: Iterable[Trace]) -> None:
         self.all = list(dict.fromkeys(traces))
         self.longest = max((len(trace.needle) for trace in self.all), default=0)
-        self.starts = [_Starts(self.all, wide=wide) for wide in (False, True)]
 
     @classmethod
     def of(cls, texts: Iterable[str], vectors: Iterable[Vectors] = ()) -> Traces:
@@ -60,7 +73,18 @@ class Traces:
     def weak(self, numbers: Iterable[int]) -> set[int]:
         return {number for number in numbers if self.all[number].weak}
 
-    # ------------------------------------------------------------ looking
+    @cached_property
+    def heads(self) -> dict[bytes, list[int]]:
+        """Numbers of traces by their first sixteen bytes, or eight where they are shorter."""
+        found: dict[bytes, list[int]] = {}
+        for number, trace in enumerate(self.all):
+            size = 2 * LEAST if len(trace.needle) >= 2 * LEAST else LEAST
+            found.setdefault(trace.needle[:size], []).append(number)
+        return found
+
+    @cached_property
+    def table(self) -> NDArray[np.bool_]:
+        return _table(self.heads)
 
     def found(self, data: bytes) -> set[int]:
         """Numbers of the traces that occur."""
@@ -80,20 +104,27 @@ class Traces:
 
 
 class Search:
-    """Looking through much, for whatever occurs anywhere in it: what was found once is looked for
-    no more, so that common words cost nothing."""
+    """Looks through much data for whatever occurs anywhere in it. A trace that was found is not
+    looked for again, so that common words cost nothing."""
 
     def __init__(self, traces: Traces) -> None:
         self.hits: set[int] = set()
         self._traces = traces
-        self._starts = [starts.copy() for starts in traces.starts]
+        self._table = traces.table
 
     def look(self, data: bytes) -> set[int]:
         """Numbers of the traces that are found for the first time."""
+        before = len(self.hits)
         new: set[int] = set()
         for at in range(0, len(data), _WINDOW):
             new |= self._look(data[at : at + _WINDOW + self._traces.longest])
-        self.hits |= new
+            self.hits |= new
+            if len(self.hits) > before:
+                before = len(self.hits)
+                left = {
+                    h for h, numbers in self._traces.heads.items() if not self.hits >= {*numbers}
+                }
+                self._table = _table(left)
         return new
 
     def look_in_text(self, text: str) -> set[int]:
@@ -103,74 +134,31 @@ class Search:
         return new if folded == text else new | self.look(folded.encode("utf-8", "replace"))
 
     def _look(self, data: bytes) -> set[int]:
+        """The table tells at a glance that almost no place is the start of a trace."""
         new: set[int] = set()
+        heads, traces = self._traces.heads, self._traces.all
         raw = np.frombuffer(data, np.uint8)
         for shift in range(min(LEAST, max(0, len(raw) - LEAST + 1))):
             count = (len(raw) - shift) // LEAST
-            eights = raw[shift : shift + LEAST * count].view("<u8")
-            for starts in self._starts:
-                for place, key in starts.likely(eights):
-                    for number in tuple(starts.numbers.get(key, ())):
-                        if data.startswith(self._traces.all[number].needle, shift + LEAST * place):
+            slots = _slots(raw[shift : shift + LEAST * count].view("<u8"))
+            for place in np.flatnonzero(self._table[slots]).tolist():
+                at = shift + LEAST * place
+                for size in (LEAST, 2 * LEAST):
+                    for number in heads.get(data[at : at + size], ()):
+                        if number not in self.hits and data.startswith(traces[number].needle, at):
                             new.add(number)
-                            starts.drop(key, number)
         return new
 
 
-class _Starts:
-    """How needles begin: with these eight bytes, or, where they are long, with these sixteen. A
-    table tells at a glance that almost all places are none of them."""
+def _slots(eights: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    slots: NDArray[np.uint64] = (eights * _ODD) >> np.uint64(64 - _BITS)
+    return slots
 
-    def __init__(self, traces: Sequence[Trace], *, wide: bool) -> None:
-        self.numbers: dict[int, list[int]] = {}
-        self._wide = wide
-        for number, trace in enumerate(traces):
-            if (len(trace.needle) >= 2 * LEAST) == wide:
-                head = np.frombuffer(trace.needle[: 2 * LEAST if wide else LEAST], "<u8")
-                self.numbers.setdefault(int(self._keys(head)[0]), []).append(number)
-        # Large enough that few places are taken for one by chance, small enough for a cache.
-        self._shift = np.uint64(64 - min(22, max(12, (1024 * len(self.numbers)).bit_length())))
-        slots = self._slots(np.array(list(self.numbers), np.uint64))
-        used, times = np.unique(slots, return_counts=True)
-        self._shared = set(used[times > 1].tolist())  # by several keys
-        self._table = np.zeros(1 << (64 - int(self._shift)), np.bool_)
-        self._table[slots] = True
-        self._own = True
 
-    def copy(self) -> _Starts:
-        made = copy(self)
-        made.numbers = {key: list(numbers) for key, numbers in self.numbers.items()}
-        made._own = False
-        return made
-
-    def _keys(self, eights: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        if not self._wide:
-            return eights
-        mixed: NDArray[np.uint64] = eights[:-1] * _ODD ^ eights[1:] * _OTHER
-        return mixed
-
-    def _slots(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        slots: NDArray[np.uint64] = (keys * _ODD) >> self._shift
-        return slots
-
-    def likely(self, eights: NDArray[np.uint64]) -> Iterable[tuple[int, int]]:
-        """Places where a needle may begin, with their keys."""
-        if not self.numbers:
-            return ()
-        keys = self._keys(eights)
-        places = np.flatnonzero(self._table[self._slots(keys)])
-        return zip(places.tolist(), keys[places].tolist(), strict=True)
-
-    def drop(self, key: int, number: int) -> None:
-        self.numbers[key].remove(number)
-        if self.numbers[key]:
-            return
-        del self.numbers[key]
-        if not self._own:
-            self._table, self._own = self._table.copy(), True
-        slot = int(self._slots(np.array([key], np.uint64))[0])
-        if slot not in self._shared:
-            self._table[slot] = False
+def _table(heads: Iterable[bytes]) -> NDArray[np.bool_]:
+    table = np.zeros(1 << _BITS, np.bool_)
+    table[_slots(np.frombuffer(b"".join(head[:LEAST] for head in heads), "<u8"))] = True
+    return table
 
 
 # ---------------------------------------------------------------- pieces
@@ -199,10 +187,9 @@ def _windows(run: bytes) -> Iterator[bytes]:
 
 
 def _vector_pieces(matrix: Vectors) -> Iterator[Trace]:
-    """As a store keeps vectors, and as they are. A stretch without zeros tells a vector from any
-    other; where there is none, all of it."""
-    for kind in WRITTEN:
-        for row in np.ascontiguousarray(matrix, kind):
+    """A stretch without zeros tells a vector from any other; where there is none, all of it."""
+    for form in _forms(matrix):
+        for row in form:
             if not row.any():
                 continue
             width = PIECE // row.itemsize
@@ -212,6 +199,12 @@ def _vector_pieces(matrix: Vectors) -> Iterator[Trace]:
             yield from (Trace(piece, -1) for piece in pieces if len(piece) >= LEAST)
 
 
+def _forms(matrix: Vectors) -> tuple[NDArray[np.int8], NDArray[np.uint8], Vectors]:
+    """As a store keeps vectors, in two parts, and as they are."""
+    made = coded(matrix)
+    return made.high, made.low, np.ascontiguousarray(matrix, "<f4")
+
+
 def written(matrix: Vectors) -> bytes:
     """Vectors in every form that is looked for."""
-    return b"".join(matrix.astype(kind).tobytes() for kind in WRITTEN)
+    return b"".join(form.tobytes() for form in _forms(matrix))

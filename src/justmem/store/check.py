@@ -10,9 +10,9 @@ from justmem.domain import Damage, Health, Passage, Session
 from justmem.errors import StoreDamaged
 from justmem.ports import Vectors, Whole
 from justmem.store import reads, rows
+from justmem.store.blocks import Block
 from justmem.store.engine import Connection, one
 from justmem.store.rows import SETTLED
-from justmem.store.search import Block
 
 RESTORE = "restore it from a backup; or export what can be read, and import it into a new space"
 AGAIN = "forget that session and remember it again"
@@ -200,6 +200,6 @@ def _postings(db: Connection, whole: Whole, blocks: dict[str, Block]) -> Iterato
         if not (
             np.array_equal(made.places, block.places)
             and np.array_equal(made.hashes, block.hashes)
-            and np.array_equal(made.rows, block.rows)
+            and np.array_equal(made.counts, block.counts)
         ):
             yield _damaged(f"the index of words does not agree with the {block.kind} of {name}")

@@ -18,8 +18,8 @@ from justmem.errors import NotInMemory
 from justmem.ports import Index, Place, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.store import log, reads
+from justmem.store.blocks import Block
 from justmem.store.engine import Connection, one
-from justmem.store.search import Block
 from justmem.store.writes import (
     put_block,
     remember_forgotten,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from justmem.domain import (
 from justmem.errors import NotInMemory
 from justmem.ports import CardFilter, Digested, Index, Rest, Snapshot, Vectors, Whole, tombstones
 from justmem.store import rows
+from justmem.store.blocks import Block
 from justmem.store.engine import Connection, among, one, row
-from justmem.store.search import Block
 
 _WAITING = (SessionState.PENDING, SessionState.FAILED)
 _NONE = np.zeros((0, 0), np.float32)
@@ -122,7 +123,7 @@ def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
     return {id for (id,) in among(db, sql, cards, db.space)}
 
 
-def look(db: Connection, waiting: int, main_subject: str | None) -> Snapshot:
+def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
     last = row(
         db,
         "SELECT at FROM sessions WHERE space = ? AND draft = 0 "
@@ -134,18 +135,22 @@ def look(db: Connection, waiting: int, main_subject: str | None) -> Snapshot:
         last_at=rows.time(last[0]) if last else None,
         cards=cards,
         tokens=tokens,
-        main_subject=main_subject,
+        main_subject=main_subject(subjects),
         waiting=_waiting(db, waiting) if waiting else (),
     )
 
 
-def main_subject(db: Connection) -> str | None:
-    """The subject of more than six cards in ten."""
-    found = db.rows(
-        "SELECT subject, count(*) FROM cards WHERE space = ? GROUP BY subject", db.space
+def subjects(db: Connection) -> dict[str, int]:
+    """How many cards each has."""
+    return dict(
+        db.rows("SELECT subject, count(*) FROM cards WHERE space = ? GROUP BY subject", db.space)
     )
-    subject, count = max(found, key=lambda each: each[1], default=("", 0))
-    return subject if count > 0.6 * sum(each for _, each in found) else None
+
+
+def main_subject(subjects: Mapping[str, int]) -> str | None:
+    """The subject of more than six cards in ten."""
+    subject, count = max(subjects.items(), key=lambda each: each[1], default=("", 0))
+    return subject if count > 0.6 * sum(subjects.values()) else None
 
 
 def embedder(db: Connection) -> tuple[str, int]:
@@ -163,8 +168,11 @@ def cards_at(db: Connection, keys: Sequence[int]) -> dict[int, Card]:
     return {key: cards[key] for key in keys if key in cards}
 
 
-def cards(db: Connection, where: CardFilter, keys: Collection[int] | None) -> list[Card]:
-    """In order of time. `keys`: only these, which have the words that were asked for."""
+def cards(
+    db: Connection, where: CardFilter, subjects: Iterable[str], keys: Sequence[int] | None
+) -> list[Card]:
+    """In order of time. `subjects`: all that there are. `keys`: only these, which have the words
+    that were asked for."""
     conditions, values = ["c.space = ?", "s.space = ?", "s.draft = 0"], [db.space, db.space]
     for column, value in (
         ("id", where.id),
@@ -175,27 +183,25 @@ def cards(db: Connection, where: CardFilter, keys: Collection[int] | None) -> li
         if value is not None:
             conditions.append(f"c.{column} = ?")
             values.append(value)
-    if where.subject is not None:
-        named = subjects(db, where.subject)
+    if where.subject is not None:  # as they are written: case does not matter
+        named = [name for name in subjects if name.casefold() == where.subject.casefold()]
         conditions.append(f"c.subject IN ({', '.join('?' * len(named)) or 'NULL'})")
         values += named
     listed = ", ".join(f"c.{column}" for column in rows.CARD.split(", "))
-    page = "" if keys is not None else f" LIMIT {where.limit} OFFSET {where.offset}"
-    found = db.each(
-        f"SELECT {listed} FROM sessions s JOIN cards c ON c.session = s.id "
-        f"WHERE {' AND '.join(conditions)} ORDER BY s.instant, s.number, c.key{page}",
-        *values,
+    sql = (
+        f"SELECT s.instant, s.number, {listed} FROM cards c JOIN sessions s ON s.id = c.session "
+        f"WHERE {' AND '.join(conditions)}"
     )
+    order = "ORDER BY s.instant, s.number, c.key"
     if keys is None:
-        return [rows.card_of(each) for each in found]
-    wanted = [each for each in found if each[0] in keys]
-    return [rows.card_of(each) for each in wanted[where.offset :][: where.limit]]
-
-
-def subjects(db: Connection, subject: str) -> list[str]:
-    """As they are written: case does not matter."""
-    found = db.rows("SELECT DISTINCT subject FROM cards WHERE space = ?", db.space)
-    return [name for (name,) in found if name.casefold() == subject.casefold()]
+        page = f"LIMIT {where.limit} OFFSET {where.offset}"
+        found: Iterable[Sequence[Any]] = db.each(f"{sql} {order} {page}", *values)
+    else:
+        listed_rows = sorted(
+            among(db, f"{sql} AND c.key IN", keys, *values), key=itemgetter(0, 1, 2)
+        )
+        found = listed_rows[where.offset :][: where.limit]
+    return [rows.card_of(each[2:]) for each in found]
 
 
 def quarantined(db: Connection, session_id: str) -> list[Quarantined]:
@@ -313,7 +319,8 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
 
 
 def _vectors(block: Block | None) -> Vectors:
-    return _NONE if block is None or block.vectors is None else block.vectors.astype(np.float32)
+    floats = None if block is None else block.floats
+    return _NONE if floats is None else floats
 
 
 def _passages(block: Block | None) -> list[Passage]:

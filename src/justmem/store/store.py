@@ -34,10 +34,10 @@ from justmem.ports import (
 )
 from justmem.ports.traces import Traces
 from justmem.store import forgetting, log, reads, writes
+from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
 from justmem.store.finding import Finder
-from justmem.store.search import TERMS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -168,7 +168,7 @@ class SqlStore:
 
     async def look(self, *, waiting: int = 0) -> Snapshot:
         return await self._read(
-            lambda db: reads.look(db, waiting, self._finder.main_subject(db)),
+            lambda db: reads.look(db, waiting, self._finder.subjects(db)),
             lambda found: _own_ids(found.waiting),
         )
 
@@ -181,7 +181,8 @@ class SqlStore:
     async def cards(self, where: CardFilter) -> Sequence[Card]:
         def work(db: Connection) -> list[Card]:
             keys = None if where.text is None else self._finder.card_keys(db, where.text)
-            return reads.cards(db, where, keys)
+            subjects = () if where.subject is None else self._finder.subjects(db)
+            return reads.cards(db, where, subjects, keys)
 
         return await self._read(work, _own_ids)
 

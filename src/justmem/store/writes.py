@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from justmem.domain import Card, Session, SessionRecord, SessionState, Turn
 from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory, StoreBusy, StoreError
 from justmem.ports import BEGUN, Digested, Index, Rest, Vectors, Whole, tombstones
+from justmem.ports.vectors import coded
 from justmem.store import log, reads, rows
+from justmem.store.blocks import TERMS, Block
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
-from justmem.store.search import TERMS, Block
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 _LONGEST_PAUSE, _FIRST_PAUSE = 3600.0, 60.0  # seconds until a worker tries a failed session again
@@ -359,7 +361,7 @@ def replace_vectors(
                 raise StoreBusy(
                     "Another process added to the space while it was embedded again: run it again."
                 )
-            packed = np.ascontiguousarray(vectors[places], "<f2").tobytes()
+            packed = replace(block, vectors=coded(vectors[places])).packed_vectors()
         db.run(
             "UPDATE blocks SET vectors = ?, generation = ? "
             "WHERE space = ? AND kind = ? AND session = ?",
@@ -381,21 +383,8 @@ def index_again(db: Connection) -> None:
         made = Block.made(
             block.kind, block.session, block.first, block.day, texts, block.places.tolist(), None
         )
-        put_block(
-            db,
-            Block(
-                block.kind,
-                block.session,
-                block.first,
-                block.day,
-                block.offsets,
-                block.places,
-                made.hashes,
-                made.rows,
-                block.vectors,
-            ),
-            generation + 1,
-        )
+        fresh = replace(block, counts=made.counts, hashes=made.hashes)
+        put_block(db, fresh, generation + 1)
     db.run(
         "UPDATE spaces SET terms = ?, generation = generation + 1, removals = removals + 1 "
         "WHERE space = ?",
