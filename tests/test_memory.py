@@ -1,6 +1,8 @@
 """The two faces, the embedder's identity, and questions that are not questions."""
 
 import inspect
+import itertools
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -97,10 +99,43 @@ async def test_a_time_that_is_no_time_is_refused(make: Make) -> None:
         await memory.recall("half marathon?", at="one fine day")
 
 
-async def test_without_a_time_the_question_is_asked_at_the_latest_session(make: Make) -> None:
+async def test_without_a_time_it_is_now(make: Make) -> None:
+    memory = await make(clock=lambda: datetime(2025, 3, 8, 9, 30, 15, 250))
+    done = await memory.remember("I moved to Ghent.")
+    (card,) = await memory.cards()
+    assert card.said_at == datetime(2025, 3, 8, 9, 30, 15)
+    assert (await memory.session(done.session_id)).turns[0].role == "user"
+    assert (await memory.recall("Where did I move?")).at == datetime(2025, 3, 8, 9, 30, 15)
+
+
+async def test_the_own_time_of_a_session_wins_over_now(make: Make) -> None:
+    memory = await make(clock=lambda: datetime(2025, 3, 8))
+    await memory.remember({"at": "2024-05-20", "turns": [{"role": "user", "content": "I ran."}]})
+    assert [f"{record.at:%Y-%m-%d}" for record in await memory.sessions()] == ["2024-05-20"]
+
+
+async def test_a_session_known_by_its_id_keeps_its_time(make: Make) -> None:
+    seconds = itertools.count()
+    memory = await make(clock=lambda: datetime(2025, 3, 8, second=next(seconds)))
+    first = await memory.remember("I moved to Ghent.", id="move")
+    again = await memory.remember("I moved to Ghent.", id="move")
+    assert (first.unchanged, again.unchanged) == (False, True)
+
+
+async def test_recall_takes_a_limit(make: Make) -> None:
     memory = await make(scripted(extract=extract_history, plan=plan()))
     await memory.remember_many(HISTORY)
-    assert f"{(await memory.recall('half marathon?')).at:%Y-%m-%d}" == "2024-05-20"
+    found = await memory.recall("half marathon?", limit=2)
+    assert len(found.chosen) == 2
+    with pytest.raises(InputError, match="from 1 on"):
+        await memory.recall("half marathon?", limit=0)
+
+
+@pytest.mark.parametrize("where", [{"kind": "bogus"}, {"status": "bogus"}])
+async def test_an_unknown_kind_or_status_is_an_error(make: Make, where: dict[str, str]) -> None:
+    memory = await make()
+    with pytest.raises(InputError, match="choose one of"):
+        await memory.cards(**where)
 
 
 async def test_what_is_not_there_is_named(make: Make) -> None:

@@ -157,7 +157,7 @@ def test_no_text_breaks_what_comes_later(text: str) -> None:
         ({}, "needs 'turns' or 'messages'"),
         ({"at": AT, "turns": []}, "no turns"),
         ({"at": AT, "turns": "hello"}, "cannot be made from a str"),
-        ("hello", "cannot be made from a str"),
+        ("  ", "holds no words"),
         (b"hello", "cannot be made from a bytes"),
         (42, "cannot be made from a int"),
         (None, "cannot be made from a NoneType"),

@@ -3,8 +3,10 @@
 import justmem
 
 with justmem.open("ana") as memory:
-    memory.remember([{"role": "user", "content": "I moved to Porto."}], at="2024-03-10")
-    print(memory.ask("When did I move?"))
+    memory.remember("I moved to Porto.")
+    print(memory.ask("Where did I move?"))
+
+The other values, such as the results of `stats` and `check`, are in `justmem.domain`.
 """
 
 from importlib import import_module
@@ -12,33 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from justmem.domain import (
-        About,
         Access,
         Answer,
         Budget,
-        Candidate,
         Card,
-        Certificate,
-        Checked,
         Citation,
-        Entry,
-        EventDate,
         Evidence,
-        Expiring,
         Forgotten,
-        Health,
-        Loaded,
         Plan,
-        Preview,
         Receipt,
         Remembered,
         Retention,
         Session,
-        SessionRecord,
         SessionState,
         Source,
-        SpacesEvidence,
-        Stats,
         Turn,
     )
     from justmem.errors import JustMemError
@@ -52,38 +41,25 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "About",
     "Access",
     "Answer",
     "AsyncMemory",
     "Budget",
-    "Candidate",
     "Card",
-    "Certificate",
-    "Checked",
     "Citation",
-    "Entry",
-    "EventDate",
     "Evidence",
-    "Expiring",
     "Forgotten",
-    "Health",
     "JustMemError",
-    "Loaded",
     "Memory",
     "Plan",
-    "Preview",
     "Profile",
     "Receipt",
     "Remembered",
     "Retention",
     "Session",
-    "SessionRecord",
     "SessionState",
     "Source",
     "Spaces",
-    "SpacesEvidence",
-    "Stats",
     "Turn",
     "acting_as",
     "open",

@@ -31,6 +31,8 @@ from justmem.answer.replies import LEAST_TOKENS, replies
 from justmem.budget.ledger import Ledger, Tally
 from justmem.build import Builder
 from justmem.domain import (
+    KINDS,
+    STATUSES,
     About,
     Answer,
     Budget,
@@ -64,10 +66,10 @@ from justmem.forget import expiry
 from justmem.forget.forgetting import Forgetting, Target
 from justmem.intake.questions import LONG, as_question, as_speaker
 from justmem.intake.redaction import Redact, Redacted, Redaction
-from justmem.intake.sessions import SessionLike, as_session, as_time
+from justmem.intake.sessions import SessionLike, as_session, as_time, id_from_content
 from justmem.language.citing import cite
 from justmem.log import check, entries
-from justmem.plan import PlanParts, RulesPlanner, planned, supplied
+from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
     Answerer,
     Author,
@@ -91,10 +93,8 @@ from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
 from justmem.transfer import exporting
 from justmem.transfer.loading import Loading, OnLoaded
-from justmem.validation import as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
 
-_ANY_TIME = datetime(2000, 1, 1)  # where only the turns are read
-_NO_TIME = datetime(1, 1, 1)  # "now" in a memory that holds nothing
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")
 
@@ -102,8 +102,8 @@ T = TypeVar("T")
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
-    `clock` tells which day a token was spent on and when something was done, for the log, and
-    nothing else. `redact` takes out what must not be kept, before anything is stored or sent to a
+    `clock` tells the present: the default of `at`, the day on which tokens are spent, the times in
+    the change log. `redact` takes out what must not be kept, before anything is stored or sent to a
     model. `actor` is the name in the change log, and `log_reads` whether it has reads too.
     `closing` are the parts to close with the memory, besides its store.
     """
@@ -167,14 +167,31 @@ class AsyncMemory:
     async def remember(
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> Remembered:
-        """Stores the session's words, then makes its cards. A session that is known word for word
-        costs nothing. A changed one replaces the old one and its cards.
+        """Stores the session's words, then makes its cards. A session is a text, a list of
+        messages or a mapping with `turns`. One that is known word for word costs nothing. A
+        changed one replaces the old one and its cards.
+
+        `at` is when it took place. Without it, the session's own time, else now.
 
         If a model fails, nothing is lost: the result says `failed` and why, and `retry` tries
         again."""
-        return await self._remember(
-            await self._redaction.session(as_session(session, at=at, id=id))
-        )
+        return await self._remember(await self._given(session, at, id))
+
+    async def _given(
+        self, value: SessionLike, at: datetime | str | None = None, id: str | None = None
+    ) -> Redacted:
+        """The session as it may be stored. One without a time takes place now, unless it is known
+        by its id: then it keeps its time."""
+        now = self._now()
+        session = as_session(value, at=at, id=id, otherwise=now)
+        if at is None and session.at == now and session.id != id_from_content(session):
+            known = await self._store.texts([session.id], newest=True)
+            if session.id in known:
+                session = session.model_copy(update={"at": known[session.id].at})
+        return await self._redaction.session(session)
+
+    def _now(self) -> datetime:
+        return as_time(self._clock()).replace(microsecond=0)
 
     async def _remember(self, given: Redacted) -> Remembered:
         await self._bind()
@@ -188,7 +205,7 @@ class AsyncMemory:
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> SessionRecord:
         """Stores the session's words and leaves its cards to a later `remember` or `retry`."""
-        given = await self._redaction.session(as_session(session, at=at, id=id))
+        given = await self._given(session, at, id)
         await self._bind()
         return await self._store.keep(given.session)
 
@@ -202,12 +219,12 @@ class AsyncMemory:
     ) -> Remembered:
         """Adds turns to a session and makes cards of them. Only the new turns cost extraction;
         earlier ones are context. A turn with a `key` that the session has already is left out.
-        `at` is when the session takes place, if it is not there yet. With `cards=False` only the
-        words are kept, and `retry` makes the cards."""
+        `at` is when the session takes place, if it is new; default: now. With `cards=False` only
+        the words are kept, and `retry` makes the cards."""
         session_id, cards = as_id(id, "session"), as_flag(cards, "cards")
-        when = None if at is None else as_time(at)
+        when = self._now() if at is None else as_time(at)
         given = await self._redaction.session(
-            as_session(turns, at=when or _ANY_TIME, id=session_id), rename=False
+            as_session(turns, at=when, id=session_id), rename=False
         )
         await self._bind()
         record = await self._store.append(session_id, given.session.turns, at=when)
@@ -227,9 +244,9 @@ class AsyncMemory:
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
     ) -> list[Remembered]:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
-        if not isinstance(sessions, Iterable):
+        if isinstance(sessions, str) or not isinstance(sessions, Iterable):
             raise InvalidSession(f"remember_many takes several sessions, not {shown(sessions)}.")
-        given = [await self._redaction.session(as_session(session)) for session in sessions]
+        given = [await self._given(session) for session in sessions]
         texts = {(each.session.id, each.session.digest) for each in given}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
             raise InvalidSession(
@@ -278,20 +295,25 @@ class AsyncMemory:
         at: datetime | str | None = None,
         speaker: str | None = None,
         plan: Plan | Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> Evidence:
         """The evidence that memory holds for a question, or for a remark you are about to reply
         to, without the answer call.
 
-        `at` is when it is asked: "last week" counts from there, and what was said on later days
-        is left out. Without it, the time of the latest session.
+        `at` is when it is asked; default: now. "Last week" counts from there, and what was said on
+        later days is left out.
 
         `speaker` is who says it: "my" is theirs. Without it, the one person whom most cards are
         about, if there is one.
 
         `plan` is the caller's plan: a Plan, or a mapping with some of its parts, such as
         `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
-        no model is called for it."""
-        steps = self._steps(question, at, speaker, plan, answer=False)
+        no model is called for it.
+
+        `limit` is how many cards to choose, instead of `budget.cards` (10)."""
+        if limit is not None:
+            limit = as_count(limit, "limit", least=1)
+        steps = self._steps(question, at, speaker, plan, limit=limit, answer=False)
         async with aclosing(steps):
             *_, evidence = [step async for step in steps]
         assert isinstance(evidence, Evidence)
@@ -349,6 +371,7 @@ class AsyncMemory:
         speaker: str | None,
         given: Plan | Mapping[str, Any] | None,
         *,
+        limit: int | None = None,
         answer: bool = True,
         streaming: bool = False,
     ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
@@ -356,22 +379,22 @@ class AsyncMemory:
         plan = supplied(given)
         await self._bind()
         tally, names = Tally(), NO_NAMES
-        async with self.ledger.allow(self.budget.ask_tokens, tally) as limit:
+        async with self.ledger.allow(self.budget.ask_tokens, tally) as tokens:
             asked, search = await self._understand(question, at, speaker, tally)
-            if search and plan is None and not isinstance(self._planner, RulesPlanner):
+            if search and plan is None and getattr(self._planner, "spends", True):
                 asked, search = await self._relevant(asked, tally)
             if search:
-                left = limit - LEAST_TOKENS if answer and limit is not None else limit
+                left = tokens - LEAST_TOKENS if answer and tokens is not None else tokens
                 asked = await self._plan(asked, plan, tally, left)
             yield asked.plan
             if search:
                 names = await self._names(asked.at.date())
-                asked = await self._retrieve(asked, names, tally)
+                asked = await self._retrieve(asked, names, tally, limit)
             evidence = asked.model_copy(update={"receipt": tally.receipt()})
             yield evidence
             if not answer:
                 return
-            steps = self._answering(evidence, names, tally, limit, streaming=streaming)
+            steps = self._answering(evidence, names, tally, tokens, streaming=streaming)
             async with aclosing(steps):
                 async for step in steps:
                     yield step
@@ -425,7 +448,7 @@ class AsyncMemory:
         tally.history_tokens = extent.tokens
         asked = Evidence(
             question=redacted,
-            at=as_time(at) if at is not None else extent.last_at or _NO_TIME,
+            at=self._now() if at is None else as_time(at),
             speaker=name and await self._redaction.name(name),
         )
         if not extent.cards and not extent.tokens and not extent.waiting:
@@ -468,10 +491,12 @@ class AsyncMemory:
         text = both_ends(asked.question)
         return self._language.named(text, "X") != text
 
-    async def _retrieve(self, asked: Evidence, names: Names, tally: Tally) -> Evidence:
+    async def _retrieve(
+        self, asked: Evidence, names: Names, tally: Tally, limit: int | None
+    ) -> Evidence:
         """Discover, select and recover; then the turns of sessions that have no cards yet."""
         waiting = await pending.waiting(self._store)
-        found = await self._retrieval.evidence(names.asked(asked), tally)
+        found = await self._retrieval.evidence(names.asked(asked), tally, limit=limit)
         found = await pending.added(self._store, waiting, found, self.retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
@@ -503,9 +528,11 @@ class AsyncMemory:
         offset: int = 0,
     ) -> list[Card]:
         """The cards that match, in order of time."""
-        named = {"subject": subject, "kind": kind, "status": status, "text": text}
         where = CardFilter(
-            **{name: as_text(value, name) for name, value in named.items() if value is not None},
+            subject=None if subject is None else as_text(subject, "subject"),
+            kind=None if kind is None else as_choice(kind, "kind", KINDS),
+            status=None if status is None else as_choice(status, "status", STATUSES),
+            text=None if text is None else as_text(text, "text"),
             session_id=None if session is None else as_id(session, "session"),
             limit=as_count(limit, "limit"),
             offset=as_count(offset, "offset"),
@@ -621,15 +648,16 @@ class AsyncMemory:
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})
 
-    async def expiring(self, *, at: datetime | str) -> Expiring:
-        """What `expire` would forget at that moment. Nothing goes yet."""
-        return await expiry.expiring(self._store, self.retention, as_time(at))
+    async def expiring(self, *, at: datetime | str | None = None) -> Expiring:
+        """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
+        when = self._now() if at is None else as_time(at)
+        return await expiry.expiring(self._store, self.retention, when)
 
-    async def expire(self, *, at: datetime | str) -> Forgotten:
-        """Forgets what is older than `retention` allows at that moment, on disk too. Questions
-        leave it out before: this takes it away."""
-        forget = self._forgetting.expire
-        return await expiry.expire(self._store, self.retention, as_time(at), forget)
+    async def expire(self, *, at: datetime | str | None = None) -> Forgotten:
+        """Forgets what is older than `retention` allows at that time, on disk too; default: now.
+        Questions leave it out already."""
+        when = self._now() if at is None else as_time(at)
+        return await expiry.expire(self._store, self.retention, when, self._forgetting.expire)
 
     async def reembed(self) -> int:
         """Makes all vectors anew with the present embedder, and returns how many. The old ones

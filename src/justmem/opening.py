@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,38 +23,50 @@ if TYPE_CHECKING:
     from justmem.store.storage import Storage
 
 
+Clock = Callable[[], datetime]
+
+
 def open(
-    space: str | None = None, *, report: providers.Report | None = None, **settings: Any
+    space: str | None = None,
+    *,
+    clock: Clock | None = None,
+    report: providers.Report | None = None,
+    **settings: Any,
 ) -> Memory:
     """A memory, ready to use: `with justmem.open("ana") as memory: ...`.
 
-    `settings` are the fields of Settings; `report(name, bytes, of_bytes)` is told of weights
-    being fetched."""
+    `settings` are the fields of Settings. `clock` tells the present; default: this machine's local
+    time. `report(name, bytes, of_bytes)` is called while weights are fetched."""
     found = load(space=space, **settings)
     # In a thread of its own, since the caller may itself be inside an event loop.
     with ThreadPoolExecutor(1) as thread:
-        made = thread.submit(lambda: asyncio.run(parts(found, report=report))).result()
+        opened = parts(found, clock=clock, report=report)
+        made = thread.submit(lambda: asyncio.run(opened)).result()
     return Memory(**made)
 
 
 def open_async(
-    space: str | None = None, *, report: providers.Report | None = None, **settings: Any
+    space: str | None = None,
+    *,
+    clock: Clock | None = None,
+    report: providers.Report | None = None,
+    **settings: Any,
 ) -> Opening:
     """As `open`, for asynchronous code: `async with justmem.open_async("ana") as memory: ...`,
     or `memory = await justmem.open_async("ana")` and `await memory.close()`."""
-    return Opening(load(space=space, **settings), report)
+    found = load(space=space, **settings)
+    return Opening(partial(parts, found, clock=clock, report=report))
 
 
 class Opening:
     """An AsyncMemory about to be opened, by `await` or by `async with`."""
 
-    def __init__(self, settings: Settings, report: providers.Report | None) -> None:
-        self._settings = settings
-        self._report = report
+    def __init__(self, make: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+        self._make = make
         self._memory: AsyncMemory | None = None
 
     async def _open(self) -> AsyncMemory:
-        return AsyncMemory(**await parts(self._settings, report=self._report))
+        return AsyncMemory(**await self._make())
 
     def __await__(self) -> Generator[Any, None, AsyncMemory]:
         return self._open().__await__()
@@ -68,10 +81,16 @@ class Opening:
 
 
 async def parts(
-    settings: Settings, *, create: bool = True, report: providers.Report | None = None
+    settings: Settings,
+    *,
+    create: bool = True,
+    clock: Clock | None = None,
+    report: providers.Report | None = None,
 ) -> dict[str, Any]:
     """What a Memory is made of. With `create` off, the space has to be there already."""
     made = shared_parts(settings, report=report)
+    if clock is not None:
+        made["clock"] = clock
     # The store last: a setting that cannot be used leaves no file behind.
     store = await opened_store(settings, create=create)
     return {"store": store, "closing": closable_parts(settings, made), **made}

@@ -39,6 +39,8 @@ _LONGEST_QUESTION = 2000  # characters of a question that the model reads: its t
 class RulesPlanner:
     """Plans by rules alone: no calls."""
 
+    spends = False
+
     def __init__(self, language: Language) -> None:
         self._language = language
 

@@ -87,8 +87,11 @@ class Retrieval:
         self._paper = profile.select_by == "question"
         self._retention = retention
 
-    async def evidence(self, asked: Evidence, tally: Tally) -> Evidence:
-        """`asked` with the places chosen, the cards read, the sources and all candidates."""
+    async def evidence(
+        self, asked: Evidence, tally: Tally, *, limit: int | None = None
+    ) -> Evidence:
+        """`asked` with the places chosen, the cards read, the sources and all candidates. `limit`:
+        how many places, instead of the budget's."""
         plan = asked.plan
         with tally.stage("discover"):
             views = await self._views(asked, tally)
@@ -98,7 +101,7 @@ class Retrieval:
             return asked
         with tally.stage("select"):
             scores, reranked = await self._scores(views, pool, plan, tally)
-            chosen, read = self._chosen(scores, pool, plan)
+            chosen, read = self._chosen(scores, pool, plan, limit or self._budget.cards)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
         found = asked.model_copy(
             update={
@@ -195,9 +198,11 @@ class Retrieval:
             scores[head] += np.float32(weights.rerank) * rank.probability(read)
         return scores, dict(zip(head, read.tolist(), strict=True))
 
-    def _chosen(self, scores: Scores, pool: Pool, plan: Plan) -> tuple[list[int], list[int]]:
+    def _chosen(
+        self, scores: Scores, pool: Pool, plan: Plan, count: int
+    ) -> tuple[list[int], list[int]]:
         """The places, best first, and all cards read: each place with the cards around it."""
-        weights, count = self._profile.weights, self._budget.cards
+        weights = self._profile.weights
         if self._paper:
             chosen = read = np.argsort(-scores, kind="stable")[:count].tolist()
         else:

@@ -7,11 +7,15 @@ somebody else, are told here in a sentence.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 from justmem.errors import InputError, InvalidSetting, NotInMemory
 from justmem.text import clean
+
+T = TypeVar("T", bound=str)
 
 _LONGEST_ID = 1000  # characters: ours are shorter, so there is nothing by a longer one
 _SHOWN = 60
@@ -45,9 +49,16 @@ def as_id(value: object, what: str) -> str:
     return id
 
 
-def as_count(value: object, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{what} is a whole number from 0 on, not {shown(value)}.")
+def as_choice(value: object, what: str, choices: Sequence[T]) -> T:
+    for choice in choices:
+        if choice == value:
+            return choice
+    raise InputError(f"{shown(value)} is no {what}: choose one of {', '.join(choices)}.")
+
+
+def as_count(value: object, what: str, *, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{what} is a whole number from {least} on, not {shown(value)}.")
     return min(value, _MOST)
 
 

@@ -1,8 +1,8 @@
-"""Whatever a conversation arrives as -> Session.
+"""Any input -> Session.
 
-Accepted are our own type, dicts, OpenAI-style message lists and chats between named people.
-Times are kept as the clock on the wall said when it was said: a UTC offset is read and left
-out, so that "yesterday" means the speaker's yesterday and any two times can be compared.
+Accepted are text (one turn of the user), our own type, dicts, OpenAI-style message lists and chats
+between named people. Times are local times of the speaker: a UTC offset is dropped, so that
+"yesterday" means the speaker's yesterday and any two times can be compared.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from justmem.errors import InvalidSession
 from justmem.text import clean
 from justmem.validation import shown
 
-SessionLike = Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+SessionLike = str | Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 SHAPE = (
     'Expected {"at": "2024-05-20T14:30", "turns": [{"role": "user", "content": "..."}]}, '
-    'a list of such messages with at=..., or turns like {"speaker": "Ana", "text": "..."}.'
+    'a list of such messages, turns like {"speaker": "Ana", "text": "..."}, or a text.'
 )
 TIMES = (
     "Write it as 2024-05-20T14:30, as seconds or milliseconds since 1970, "
@@ -38,11 +38,12 @@ _PARTS = {"image_url": "image", "input_image": "image", "input_audio": "audio"}
 def as_session(
     value: SessionLike, *, at: object = None, id: str | None = None, otherwise: object = None
 ) -> Session:
-    """`at` and `id`, where given, win over what the value itself says; `otherwise` dates a
-    session that says nothing.
+    """`at` and `id` win over the value's own. `otherwise` is the time of a session that has none.
 
     Turns keep the numbers they have in the input: a turn without words stays, empty.
     """
+    if isinstance(value, str):
+        value = [{"role": "user", "content": value}]
     if isinstance(value, Session):
         own_at, own_id, turns = value.at, value.id, [_cleaned(turn) for turn in value.turns]
     else:

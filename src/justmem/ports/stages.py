@@ -38,6 +38,8 @@ class Planned:
 
 
 class Planner(Protocol):
+    """One that never spends tokens may say so with `spends = False`."""
+
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         """`limit` as above."""
         ...
