@@ -177,7 +177,7 @@ def test_http_shows_the_name(server: Running, question: str) -> None:
     with server.client(server.key("oskar")) as client:
         asked = {"question": question, "at": NOW}
         answer = client.post("/v1/spaces/oskar/ask", json=asked).json()
-        assert answer["answer"].startswith(GRAZ)
+        assert answer["text"].startswith(GRAZ)
         found = client.post("/v1/spaces/oskar/recall", json=asked).json()
         assert {one["card"]["subject"] for one in found["chosen"]} == {"Oskar"}
         # What the inspector shows.

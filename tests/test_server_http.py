@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -69,13 +70,12 @@ def test_waiting_gives_the_cards_and_what_they_cost(ana: httpx.Client) -> None:
     assert again["unchanged"]
 
 
-def test_a_session_that_says_nothing_of_its_time_is_told_so(ana: httpx.Client) -> None:
-    undated = {"turns": [{"role": "user", "text": "hello there"}]}
-    answer = ana.post("/v1/spaces/ana/sessions", json=undated)
-    assert answer.status_code == 422
-    assert answer.headers["content-type"] == PROBLEM
-    assert answer.json()["type"] == "urn:justmem:problem:invalid-session"
-    assert "when it took place" in answer.json()["detail"]
+def test_a_session_that_says_nothing_of_its_time_takes_place_now(server: Running) -> None:
+    undated = {"id": "undated", "turns": [{"role": "user", "text": "I have a parrot."}]}
+    with server.owner() as client:
+        assert client.post("/v1/spaces/now/sessions?wait=true", json=undated).status_code == 200
+        at = client.get("/v1/spaces/now/sessions/undated").json()["at"]
+    assert datetime.fromisoformat(at) > datetime(2026, 1, 1)
 
 
 def test_sessions_can_be_listed_page_by_page_and_read(ana: httpx.Client) -> None:
@@ -95,7 +95,7 @@ def test_recall_gives_evidence_with_scores_and_candidates_on_request(ana: httpx.
     found = ana.post("/v1/spaces/ana/recall", json=ASKED).json()
     assert any("1,450" in each["card"]["fact"] for each in found["chosen"])
     assert found["access"] == "LOOKUP"
-    assert found["candidates"] is None
+    assert found["candidates"] == []
     more = ana.post("/v1/spaces/ana/recall", json={**ASKED, "candidates": True}).json()
     assert len(more["candidates"]) >= len(more["chosen"])
     assert "dense" in more["candidates"][0]["scores"]
@@ -141,7 +141,7 @@ def test_the_description_documents_the_plan(server: Running) -> None:
 
 def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:
     answer = ana.post("/v1/spaces/ana/ask", json=ASKED).json()
-    assert "1,450" in answer["answer"]
+    assert "1,450" in answer["text"]
     quoted = answer["citations"][0]
     session = ana.get(f"/v1/spaces/ana/sessions/{quoted['session_id']}").json()
     said = session["turns"][quoted["turn"] - 1]["text"]
@@ -164,7 +164,7 @@ def test_an_answer_can_be_followed_as_it_comes(ana: httpx.Client) -> None:
     assert told["plan"]["access"] == "LOOKUP"
     pieces = [data["text"] for name, data in events if name == "token"]
     assert len(pieces) > 1
-    assert "".join(pieces) == told["answer"]["answer"] == "It cost 1,450 euros."
+    assert "".join(pieces) == told["answer"]["text"] == "It cost 1,450 euros."
     assert told["answer"]["citations"][0]["quote"]
     assert told["receipt"]["tokens"] >= 120
 
@@ -381,12 +381,13 @@ def test_the_pages_and_the_description_need_no_key(server: Running) -> None:
         described = client.get("/openapi.json").json()
         assert described["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
         bodies = [
-            operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            operation["requestBody"]["content"]["application/json"]["schema"]
             for operations in described["paths"].values()
             for operation in operations.values()
             if "requestBody" in operation
         ]
-        for reference in bodies:
+        for body in bodies:
+            reference = body["oneOf"][0]["$ref"] if "oneOf" in body else body["$ref"]
             shape = described["components"]["schemas"][reference.rpartition("/")[2]]
             assert shape["examples"], reference
 
@@ -474,3 +475,26 @@ def test_everything_on_a_subject_is_paged(ana: httpx.Client) -> None:
     assert "bike" in first["said"][0]["quote"]
     assert ana.get("/v1/spaces/ana/about?subject=%20").status_code == 422
     assert ana.get("/v1/spaces/ana/about").status_code == 422
+
+
+def test_a_session_may_be_messages_or_a_bare_list(server: Running) -> None:
+    said = [{"role": "user", "content": "I have a parrot called Kiwi.", "refusal": None}]
+    with server.owner() as client:
+        for name, body in (("messages", {"messages": said}), ("list", said)):
+            done = client.post(f"/v1/spaces/{name}/sessions?wait=true", json=body)
+            assert done.status_code == 200, done.text
+            assert "Kiwi" in done.json()["cards"][0]["fact"]
+        both = client.post("/v1/spaces/both/sessions", json={"messages": said, "turns": said})
+        assert "either turns or messages" in both.json()["detail"]
+        wrong = client.post("/v1/spaces/wrong/sessions", json=[{"role": "bird", "text": "Tweet"}])
+        assert wrong.json()["detail"].startswith("body.0.role: ")
+
+
+def test_operations_have_readable_ids(server: Running) -> None:
+    with server.owner() as client:
+        paths = client.get("/openapi.json").json()["paths"]
+    ids = [operation["operationId"] for each in paths.values() for operation in each.values()]
+    assert len(set(ids)) == len(ids)
+    assert {"remember", "append", "recall", "ask", "forget", "list_cards", "list_spaces"} <= set(
+        ids
+    )

@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from browser import Browser, chromium
-from justmem.cli import app, drawing
+from justmem.cli import app, render
 from justmem.cli.terminal import plain
 from justmem.domain import Answer, Citation, Receipt, Remembered, SessionRecord, SessionState
 from servers import LIGHT, Running, serve
@@ -45,14 +45,14 @@ def check(hostile: Hostile) -> None:
         text=text, sufficient=True, citations=(cited,), evidence=evidence, receipt=receipt
     )
     for drawn in (
-        drawing.answer(answer),
-        drawing.evidence(evidence),
-        drawing.card(evidence.cards[0], source),
-        drawing.card(evidence.cards[1], source, marked=True),
-        drawing.session(session),
-        drawing.cards(evidence.cards),
-        drawing.sessions([record]),
-        drawing.remembered([done], {text: "2024-05-20"}),
+        render.answer(answer),
+        render.evidence(evidence),
+        render.card(evidence.cards[0], source),
+        render.card(evidence.cards[1], source, marked=True),
+        render.session(session),
+        render.cards(evidence.cards),
+        render.sessions([record]),
+        render.remembered([done], {text: "2024-05-20"}),
     ):
         stream = io.StringIO()
         Console(file=stream, force_terminal=True, markup=False, emoji=False, width=100).print(drawn)

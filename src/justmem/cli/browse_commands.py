@@ -213,7 +213,7 @@ def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
 
     found = run_of(context).memory(work)
     if json:
-        print_json({**dump(found), "whole": found.whole})
+        print_json(dump(found))
     elif found.whole:
         out().print(f"{amount(found.entries, 'entry')}: none was changed, none is missing.")
         if found.last:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from justmem.domain.value import Value
 
@@ -43,6 +43,7 @@ class Checked(Value):
     last: str = ""
     problem: str = ""  # where the chain breaks, and how
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def whole(self) -> bool:
         return not self.problem

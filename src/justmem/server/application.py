@@ -22,7 +22,7 @@ from justmem.server.routes import (
     card_routes,
     monitor_routes,
     session_routes,
-    timeline_routes,
+    space_routes,
 )
 from justmem.server.state import Server
 
@@ -55,6 +55,7 @@ def application(server: Server) -> ASGIApp:
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         responses={"default": _PROBLEM},
+        generate_unique_id_function=lambda route: route.name,
         # Without this a page elsewhere could send JSON as text/plain, which browsers let pass.
         strict_content_type=True,
         redirect_slashes=False,
@@ -62,8 +63,8 @@ def application(server: Server) -> ASGIApp:
     app.state.server = server
     problems.install(app)
     for part in (
+        space_routes,
         card_routes,
-        timeline_routes,
         session_routes,
         ask_routes,
         monitor_routes,

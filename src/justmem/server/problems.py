@@ -41,6 +41,7 @@ STATUS: Mapping[type[JustMemError], int] = {
     errors.TooSlow: 504,
     errors.NoRoom: 503,
 }
+_FORMS = ("session", "messages")
 _TITLES = {404: "Not found", 405: "Method not allowed", 422: "Not understood"}
 
 
@@ -129,7 +130,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        # "session" and "messages" are the two forms of a session's body.
+        parts = [str(part) for part in first["loc"]]
+        place = ".".join(part for n, part in enumerate(parts) if n != 1 or part not in _FORMS)
         detail = f"{place}: {first['msg']}." if place else f"{first['msg']}."
         return response(_problem("input-error", "Input error", 422, detail, request.url.path))
 

@@ -1,37 +1,28 @@
-"""What requests and answers look like, with an example of each for OpenAPI."""
+"""Request bodies, and the few responses that are not domain types.
+
+Routes return domain types directly. A view here adds to a domain type by inheriting from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from justmem.domain import (
-    Access,
-    Answer,
-    Call,
-    Candidate,
     Card,
-    Citation,
     Entry,
     Evidence,
-    Forgotten,
     Kind,
-    Plan,
     Preview,
-    Quarantined,
     Receipt,
-    Remembered,
     SessionRecord,
     SessionState,
     Source,
-    SpaceCard,
     SpacesEvidence,
     Status,
-    Usage,
 )
 from justmem.plan import PlanParts
 
@@ -39,8 +30,8 @@ from justmem.plan import PlanParts
 Time = Annotated[
     str | float,
     Field(
-        description="ISO 8601, or seconds since 1970. Read as the clock on the speaker's wall: "
-        "an offset is left out.",
+        description="ISO 8601, or seconds since 1970. Local time of the speaker; an offset is "
+        "ignored.",
         examples=["2024-05-20T14:30"],
     ),
 ]
@@ -53,20 +44,26 @@ class Request(BaseModel):
 # ---------------------------------------------------------------- sessions
 
 
-class TurnIn(Request):
-    """One utterance: `text` (or `content`), by a `speaker` or in a `role`."""
+class TurnIn(BaseModel):
+    """One utterance: `text` (or `content`), by a `speaker` (or `name`) or in a `role`. Other fields
+    of chat messages are ignored."""
 
     role: Literal["user", "assistant", "system", "developer", "tool", "function"] | None = None
     speaker: str | None = None
+    name: str | None = None
     text: str | None = None
     content: str | list[dict[str, Any]] | None = None
     at: Time | None = None
-    key: str | None = Field(None, description="Your own key: a turn is added once under it.")
-    forgotten: bool | None = Field(None, description="Its words were forgotten: none are given.")
+    key: str | None = Field(None, description="Your own key. A turn is added once under it.")
+    forgotten: bool | None = Field(None, description="The words were forgotten: none are given.")
+
+
+Turns = Annotated[list[TurnIn], Field(min_length=1, max_length=10_000)]
 
 
 class SessionIn(Request):
-    """A dated conversation. `id` is yours to choose; without one it is made from the content."""
+    """A dated conversation, as `turns` or as chat `messages`. Without `id` one is made from the
+    content. Without `at` it takes place now."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -87,7 +84,24 @@ class SessionIn(Request):
 
     id: str | None = Field(None, max_length=200)
     at: Time | None = None
-    turns: list[TurnIn] = Field(min_length=1, max_length=10_000)
+    turns: Turns | None = None
+    messages: Turns | None = None
+
+    @model_validator(mode="after")
+    def _one_list(self) -> SessionIn:
+        if (self.turns is None) == (self.messages is None):
+            raise ValueError("give either turns or messages")
+        return self
+
+
+def _form(given: object) -> str:
+    return "messages" if isinstance(given, list) else "session"
+
+
+# A session, or a bare list of chat messages that take place now
+SessionBody = Annotated[
+    Annotated[SessionIn, Tag("session")] | Annotated[Turns, Tag("messages")], Discriminator(_form)
+]
 
 
 class TurnsIn(Request):
@@ -103,11 +117,11 @@ class TurnsIn(Request):
     )
 
     at: Time | None = None
-    turns: list[TurnIn] = Field(min_length=1, max_length=10_000)
+    turns: Turns
 
 
 class Accepted(BaseModel):
-    """The words are kept. The cards follow: ask `status_url`."""
+    """The words are stored. The cards follow: see `status_url`."""
 
     session_id: str
     state: SessionState
@@ -115,39 +129,17 @@ class Accepted(BaseModel):
 
 
 class SessionStatus(BaseModel):
-    """`waiting`: this server is at it, or has it in turn. The receipt is there for sessions
-    remembered since the server started."""
+    """`waiting`: the session is queued or in work on this server. Only sessions remembered since
+    the server started have a receipt."""
 
     session: SessionRecord
     waiting: bool
-    receipt: ReceiptOut | None = None
+    receipt: Receipt | None = None
 
 
 class SessionList(BaseModel):
     sessions: list[SessionRecord]
     next: int | None = Field(None, description="The offset of the next page.")
-
-
-class RememberedOut(BaseModel):
-    session_id: str
-    state: SessionState
-    reason: str
-    unchanged: bool
-    cards: list[Card]
-    quarantined: list[Quarantined]
-    receipt: ReceiptOut
-
-    @classmethod
-    def of(cls, done: Remembered) -> RememberedOut:
-        return cls(
-            session_id=done.session_id,
-            state=done.state,
-            reason=done.reason,
-            unchanged=done.unchanged,
-            cards=list(done.cards),
-            quarantined=list(done.quarantined),
-            receipt=ReceiptOut.of(done.receipt),
-        )
 
 
 class Retried(BaseModel):
@@ -158,10 +150,9 @@ class Retried(BaseModel):
 
 
 class Question(Request):
-    """`at` is when it is asked: "last week" counts from there, and what was said on later days is
-    left out. Without it: now, by the server's clock. `speaker` is who asks: "my" is theirs.
-    `plan` is your plan for it, or parts of one: no model is called to make one.
-    `candidates` adds everything discovery found to what was chosen of it."""
+    """`at` is the time of the question (default: now). "Last week" is relative to it, and later
+    sessions are left out. `speaker` is who asks: "my" refers to them. With `plan`, a plan or parts
+    of one, no model is called to plan. `candidates` adds everything that discovery found."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -184,7 +175,7 @@ class Question(Request):
 
 
 class Recall(Question):
-    """`prompt`: adds a block of at most so many tokens for a model's prompt."""
+    """`prompt` adds a block for a model's prompt, of at most this many tokens."""
 
     prompt: int | None = Field(None, ge=1, le=100_000)
 
@@ -207,98 +198,32 @@ class RecallSpaces(Request):
     prompt: int | None = Field(None, ge=1, le=100_000)
 
 
-class ReceiptOut(BaseModel):
-    """What it cost, and what putting the whole history into the prompt would have."""
+class EvidenceView(Evidence):
+    """The evidence, and on request a block for a model's prompt."""
 
-    tokens_in: int
-    tokens_out: int
-    tokens: int
-    history_tokens: int
-    calls: list[Call]
-    embedding: list[Usage]
-    reranking: list[Usage]
-    seconds: Mapping[str, float]
-    notes: list[str]
+    prompt_text: str | None = Field(None, serialization_alias="prompt")
 
     @classmethod
-    def of(cls, receipt: Receipt) -> ReceiptOut:
-        return cls(
-            tokens_in=receipt.tokens_in,
-            tokens_out=receipt.tokens_out,
-            tokens=receipt.tokens,
-            history_tokens=receipt.history_tokens,
-            calls=list(receipt.calls),
-            embedding=list(receipt.embedding),
-            reranking=list(receipt.reranking),
-            seconds=receipt.seconds,
-            notes=list(receipt.notes),
-        )
+    def of(cls, evidence: Evidence, *, candidates: bool, prompt: int | None = None) -> EvidenceView:
+        fields = dict(brief(evidence, candidates=candidates))
+        text = None if prompt is None else evidence.prompt(prompt)
+        return cls.trusted(**fields, prompt_text=text)
 
 
-class EvidenceOut(BaseModel):
-    question: str
-    at: datetime
-    access: Access
-    plan: Plan
-    chosen: list[Candidate] = Field(description="The ten places, best first.")
-    cards: list[Card] = Field(description="The cards that an answer reads, in this order.")
-    sources: list[Source]
-    candidates: list[Candidate] | None = None
-    prompt: str | None = Field(None, description="The evidence as a block for a model's prompt.")
-    receipt: ReceiptOut
+class SpacesEvidenceView(SpacesEvidence):
+    """The cards of several spaces, and on request a block for a model's prompt."""
+
+    prompt_text: str | None = Field(None, serialization_alias="prompt")
 
     @classmethod
-    def of(cls, evidence: Evidence, *, candidates: bool, prompt: int | None = None) -> EvidenceOut:
-        return cls(
-            question=evidence.question,
-            at=evidence.at,
-            access=evidence.access,
-            plan=evidence.plan,
-            chosen=list(evidence.chosen),
-            cards=list(evidence.cards),
-            sources=list(evidence.sources),
-            candidates=list(evidence.candidates) if candidates else None,
-            prompt=None if prompt is None else evidence.prompt(prompt),
-            receipt=ReceiptOut.of(evidence.receipt),
-        )
+    def of(cls, evidence: SpacesEvidence, *, prompt: int | None = None) -> SpacesEvidenceView:
+        text = None if prompt is None else evidence.prompt(prompt)
+        return cls.trusted(**dict(evidence), prompt_text=text)
 
 
-class SpacesEvidenceOut(BaseModel):
-    """The cards of several spaces in one ranking, best first."""
-
-    question: str
-    at: datetime
-    cards: list[SpaceCard]
-    prompt: str | None = Field(None, description="The evidence as a block for a model's prompt.")
-    receipt: ReceiptOut
-
-    @classmethod
-    def of(cls, evidence: SpacesEvidence, *, prompt: int | None = None) -> SpacesEvidenceOut:
-        return cls(
-            question=evidence.question,
-            at=evidence.at,
-            cards=list(evidence.cards),
-            prompt=None if prompt is None else evidence.prompt(prompt),
-            receipt=ReceiptOut.of(evidence.receipt),
-        )
-
-
-class AnswerOut(BaseModel):
-    answer: str
-    sufficient: bool = Field(description="False: memory does not hold the answer.")
-    citations: list[Citation]
-    evidence: EvidenceOut
-    receipt: ReceiptOut
-
-    @classmethod
-    def of(cls, answer: Answer, *, candidates: bool) -> AnswerOut:
-        return cls(
-            answer=answer.text,
-            sufficient=answer.sufficient,
-            citations=list(answer.citations),
-            evidence=EvidenceOut.of(answer.evidence, candidates=candidates),
-            receipt=ReceiptOut.of(answer.receipt),
-        )
+def brief(evidence: Evidence, *, candidates: bool) -> Evidence:
+    """Discovery finds hundreds of candidates. They are sent only on request."""
+    return evidence if candidates else evidence.model_copy(update={"candidates": ()})
 
 
 # ---------------------------------------------------------------- cards, spaces, forgetting
@@ -307,7 +232,7 @@ class AnswerOut(BaseModel):
 class CardQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    subject: str | None = Field(None, description="Whom or what they are about.")
+    subject: str | None = Field(None, description="The subject of the cards.")
     kind: Kind | None = None
     status: Status | None = None
     session: str | None = Field(None, description="The session they come from.")
@@ -325,7 +250,7 @@ class CardList(BaseModel):
 
 
 class CardWithSource(BaseModel):
-    """A card, and the turns it rests on with its exact words cited."""
+    """A card, and the turns that support it with the exact words cited."""
 
     card: Card
     source: Source
@@ -335,24 +260,14 @@ class EntryList(BaseModel):
     entries: list[Entry]
 
 
-class LogCheck(BaseModel):
-    """`last` is the hash of the newest entry: kept elsewhere, it shows later whether the end was
-    cut off."""
-
-    whole: bool
-    entries: int
-    last: str
-    problem: str
-
-
 class SpaceList(BaseModel):
     spaces: list[str]
 
 
 class Forget(Request):
-    """One of `card`, `turn`, `session`, `subject` and a period (`since`, `until` or both, days
-    included). `turns`: the turns that cards rest on go too; by default those of a subject do. With
-    `preview` nothing goes yet; with `verify` it is looked for everywhere afterwards."""
+    """Give one of `card`, `turn`, `session`, `subject` and a period (`since`, `until` or both,
+    inclusive). `turns` also forgets the turns that support the cards (default: only for a subject).
+    `preview` forgets nothing. `verify` searches all files afterwards."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"session": "chat-17", "preview": True}]}
@@ -369,24 +284,11 @@ class Forget(Request):
     verify: bool = False
 
 
-class ForgottenOut(BaseModel):
-    """`forgotten` counts what went, or would go; the lists show up to 100 each of what would."""
+class ForgetResult(Preview):
+    """`forgotten` counts what was forgotten, or with `preview` what would be. With `preview` the
+    lists show up to 100 each."""
 
     preview: bool
-    forgotten: Forgotten
-    cards: list[Card] = []
-    sessions: list[SessionRecord] = []
-    turns: list[str] = []
-
-    @classmethod
-    def of(cls, preview: Preview, most: int) -> ForgottenOut:
-        return cls(
-            preview=True,
-            forgotten=preview.forgotten,
-            cards=list(preview.cards[:most]),
-            sessions=list(preview.sessions[:most]),
-            turns=list(preview.turns[:most]),
-        )
 
 
 class Health(BaseModel):

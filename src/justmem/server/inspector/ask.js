@@ -70,10 +70,10 @@ async function answered(space, body, result, signal) {
     } else if (event === "token") {
       text.textContent = said += data.text;
     } else if (event === "answer") {
-      text.textContent = data.answer;
+      text.textContent = data.text;
       text.className = data.sufficient ? "answer" : "answer insufficient";
       cited.replaceChildren(...citations(space, data));
-      announce(`${data.answer} ${count(data.citations.length, "citation")}.`);
+      announce(`${data.text} ${count(data.citations.length, "citation")}.`);
     } else if (event === "receipt") {
       cost.replaceChildren(receiptChart(data));
       ended = true;

@@ -1,4 +1,4 @@
-"""Recall and ask, at once or as a stream of events."""
+"""recall and ask. An answer comes as JSON or as a stream of events."""
 
 from __future__ import annotations
 
@@ -14,43 +14,42 @@ from justmem.errors import JustMemError, TooSlow
 from justmem.server.problems import problem_of
 from justmem.server.routes.access import Grant, Reader, key_of, server_of
 from justmem.server.schemas import (
-    AnswerOut,
-    EvidenceOut,
+    EvidenceView,
     Question,
     Recall,
     RecallSpaces,
-    ReceiptOut,
-    SpacesEvidenceOut,
+    SpacesEvidenceView,
+    brief,
 )
 from justmem.server.state import Inquiry, Step
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])
 across = APIRouter(prefix="/v1", tags=["questions"])
 EVENTS = ("plan", "evidence", "token", "answer", "receipt", "error")
-_SILENCE = 15.0  # seconds after which a comment shows that the connection lives
+_SILENCE = 15.0  # seconds between comments that keep the connection alive
 
 
 @across.post("/recall", summary="Recall from several spaces")
-async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidenceOut:
+async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidenceView:
     """One ranking over several spaces, each card with its space."""
     server, key = server_of(request), key_of(request)
     plan = None if asked.plan is None else asked.plan.model_dump(exclude_none=True)
     inquiry = Inquiry(key, "", asked.question, asked.at, asked.speaker, plan)
     evidence = await server.recall_spaces(inquiry, asked.spaces)
-    return SpacesEvidenceOut.of(evidence, prompt=asked.prompt)
+    return SpacesEvidenceView.of(evidence, prompt=asked.prompt)
 
 
 @router.post("/recall", summary="Recall")
-async def recall(asked: Recall, grant: Reader) -> EvidenceOut:
-    """What memory holds that bears on a question, without the answer call."""
+async def recall(asked: Recall, grant: Reader) -> EvidenceView:
+    """The evidence for a question, without an answer."""
     evidence = await grant.server.recall(_inquiry(asked, grant))
-    return EvidenceOut.of(evidence, candidates=asked.candidates, prompt=asked.prompt)
+    return EvidenceView.of(evidence, candidates=asked.candidates, prompt=asked.prompt)
 
 
 @router.post(
     "/ask",
     summary="Ask",
-    response_model=AnswerOut,
+    response_model=Answer,
     responses={
         200: {
             "description": "The answer; or, with `Accept: text/event-stream`, the events "
@@ -59,13 +58,15 @@ async def recall(asked: Recall, grant: Reader) -> EvidenceOut:
         }
     },
 )
-async def ask(asked: Question, grant: Reader, request: Request) -> AnswerOut | StreamingResponse:
-    """An answer from memory alone, with the exact words it rests on and what it cost."""
+async def ask(asked: Question, grant: Reader, request: Request) -> Answer | StreamingResponse:
+    """An answer from memory, with citations and a receipt."""
     if "text/event-stream" in request.headers.get("accept", ""):
         await _check(grant)
         return StreamingResponse(_events(asked, grant), media_type="text/event-stream")
     answer = await grant.server.ask(_inquiry(asked, grant))
-    return AnswerOut.of(answer, candidates=asked.candidates)
+    return answer.model_copy(
+        update={"evidence": brief(answer.evidence, candidates=asked.candidates)}
+    )
 
 
 def _inquiry(asked: Question, grant: Grant) -> Inquiry:
@@ -74,7 +75,7 @@ def _inquiry(asked: Question, grant: Grant) -> Inquiry:
 
 
 async def _check(grant: Grant) -> None:
-    """What can be refused is refused with a status of its own, before the stream begins."""
+    """Refuse with a proper status before the stream begins."""
     with grant.server.limits.asking(grant.key.id):
         async with grant.memory():
             pass
@@ -82,12 +83,6 @@ async def _check(grant: Grant) -> None:
 
 class _Token(BaseModel):
     text: str
-
-
-class _Spoken(BaseModel):
-    answer: str
-    sufficient: bool
-    citations: list[object]
 
 
 async def _events(asked: Question, grant: Grant) -> AsyncIterator[str]:
@@ -106,7 +101,7 @@ async def _events(asked: Question, grant: Grant) -> AsyncIterator[str]:
         finally:
             steps.put_nowait(None)
 
-    # A task of its own: a client that reads slowly or leaves changes nothing about the work.
+    # A separate task: a client that reads slowly or leaves does not affect the work.
     grant.server.background(work())
     instance = "/v1/spaces/{space}/ask"
     loop = asyncio.get_running_loop()
@@ -133,14 +128,12 @@ def _told(step: Step | JustMemError, asked: Question, instance: str) -> list[str
     if isinstance(step, Plan):
         return [f"event: plan\ndata: {_planned(step)}\n\n"]
     if isinstance(step, Evidence):
-        return [_event("evidence", EvidenceOut.of(step, candidates=asked.candidates))]
+        return [_event("evidence", brief(step, candidates=asked.candidates))]
     if isinstance(step, str):
         return [_event("token", _Token(text=step))]
     if isinstance(step, Answer):
-        spoken = _Spoken(
-            answer=step.text, sufficient=step.sufficient, citations=list(step.citations)
-        )
-        return [_event("answer", spoken), _event("receipt", ReceiptOut.of(step.receipt))]
+        told = step.model_dump_json(include={"text", "sufficient", "citations"})
+        return [f"event: answer\ndata: {told}\n\n", _event("receipt", step.receipt)]
     return [_event("error", problem_of(step, instance))]
 
 

@@ -1,4 +1,4 @@
-"""For whoever runs the server."""
+"""Health and metrics."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ router = APIRouter(tags=["running"])
 
 
 @router.get("/health/live", summary="Is the process alive?")
-async def live() -> Health:
+async def health_live() -> Health:
     return Health(status="alive")
 
 
 @router.get("/health/ready", summary="Can it answer?")
-async def ready(request: Request) -> Health:
+async def health_ready(request: Request) -> Health:
     """503 while local models load, and once the server is stopping."""
     if (reason := server_of(request).not_ready) is not None:
         raise NoRoom(reason)
@@ -32,9 +32,9 @@ async def ready(request: Request) -> Health:
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-async def metrics_text(request: Request) -> PlainTextResponse:
-    """Tokens by stage, latencies, sessions by state, requests. For admin keys that open all
-    spaces, since the numbers are of all."""
+async def read_metrics(request: Request) -> PlainTextResponse:
+    """Tokens by stage, latencies, sessions by state, requests. Only for admin keys that open all
+    spaces, because the numbers cover all spaces."""
     key = key_of(request)
     if not (key.may("admin") and key.opens_all):
         raise KeyTooWeak("Metrics are of all spaces: they need an admin key that opens all.")

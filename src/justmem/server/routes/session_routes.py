@@ -1,26 +1,26 @@
-"""Remembering, and how far it is."""
+"""Sessions: remember, append, read, status, retry."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
-from justmem.domain import Quarantined, Session, SessionState
+from justmem.domain import Quarantined, Remembered, Session, SessionState
 from justmem.errors import NotInMemory
 from justmem.intake.sessions import as_session
 from justmem.server.ingestion import Job
 from justmem.server.routes.access import Grant, Id, Reader, Writer
 from justmem.server.schemas import (
     Accepted,
-    ReceiptOut,
-    RememberedOut,
     Retried,
+    SessionBody,
     SessionIn,
     SessionList,
     SessionStatus,
+    TurnIn,
     TurnsIn,
 )
 
@@ -32,21 +32,21 @@ router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
     status_code=202,
     summary="Remember a session",
     responses={
-        200: {"model": RememberedOut, "description": "With `wait`: what became of it."},
-        202: {"model": Accepted, "description": "The words are kept; the cards follow."},
+        200: {"model": Remembered, "description": "With `wait`: the result."},
+        202: {"model": Accepted, "description": "The words are stored; the cards follow."},
     },
     response_model=None,
 )
 async def remember(
-    session: SessionIn,
+    session: SessionBody,
     grant: Writer,
     request: Request,
     response: Response,
-    wait: Annotated[bool, Query(description="Answer when the cards are made.")] = False,
-) -> RememberedOut | Accepted:
-    """The words are stored before this answers: an accepted session survives a crash. The same
-    session again costs nothing; a changed one replaces what was remembered of it."""
-    known = as_session(session.model_dump(exclude_none=True))
+    wait: Annotated[bool, Query(description="Respond when the cards are made.")] = False,
+) -> Remembered | Accepted:
+    """The words are stored before the response. Sending the same session again costs nothing; a
+    changed one replaces its cards. The body may be a bare list of chat messages."""
+    known = as_session(_given(session), otherwise=grant.server.moment(None))
     job = await grant.server.ingestion.accept(grant.space, known, grant.key.actor)
     return await _answered(job, grant, request, response, wait)
 
@@ -56,8 +56,8 @@ async def remember(
     status_code=202,
     summary="Append turns to a session",
     responses={
-        200: {"model": RememberedOut, "description": "With `wait`: what became of it."},
-        202: {"model": Accepted, "description": "The turns are kept; the cards follow."},
+        200: {"model": Remembered, "description": "With `wait`: the result."},
+        202: {"model": Accepted, "description": "The turns are stored; the cards follow."},
     },
     response_model=None,
 )
@@ -67,19 +67,25 @@ async def append(
     grant: Writer,
     request: Request,
     response: Response,
-    wait: Annotated[bool, Query(description="Answer when the cards are made.")] = False,
-) -> RememberedOut | Accepted:
-    """The turns are stored before this answers. One with a `key` that the session has already is
-    left out. A session that is not there yet is made, at the time `at` (default: now)."""
+    wait: Annotated[bool, Query(description="Respond when the cards are made.")] = False,
+) -> Remembered | Accepted:
+    """The turns are stored before the response. A turn whose `key` the session already has is left
+    out. A new session is made at the time `at` (default: now)."""
     given = [turn.model_dump(exclude_none=True) for turn in turns.turns]
     at = grant.server.moment(turns.at)
     job = await grant.server.ingestion.append(grant.space, id, given, at, grant.key.actor)
     return await _answered(job, grant, request, response, wait)
 
 
+def _given(session: SessionIn | list[TurnIn]) -> Any:
+    if isinstance(session, list):
+        return [turn.model_dump(exclude_none=True) for turn in session]
+    return session.model_dump(exclude_none=True)
+
+
 async def _answered(
     job: Job, grant: Grant, request: Request, response: Response, wait: bool
-) -> RememberedOut | Accepted:
+) -> Remembered | Accepted:
     known = job.session
     url = request.url.replace(
         path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"
@@ -88,19 +94,19 @@ async def _answered(
     )
     if wait and await _done(job, grant.server.serving.request_seconds):
         response.status_code = 200
-        return RememberedOut.of(job.done.result())
+        return job.done.result()
     response.headers["location"] = url.path
     return Accepted(session_id=known.id, state=SessionState.PENDING, status_url=url.path)
 
 
 async def _done(job: Job, seconds: float) -> bool:
-    """Not in time is no failure: the words are safe, and the status tells the rest."""
+    """A timeout is no failure: the words are stored, and the status shows the result."""
     await asyncio.wait({job.done}, timeout=seconds)
     return job.done.done() and not job.done.cancelled()
 
 
 @router.get("/sessions", summary="List sessions")
-async def sessions(
+async def list_sessions(
     grant: Reader,
     state: SessionState | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -117,14 +123,14 @@ async def sessions(
 
 
 @router.get("/sessions/{id}", summary="Read a session")
-async def session(id: Id, grant: Reader) -> Session:
-    """The words of a session, as its cards come from them."""
+async def get_session(id: Id, grant: Reader) -> Session:
+    """The turns of a session."""
     async with grant.memory() as memory:
         return await memory.session(id)
 
 
-@router.get("/sessions/{id}/status", summary="How far a session is")
-async def status(id: Id, grant: Reader) -> SessionStatus:
+@router.get("/sessions/{id}/status", summary="Status of a session")
+async def session_status(id: Id, grant: Reader) -> SessionStatus:
     """pending, stored, empty (nothing durable was said) or failed, with the reason."""
     async with grant.memory() as memory:
         record = next((each for each in await memory.sessions() if each.id == id), None)
@@ -134,26 +140,26 @@ async def status(id: Id, grant: Reader) -> SessionStatus:
     return SessionStatus(
         session=record,
         waiting=grant.server.ingestion.is_waiting(grant.space, id),
-        receipt=ReceiptOut.of(result.receipt) if result else None,
+        receipt=result.receipt if result else None,
     )
 
 
 @router.get("/sessions/{id}/quarantined", summary="Cards that no turn supports")
-async def quarantined(id: Id, grant: Reader) -> list[Quarantined]:
-    """Kept to be looked at, never used as memory."""
+async def list_quarantined(id: Id, grant: Reader) -> list[Quarantined]:
+    """Cards that no turn supports. They are never used as memory."""
     async with grant.memory() as memory:
         return await memory.quarantined(id)
 
 
 @router.post("/sessions/{id}/retry", status_code=202, summary="Try one session again")
-async def retry_one(id: Id, grant: Writer) -> Retried:
-    """Puts a pending or failed session in turn."""
+async def retry_session(id: Id, grant: Writer) -> Retried:
+    """Queues a pending or failed session."""
     return await _retried(grant, id)
 
 
 @router.post("/retry", status_code=202, summary="Try again")
-async def retry(grant: Writer) -> Retried:
-    """Puts every pending or failed session in turn."""
+async def retry_sessions(grant: Writer) -> Retried:
+    """Queues every pending or failed session."""
     return await _retried(grant, None)
 
 
