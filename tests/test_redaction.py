@@ -91,8 +91,8 @@ async def test_words_kept_before_there_was_a_hook_pass_it_before_they_are_sent(m
 async def test_an_id_made_from_the_words_tells_nothing_of_them(make: Make) -> None:
     memory = await make(redact=secrets)
     ids = {
-        (await memory.keep([{"role": "user", "content": f"My PIN is {pin}."}], at="2024-05-01")).id
-        for pin in ("1234", "9876")
+        (await memory.keep([{"role": "user", "content": f"Password: {word}"}], at="2024-05-01")).id
+        for word in ("hunter2", "swordf1sh")
     }
     assert len(ids) == 1
 

@@ -40,18 +40,9 @@ FOUND = [
     ("-----BEGIN PRIVATE KEY-----\nMIIEow", "[private key]"),
     ("postgresql://ana:hunter2@db/app", "postgresql://ana:[password]@db/app"),
     # passwords
-    ("My password is hunter2.", "My password is [password]."),
-    ("my password is swordfish", "my password is [password]"),
-    ("The wifi password is Tr0ub4dor&3, ok?", "The wifi password is [password], ok?"),
-    ('The password is "correct horse", ok', 'The password is "[password]", ok'),
-    ("the password for the router is Blue_Sky99!", "the password for the router is [password]!"),
-    ("password: letmein", "password: [password]"),
+    ("password: letme1n", "password: [password]"),
     ("Username: ana Password=Pa55word!", "Username: ana Password=[password]"),
     ('{"password": "s3cr3t", "user": "ana"}', '{"password": "[password]", "user": "ana"}'),
-    ("pwd=abc123;", "pwd=[password];"),
-    ("My PIN is 4921 by the way", "My PIN is [PIN] by the way"),
-    ("pin code: 123456", "pin code: [PIN]"),
-    ("mein Passwort ist Geheim123", "mein Passwort ist [password]"),
 ]
 
 
@@ -78,6 +69,7 @@ ORDINARY = [
     "The secret ingredient: 250 g of butter.",
     "I forgot my password again. The password is too long to remember.",
     "My password is expired.",
+    "My password is swordfish.",
     "The password was reset, and the password is not working.",
     "Password: required. Password: ********. password: <your password>",
     "password = getpass() and password: ${DB_PASSWORD} and password=os.environ['X']",

@@ -99,7 +99,6 @@ class Case:
                 (f"The key is sk-proj-a1{body}", body),
                 (f"ghp_a1{body}{body[:6]} is the token", body),
                 (f"API_TOKEN={body}9a", body),
-                (f"my password is {word}", word),
                 (f"password: {word}", word),
                 (f"postgresql://ana:{word}@db/app", word),
                 (
