@@ -33,7 +33,7 @@ from pydantic import SecretStr
 from recall import QUESTION, local_embedder
 from store import CARDS_A_SESSION, Writer, build
 
-from justmem import AsyncMemory
+from justmem import AsyncMemory, transfer
 from justmem.answer.rules import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
@@ -44,7 +44,6 @@ from justmem.store.keys import Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.storage import storage
 from justmem.store.store import SqlStore
-from justmem.transfer import copying
 
 FIRST, KEYS = (Keyring(SecretStr(digits * 32)) for digits in ("a1", "5f"))
 
@@ -85,7 +84,7 @@ async def compared(cards: int, embedder: Any, rounds: int) -> None:
 async def _locked_copy(plain: Path, locked: Path) -> None:
     source = await storage(plain).open_copy("bench")
     target = await storage(locked, FIRST).open_copy("bench")
-    await copying.copy(source, target)
+    await transfer.copy(source, target)
     await source.store.close()
     await target.store.close()
 

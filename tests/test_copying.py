@@ -19,7 +19,7 @@ from justmem.errors import StoreError
 from justmem.ports import CardFilter, Store, Whole, session_in
 from justmem.store.keys import Keyring
 from justmem.store.storage import Storage, storage
-from justmem.transfer.copying import Copied, copy, fingerprint
+from justmem.transfer import Copied, copy, fingerprint
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 from stores import fail, waiting
 
@@ -151,7 +151,7 @@ class Interrupted:
 async def test_an_interrupted_copy_goes_on_where_it_was(
     sides: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.transfer.copying.BATCH", 2)
+    monkeypatch.setattr("justmem.transfer.moves.BATCH", 2)
     one, other = sides
     source = await one.open("ana")
     await filled(source)

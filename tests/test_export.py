@@ -16,8 +16,7 @@ from justmem.language.languages import LANGUAGES
 from justmem.ports import Store, Whole
 from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
-from justmem.transfer.copying import fingerprint
-from justmem.transfer.exporting import wholes
+from justmem.transfer import fingerprint, wholes
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
 from test_copying import filled
 
@@ -167,7 +166,7 @@ class SwitchedOff(Exception):
 async def test_an_interrupted_load_goes_on_where_it_was(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.transfer.loading.BATCH", 1)
+    monkeypatch.setattr("justmem.transfer.moves.BATCH", 1)
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     file = await written(memory, tmp_path / "ana.jsonl")
@@ -345,7 +344,7 @@ async def test_loading_is_in_the_log(opened: Opened, tmp_path: Path) -> None:
 async def test_a_session_forgotten_while_an_export_runs_is_left_out(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.transfer.exporting._BATCH", 1)
+    monkeypatch.setattr("justmem.transfer.moves.BATCH", 1)
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     lines = memory.export()

@@ -14,7 +14,7 @@ from justmem.errors import StoreTooNew
 from justmem.store import schema
 from justmem.store.postgres import open_store, sweep
 from justmem.testing import HashEmbedder
-from justmem.transfer.copying import fingerprint
+from justmem.transfer import fingerprint
 from postgres import Server, create_database, rows
 from store_contract import (
     OpenSpace,

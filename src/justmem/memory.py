@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from justmem import embed, pending, tokens
+from justmem import embed, pending, tokens, transfer
 from justmem.answer.replies import LEAST_TOKENS, replies
 from justmem.budget.ledger import Ledger, Tally
 from justmem.build import Builder
@@ -91,8 +91,6 @@ from justmem.runtime.forks import Origin
 from justmem.subjects import about
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
-from justmem.transfer import exporting
-from justmem.transfer.loading import Loading, OnLoaded
 from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
 
 OnDone = Callable[[Remembered], None]
@@ -682,15 +680,15 @@ class AsyncMemory:
         made = self._clock().astimezone(UTC)
         store = self._store
         lines = (
-            exporting.json_lines(store, made=made, vectors=vectors)
+            transfer.export(store, made=made, vectors=vectors)
             if format == "jsonl"
-            else exporting.markdown(store, made=made)
+            else transfer.markdown(store, made=made)
         )
         async with aclosing(lines):
             async for line in lines:
                 yield line
 
-    async def load(self, file: str | Path, *, on_loaded: OnLoaded | None = None) -> Loaded:
+    async def load(self, file: str | Path, *, on_loaded: transfer.OnMoved | None = None) -> Loaded:
         """Takes in an export, of this or another store. The whole file is checked first: what is
         damaged, cut short or too new stores nothing, and no session that is here is replaced by
         another. Interrupted, load it again: it goes on where it was."""
@@ -698,8 +696,8 @@ class AsyncMemory:
         if on_loaded is not None and not callable(on_loaded):
             raise InputError(f"on_loaded is called as it goes on; {shown(on_loaded)} cannot be.")
         await self._bind()
-        loading = Loading(self._store, self._embedder, self._redaction, self._language)
-        return await loading.load(path, on_loaded)
+        parts = self._embedder, self._language, self._redaction
+        return await transfer.load(path, self._store, *parts, on_loaded)
 
     async def log(
         self,

@@ -3,7 +3,7 @@
 import justmem.cli.app
 import justmem.store.postgres
 import justmem.store.sqlite
-import justmem.transfer.copying
+import justmem.transfer
 import torture._children
 import torture._talk
 from justmem import tokens

@@ -12,11 +12,12 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from justmem import transfer
 from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Store
 from justmem.store.storage import storage
-from justmem.transfer import copying
+from justmem.transfer import moves
 from postgres import Server, rows
 from torture._children import Child, Pace, Say
 from torture._life import Life, Step
@@ -225,12 +226,12 @@ async def _fill(where: str) -> None:
 
 
 def _copy(say: Say, source: str, target: str) -> None:
-    copying.BATCH = 2
+    moves.BATCH = 2
 
     async def work() -> None:
         one, other = storage(source), storage(target)
         left, right = await one.open(SPACE), await other.open(SPACE)
-        await copying.copy(left, right, lambda done, _: say(done))
+        await transfer.copy(left, right, lambda done, _: say(done))
         await left.close()
         await right.close()
         await one.close()
@@ -250,11 +251,11 @@ async def _arrived(source: str, target: str, told: int, *, last: bool) -> None:
         whole
         for whole in await left.wholes(ids)
         if (copied := there.get(whole.session.id))
-        and copying.fingerprint(copied) == copying.fingerprint(whole)
+        and transfer.fingerprint(copied) == transfer.fingerprint(whole)
     ]
     assert len(same) >= told, f"{told} sessions were said to be copied, {len(same)} are there"
     if last:
-        done = await copying.copy(left, right)
+        done = await transfer.copy(left, right)
         assert done.sessions == len(ids)
         await _sound(right)
         await right.forget(everything=True)

@@ -17,8 +17,7 @@ from justmem.errors import ModelUnavailable
 from justmem.ports import Extraction, Store
 from justmem.store.storage import Storage, storage
 from justmem.testing import HashEmbedder
-from justmem.transfer.copying import fingerprint
-from justmem.transfer.exporting import wholes
+from justmem.transfer import fingerprint, wholes
 from postgres import Server, binaries, create_database, short_folder
 from stores import waiting
 from stories import by_rules

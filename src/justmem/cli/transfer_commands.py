@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from justmem import transfer
 from justmem.cli.context import ACTOR, Json, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say
 from justmem.domain import Loaded, dump
@@ -21,7 +22,6 @@ from justmem.memory import AsyncMemory
 from justmem.opening import keyring
 from justmem.ports import Author
 from justmem.store.storage import Storage, storage
-from justmem.transfer import copying
 
 Format = Literal["jsonl", "markdown"]
 
@@ -145,7 +145,7 @@ def copy(
     say(f"{amount(len(done), 'space')} copied and compared.", "dim")
 
 
-async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.Copied]:
+async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.Copied]:
     try:
         there = await one.spaces()
         if missing := [space for space in only if space not in there]:
@@ -156,7 +156,7 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[copying.C
             right = await other.open(space)
             right.author = Author(ACTOR, now)
             try:
-                done.append(await copying.copy(left, right, _progress(space)))
+                done.append(await transfer.copy(left, right, _progress(space)))
             finally:
                 await left.close()
                 await right.close()
