@@ -5,6 +5,7 @@
 # make bench    speed and scale, beside the limits of this machine
 # make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
 # make gate     check that retrieval still finds what tests/eval/gate.toml lists
+# make integrations  test each integration against the newest version of its framework
 # make lock     pin the dependencies anew
 #
 # Everything is set up in .venv by itself; no key, no server.
@@ -16,7 +17,7 @@ PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test torture check bench eval gate lock clean
+.PHONY: demo test torture check bench eval gate integrations lock clean
 
 demo: $(VENV)/.core
 	@$(BIN)/justmem demo
@@ -43,6 +44,10 @@ eval: $(VENV)/.core
 
 gate: $(VENV)/.core
 	$(BIN)/justmem-eval gate --data tests/eval/data --slices tests/eval/gate.toml $(ARGS)
+
+integrations: $(VENV)/.dev
+	@$(PIP) install uv
+	@$(BIN)/python tests/integrations $(ARGS)
 
 $(VENV)/.python:
 	@test -n "$(PYTHON)" || { echo "JustMem needs Python 3.11 or later on the PATH."; exit 1; }

@@ -1,0 +1,58 @@
+"""Pydantic AI: a capability that recalls before a run and remembers after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.toolsets import FunctionToolset
+
+from justmem.integrations.safe import SafeMemory, turn
+
+
+@dataclass
+class JustMemCapability(AbstractCapability[Any]):
+    """`memory` is a SafeMemory, or a function of the run context that returns one: so one agent
+    serves many users. With `tool`, the model may also call `recall`."""
+
+    memory: SafeMemory | Callable[[RunContext[Any]], SafeMemory]
+    tool: bool = False
+
+    def _of(self, context: RunContext[Any]) -> SafeMemory:
+        return self.memory if isinstance(self.memory, SafeMemory) else self.memory(context)
+
+    def get_instructions(self) -> Any:
+        async def note(context: RunContext[Any]) -> str:
+            return await self._of(context).note(_text(context.prompt))
+
+        return note
+
+    def get_toolset(self) -> Any:
+        if not self.tool or not isinstance(self.memory, SafeMemory):
+            return None
+        tools: FunctionToolset[Any] = FunctionToolset()
+        tools.add_function(self.memory.recall, name="recall", takes_ctx=False)
+        return tools
+
+    async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
+        turns = [t for each in result.new_messages() for t in _turns(each)]
+        await self._of(ctx).append(f"pydantic-ai-{ctx.conversation_id}", turns)
+        return result
+
+
+def _text(content: Any) -> str:
+    """Of a prompt: its texts, not its pictures."""
+    parts = [content] if isinstance(content, str) else list(content or [])
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _turns(message: ModelRequest | ModelResponse) -> list[dict[str, str]]:
+    if isinstance(message, ModelResponse):
+        said = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+        return [turn("assistant", said)] if said.strip() else []
+    texts = [_text(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
+    return [turn("user", text) for text in texts if text.strip()]

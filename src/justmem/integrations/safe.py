@@ -1,0 +1,127 @@
+"""Memory that never breaks a chat. What fails is logged, kept in `error` and told to `on_error`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import Any, TypeVar
+
+from justmem.domain import Evidence
+from justmem.errors import InputError, NotInMemory
+from justmem.integrations.arguments import PLAN, Question
+from justmem.memory import AsyncMemory
+from justmem.spaces import Spaces
+from justmem.sync import Memory
+
+T = TypeVar("T")
+log = logging.getLogger("justmem.integrations")
+
+
+class SafeMemory:
+    """The memory behind an integration. `memory` is a Memory, an AsyncMemory, or Spaces with the
+    name of a space; with Spaces the cards are made in the background. A chat waits at most
+    `seconds` for it. `tokens` is the most that a note takes in a prompt."""
+
+    def __init__(
+        self,
+        memory: Memory | AsyncMemory | Spaces,
+        space: str | None = None,
+        *,
+        tokens: int = 1500,
+        seconds: float = 10.0,
+        on_error: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        if isinstance(memory, Spaces) != (space is not None):
+            raise InputError("Give the name of a space with Spaces, and with nothing else.")
+        self._memory = memory
+        self._space = space
+        self._tokens = tokens
+        self._seconds = seconds
+        self._on_error = on_error
+        self.error: BaseException | None = None  # the last one
+
+    @asynccontextmanager
+    async def using(self) -> AsyncIterator[AsyncMemory]:
+        """The memory itself, whose errors are the caller's."""
+        if isinstance(self._memory, Spaces):
+            async with self._memory.use(str(self._space)) as memory:
+                yield memory
+        else:
+            known = self._memory
+            yield known.asynchronous if isinstance(known, Memory) else known
+
+    async def evidence(
+        self, question: str, plan: Mapping[str, Any] | None = None
+    ) -> Evidence | None:
+        async def work() -> Evidence:
+            async with self.using() as memory:
+                return await memory.recall(question, at=datetime.now(), plan=plan)
+
+        return await self._tried("not recalled", work()) if question.strip() else None
+
+    async def note(self, question: str, plan: Mapping[str, Any] | None = None) -> str:
+        """What memory holds on a question as a block for a prompt; empty if nothing."""
+        found = await self.evidence(question, plan)
+        return found.prompt(self._tokens) if found else ""
+
+    async def append(self, id: str, turns: Sequence[Mapping[str, Any]]) -> None:
+        """Adds turns to the session `id`. One with a `key` that is there already is left out."""
+
+        async def work() -> None:
+            now = datetime.now()
+            if isinstance(self._memory, Spaces):
+                await self._memory.append(str(self._space), list(turns), id=id, at=now)
+            else:
+                async with self.using() as memory:
+                    await memory.append(list(turns), id=id, at=now)
+
+        if turns:
+            await self._tried("not remembered", work())
+
+    async def forget_session(self, id: str) -> None:
+        """Errors are raised: nobody may believe that something is gone if it is not."""
+        async with self.using() as memory:
+            with suppress(NotInMemory):
+                await memory.forget(session=id)
+
+    async def forget_last(self, id: str) -> None:
+        """The last turn of a session. Errors are raised."""
+        async with self.using() as memory:
+            with suppress(NotInMemory):
+                turns = (await memory.session(id)).turns
+                left = [number for number, each in enumerate(turns, 1) if not each.forgotten]
+                if left:
+                    await memory.forget(turn=f"{id}#{left[-1]}")
+
+    async def _tried(self, what: str, work: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await work
+        except Exception as error:  # noqa: BLE001  the chat goes on, whatever it is
+            self.error = error
+            log.warning("the chat goes on without memory: %s: %r", what, error)
+            if self._on_error is not None:
+                self._on_error(error)
+            return None
+
+    # ------------------------------------------------------------ tools for a model
+
+    @PLAN
+    async def recall(self, question: Question, plan: dict[str, Any] | None = None) -> str:
+        """Find what was said in earlier chats. Call it before a reply that may depend on the
+        user's life, plans, tastes or past decisions."""
+        return await self.note(question, plan) or "(nothing in memory)"
+
+
+def wait(work: Coroutine[Any, Any, T]) -> T:
+    """For the synchronous methods of a framework, inside or outside of an event loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def turn(role: str, text: str, key: str | None = None) -> dict[str, str]:
+    return {"role": role, "content": text} | ({"key": key} if key else {})

@@ -1,0 +1,55 @@
+"""Strands Agents: a store for its memory manager."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from strands.memory import MemoryStore
+from strands.memory.types import AddMessagesContext, MemoryEntry, SearchOptions
+
+from justmem.integrations.safe import SafeMemory, turn
+
+
+class JustMemStore(MemoryStore):
+    """The manager injects what `search` returns and hands over messages as they are: no model
+    call extracts from them. Await `manager.flush()` before the program ends."""
+
+    def __init__(
+        self,
+        memory: SafeMemory,
+        *,
+        name: str = "justmem",
+        description: str = "Long-term memory of earlier conversations.",
+        max_search_results: int = 10,
+        session: str | None = None,
+    ) -> None:
+        self.memory = memory
+        self.name = name
+        self.description = description
+        self.max_search_results = max_search_results
+        self.writable = True
+        self.extraction = True
+        self._session = session or secrets.token_hex(8)  # numbers of messages start anew each run
+
+    async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
+        found = await self.memory.evidence(query)
+        limit = (options or {}).get("max_search_results", self.max_search_results)
+        return [
+            MemoryEntry(
+                content=f"{card.text} (said {card.said_at:%Y-%m-%d})",
+                metadata={"id": card.id, "event_date": str(card.event_date)},
+            )
+            for card in (found.cards if found else ())[:limit]
+        ]
+
+    async def add_messages(
+        self, messages: list[Any], context: AddMessagesContext | None = None
+    ) -> None:
+        numbers = (context.sequence_numbers if context else None) or [None] * len(messages)
+        turns = [
+            turn(message["role"], text, None if number is None else f"{self._session}-{number}")
+            for message, number in zip(messages, numbers, strict=True)
+            if (text := "\n".join(part["text"] for part in message["content"] if "text" in part))
+        ]
+        await self.memory.append(f"strands-{self._session}", turns)

@@ -1,0 +1,85 @@
+"""Test every integration against the newest version of its framework.
+
+    python tests/integrations [name ...]
+
+Each has an environment of its own in build/envs, since some frameworks exclude each other. One line
+for each: the versions, and what its tests said. uv has to be installed: it makes the environments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ENVIRONMENTS = ROOT / "build" / "envs"
+
+# The packages of each environment. The first ones are named in its line.
+FRAMEWORKS: dict[str, list[str]] = {
+    "langchain": ["langchain", "langgraph", "langchain-tests"],
+    "openai_agents": ["openai-agents"],
+    "google_adk": ["google-adk"],
+    "pydantic_ai": ["pydantic-ai-slim"],
+    "agent_framework": ["agent-framework-core"],
+    "strands": ["strands-agents"],
+    "llama_index": ["llama-index-core"],
+}
+
+
+def main(names: list[str]) -> int:
+    unknown = [name for name in names if name not in FRAMEWORKS]
+    if unknown:
+        print(f"There is no {unknown[0]}: one of {', '.join(FRAMEWORKS)}.")  # noqa: T201
+        return 2
+    failed = 0
+    for name in names or FRAMEWORKS:
+        python = _environment(name)
+        options = ("-q", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
+        tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
+        done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
+        said = re.search(r"\d+ (?:passed|failed|error).*", done.stdout)
+        print(f"{name}: {_versions(name, python)}: {said[0] if said else 'no tests'}", flush=True)  # noqa: T201
+        if done.returncode:
+            failed += 1
+            print(done.stdout + done.stderr)  # noqa: T201
+    return 1 if failed else 0
+
+
+def _environment(name: str) -> str:
+    folder = ENVIRONMENTS / name
+    python = str(folder / "bin" / "python")
+    if not folder.exists():
+        _uv("venv", "--python", sys.executable, str(folder))
+    _uv(
+        "pip",
+        "install",
+        "--upgrade",
+        "--python",
+        python,
+        "pytest",
+        "pytest-asyncio",
+        *FRAMEWORKS[name],
+    )
+    _uv("pip", "install", "--python", python, "--editable", str(ROOT))
+    return python
+
+
+def _versions(name: str, python: str) -> str:
+    code = "import sys, json; from importlib.metadata import version; "
+    code += "print(json.dumps([f'{each} {version(each)}' for each in sys.argv[1:]]))"
+    found = subprocess.run(
+        [python, "-c", code, *FRAMEWORKS[name]], capture_output=True, text=True, check=True
+    )
+    return ", ".join(json.loads(found.stdout))
+
+
+def _uv(*args: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", *args], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""OpenAI Agents SDK with a scripted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents import Agent, RunConfig, Runner, set_tracing_disabled
+from agents.items import ModelResponse
+from agents.memory import Session, SQLiteSession
+from agents.models.interface import Model
+from agents.usage import Usage
+from integration_chats import ASKED, REPLY, SAID, turns
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+from justmem.integrations.openai_agents import JustMemSession, memory_tools, recalling
+from justmem.integrations.safe import SafeMemory
+
+set_tracing_disabled(True)
+
+
+class Scripted(Model):
+    def __init__(self) -> None:
+        self.instructions: list[str] = []
+
+    async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
+        self.instructions.append(system_instructions or "")
+        text = ResponseOutputText(type="output_text", text=REPLY, annotations=[])
+        message = ResponseOutputMessage(
+            id="m", type="message", role="assistant", status="completed", content=[text]
+        )
+        return ModelResponse(output=[message], usage=Usage(), response_id=None)
+
+    def stream_response(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+
+async def chat(memory: SafeMemory, text: str, session: str) -> tuple[str, str]:
+    model = Scripted()
+    agent = Agent(
+        name="helper",
+        model=model,
+        instructions=recalling("Be brief.", memory),
+        tools=memory_tools(memory),
+    )
+    kept = JustMemSession(SQLiteSession(session), memory)
+    assert isinstance(kept, Session)
+    config = RunConfig(tracing_disabled=True)
+    result = await Runner.run(agent, text, session=kept, run_config=config)
+    return str(result.final_output), model.instructions[-1]
+
+
+async def test_a_second_session_knows_what_the_first_said(memory: SafeMemory) -> None:
+    await chat(memory, SAID, "one")
+    answer, instructions = await chat(memory, ASKED, "two")
+    assert answer == REPLY
+    assert instructions.startswith("Be brief.")
+    assert "allergic to walnuts" in instructions
+    assert (await turns(memory))[:2] == [f"user: {SAID}", f"assistant: {REPLY}"]
+
+
+async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
+    assert await chat(broken, SAID, "one") == (REPLY, "Be brief.")
+    assert broken.error is not None
+
+
+async def test_what_is_popped_or_cleared_is_forgotten(memory: SafeMemory) -> None:
+    session = JustMemSession(SQLiteSession("one"), memory)
+    await session.add_items([{"role": "user", "content": "I like tea."}])
+    await session.add_items([{"role": "user", "content": SAID}])
+    assert len(await session.get_items(1)) == 1
+    assert (await session.pop_item())["content"] == SAID
+    assert "walnuts" not in await memory.note(ASKED)
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+    assert await turns(memory) == []
+
+
+async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
+    (tool,) = memory_tools(memory)
+    given = set(tool.params_json_schema["properties"])
+    assert given == {"question", "rewrites", "exact_words", "spans_sessions", "period"}

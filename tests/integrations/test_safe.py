@@ -1,0 +1,69 @@
+"""A memory that fails is told of, and nothing breaks."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from integration_chats import ASKED, SAID
+
+import justmem
+from justmem.errors import InputError
+from justmem.integrations.safe import SafeMemory, turn, wait
+
+
+async def test_what_is_appended_is_in_the_next_note(memory: SafeMemory) -> None:
+    await memory.append("chat", [turn("user", SAID, "1")])
+    await memory.append("chat", [turn("user", SAID, "1")])  # sent again
+    note = await memory.note(ASKED)
+    assert note.count("walnuts") == 1
+    assert "walnuts" in await memory.recall(ASKED, exact_words=True)
+    assert memory.error is None
+
+
+async def test_a_failure_is_logged_kept_and_told(
+    broken: SafeMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[BaseException] = []
+    broken._on_error = told.append
+    with caplog.at_level(logging.WARNING, "justmem.integrations"):
+        assert await broken.note(ASKED) == ""
+        await broken.append("chat", [turn("user", SAID)])
+    assert len(caplog.records) == len(told) == 2
+    assert broken.error is told[-1]
+
+
+async def test_a_slow_memory_is_not_waited_for(memory: SafeMemory) -> None:
+    memory._seconds = 0.0
+    assert await memory.note(ASKED) == ""
+    assert isinstance(memory.error, TimeoutError)
+
+
+async def test_many_users_share_one_process(settings: dict[str, Any]) -> None:
+    async with justmem.Spaces(**settings) as spaces:
+        ana, ben = SafeMemory(spaces, "ana"), SafeMemory(spaces, "ben")
+        await ana.append("chat", [turn("user", SAID)])
+        await ben.append("chat", [turn("user", "I like tea.")])
+        await spaces.drain()
+        assert "walnuts" in await ana.note(ASKED)
+        assert "walnuts" not in await ben.note(ASKED)
+        with pytest.raises(InputError, match="name of a space"):
+            SafeMemory(spaces)
+
+
+def test_synchronous_code_waits(settings: dict[str, Any]) -> None:
+    with justmem.open("ana", **settings) as opened:
+        memory = SafeMemory(opened)
+        wait(memory.append("chat", [turn("user", SAID)]))
+        assert "walnuts" in wait(memory.note(ASKED))
+
+
+async def test_what_is_taken_back_is_forgotten(memory: SafeMemory) -> None:
+    await memory.append("chat", [turn("user", "I like tea."), turn("user", SAID)])
+    await memory.forget_last("chat")
+    assert "walnuts" not in await memory.note(ASKED)
+    assert "tea" in await memory.note("What do I like to drink, tea?")
+    await memory.forget_session("chat")
+    assert await memory.note("What do I like to drink, tea?") == ""
+    await memory.forget_session("nosuch")
