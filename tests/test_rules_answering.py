@@ -84,6 +84,16 @@ LISBON = [
     ("2024-02-25", "I ran the Lisbon 10K yesterday in 58 minutes. It was my first race ever."),
     ("2024-05-12", "I ran my second race today, the Porto 15K, in 90 minutes."),
 ]
+PLOT = [
+    ("2025-01-10", "The code of the garage is 4417. The garage code is on a note."),
+    ("2025-02-10", "The garage was flooded, and the code box broke."),
+    ("2025-03-10", "Repainted the garage."),
+    ("2025-04-10", "They changed the garage lock, it opens with 9026 now."),
+]
+MOVES = [
+    ("2025-03-10", "I bought a Kia today."),
+    ("2025-01-10", "We had looked at Dartmouth for months."),
+]
 KNEE = [
     (
         "2024-10-17",
@@ -99,7 +109,10 @@ CASES = [
     (JOB, "Where do I work?", "Bosch (said", "Siemens (said"),
     (BOSS, "Who is my manager?", "Aisling (said", "Tom (said"),
     (MISO, "How much does Miso weigh?", "5.1 kg (said", "5.4 kg (said"),
+    (PLOT, "What is the code of the garage?", "10 April 2025: \"They changed", ""),
     (NORTHGATE, "Where does Marco work now?", 'Marco, 11 February 2024: "I said yes', "(said"),
+    # what cannot be put in order for certain is only quoted, in order of time
+    (MOVES, "Which came first, the Kia or moving to Dartmouth?", CLOSEST, "1."),
     # no number without its unit or its noun
     (CAT, "How much did we pay to adopt the cat?", "£95", "2:"),
     (LUMEN, "How long was I at Lumen Health before I left?", "for 4 years", "12 days"),

@@ -16,9 +16,11 @@ from justmem.language.en.relevance import (
     arranged,
     distinct,
     fitting,
+    is_certain,
     is_unknown,
     ranked,
     understood,
+    with_updates,
 )
 from justmem.language.en.statements import is_small_talk
 from justmem.language.en.states import attribute_asked, superseded
@@ -44,8 +46,7 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Answered | No
     # Of a state the newest statement counts, even if its words fit less well.
     state = attribute_asked(evidence.question) and not asked.past
     best = distinct(fit)[: LISTED if state else QUOTED]
-    quoted = arranged(asked, best, earlier)[:QUOTED]
+    quoted = with_updates(asked, arranged(asked, best, earlier), distinct(fit))[:QUOTED]
     direct = "" if remark else direct_answer(evidence, asked, fit, earlier)
-    # A closeness of 0 means that a reranker takes it for as likely as not.
-    certain = bool(direct) or remark or any(one.closeness > 0 for one in quoted)
+    certain = bool(direct) or remark or any(is_certain(asked, one) for one in quoted)
     return Answered(direct, quoted, earlier, certain=certain)

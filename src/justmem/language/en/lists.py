@@ -119,24 +119,27 @@ def _by_date(found: Iterable[Statement]) -> list[Statement]:
 
 
 def in_order(evidence: Evidence, found: Sequence[Statement]) -> Answered | None:
-    """The things that a question lists, each by its best statement, in order of their dates."""
+    """The things that a question lists, each by its best statement, in order of their dates. It is
+    certain only if each statement has most words of its thing and a date of its own."""
     if evidence.plan.operation != "order" and "order" not in words(evidence.question):
         return None
-    items = _things(evidence.question) if found else []
-    placed: list[tuple[date, Statement]] = []
-    for item in items:
+    placed: list[tuple[date, str, Statement]] = []
+    certain = True
+    for item in _things(evidence.question) if found else []:
         wanted = set(content(item)) - {"new", "old"}
         shares = [covered(wanted, one.stems, least=3) for one in found]
         best = found[shares.index(max(shares))]
-        if max(shares) < 0.6 or best.card.status == "planned":
-            return None
-        placed.append((date_told(best).start or best.said, best))
-    if len(items) < 2 or len({day for day, _ in placed}) < len(items):
+        if max(shares) > 0:
+            placed.append((date_told(best).start or best.said, item, best))
+        certain = certain and max(shares) >= 0.6 and best.card.status != "planned"
+    if len(placed) < 2:
         return None
-    ordered = sorted(zip(placed, items, strict=True), key=lambda row: row[0][0])
-    lines = [f"{n}. {item} ({day.day} {day:%B %Y})" for n, ((day, _), item) in
-             enumerate(ordered, 1)]  # fmt: skip
-    return Answered("\n".join(lines), [one for (_, one), _ in ordered])
+    placed.sort(key=lambda row: row[0])
+    statements = [one for _, _, one in placed]
+    if not certain or len({day for day, _, _ in placed}) < len(placed):
+        return Answered("", distinct(statements), certain=False)
+    lines = [f"{n}. {item} ({day.day} {day:%B %Y})" for n, (day, item, _) in enumerate(placed, 1)]
+    return Answered("\n".join(lines), statements)
 
 
 def _things(question: str) -> list[str]:

@@ -16,11 +16,16 @@ from justmem.language.words import content, is_stop, names, stem, words
 QUOTED = 3  # quotations of an answer
 _WEAK = -6.0  # closeness below which a statement must share most words of the question
 _STRONG = 4.0  # closeness from which a missing word does not matter
+_CERTAIN = 1.0  # closeness from which a missing word does not make a statement uncertain
+_LEAST = -10.0  # closeness below which words in common mean nothing
 _ELSE = 0.3  # more of the asked words in another's statement: the question has the wrong person
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
     re.IGNORECASE,
+)
+_CHANGED = re.compile(
+    r"\b(?:now|new|changed|moved|switched|instead|no longer|anymore|update)\b", re.IGNORECASE
 )
 _SELF = re.compile(r"\b(?:I|we|me|us|i['’]?(?:m|ve|d|ll)|we['’]?(?:re|ve|d|ll))\b", re.IGNORECASE)
 _MY = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
@@ -208,7 +213,7 @@ def fitting(found: Sequence[Statement], asked: Asked) -> list[Statement]:
         one
         for one in found
         if one.closeness > 0
-        or covered(topic, one.stems) >= 0.5
+        or (covered(topic, one.stems) >= 0.5 and one.closeness >= _LEAST)
         or (covered(words_asked, one.stems, least=3) > 0 and one.closeness > _WEAK)
     ]
     if asked.own and not asked.names:
@@ -237,6 +242,29 @@ def is_unknown(asked: Asked, found: Sequence[Statement], fitting: Sequence[State
     if asked.own and not asked.names and _I_ASKED.search(asked.text):
         return all(of_another(one.text, asked) for one in fitting)
     return not covered(wanted, said) and best < 2
+
+
+def is_certain(asked: Asked, one: Statement) -> bool:
+    """Whether a statement may be taken for the answer. At a closeness of 0, a reranker finds that
+    as likely as not."""
+    return one.closeness > _CERTAIN or (one.closeness > 0 and covered(asked.topic, one.stems) == 1)
+
+
+def with_updates(
+    asked: Asked, quoted: Sequence[Statement], found: Iterable[Statement]
+) -> list[Statement]:
+    """For a question about the present, newer statements about the same thing come first if they
+    say that it changed: "Miso is on 5.1 kilos now"."""
+    if asked.past or not quoted or re.search(r"\bdid\b", asked.text, re.IGNORECASE):
+        return list(quoted)
+    last = max(one.said for one in quoted)
+    wanted = (asked.topic | asked.names) - asked.people
+    newer = [
+        one
+        for one in found
+        if one.said > last and _CHANGED.search(one.text) and covered(wanted, one.stems) > 0
+    ]
+    return [*sorted(newer, key=lambda one: one.said, reverse=True)[:1], *quoted]
 
 
 def distinct(found: Iterable[Statement]) -> list[Statement]:
