@@ -14,10 +14,12 @@ from pydantic import BaseModel
 from typer.main import get_command
 
 import justmem
+import settings_page
 from justmem import config, domain, errors, ports, testing
 from justmem.cli import app
 from justmem.cli.context import Exit
 from justmem.models import weights
+from justmem.server_settings import ServerSettings
 from pages import PAGES, ROOT, bare, blocks, opened
 
 EVERY = [
@@ -175,12 +177,6 @@ def test_the_api_page_gives_the_signatures_of_the_code(face: type) -> None:
         assert arguments == shown, name
 
 
-def test_the_api_page_gives_the_limits_of_the_code() -> None:
-    listed = rows(page("api.md"))
-    for name, field in domain.Budget.model_fields.items():
-        assert listed[name].split("|")[0].strip() == str(field.default)
-
-
 def test_the_cli_page_has_every_command_option_and_exit_code() -> None:
     text = page("cli.md")
     root = get_command(app)
@@ -191,14 +187,16 @@ def test_the_cli_page_has_every_command_option_and_exit_code() -> None:
     assert codes == [str(code.value) for code in Exit]
 
 
-def test_the_cli_page_has_every_setting_and_every_variable() -> None:
-    listed = {name for row in rows(page("cli.md")) for name in re.findall(r"\w+", row)}
-    settings = {name for name in config.Settings.model_fields if not name.endswith("_key")}
-    assert settings - {"file", "found", "openai_key"} <= listed
-    variables = {**config.ENVIRONMENT, config.CONFIG_VARIABLE: ""}
-    table = rows(page("cli.md"))
-    assert all(setting in table[name] for name, setting in variables.items())
-    assert {name for name in listed if name.startswith("JUSTMEM_")} == set(variables)
+def test_the_settings_page_is_made_from_the_code() -> None:
+    assert page("settings.md") == settings_page.made(), "run python tests/settings_page.py"
+    assert all(f"`{name}`" in page("settings.md").split("## ")[0] for name in config.FOUND_MAY_SET)
+
+
+def test_every_setting_but_the_keys_is_on_the_settings_page() -> None:
+    silent = {n for n, field in config.Settings.model_fields.items() if field.description is None}
+    assert {name for name in silent if not name.endswith("key")} == {"file", "found"}
+    for model in (domain.Budget, domain.Retention, ServerSettings):
+        assert all(field.description for field in model.model_fields.values())
 
 
 def test_the_models_page_has_every_local_model_with_its_licence() -> None:
@@ -208,9 +206,9 @@ def test_the_models_page_has_every_local_model_with_its_licence() -> None:
             assert all(part in table[model.name] for part in (model.copy_of, model.licence))
 
 
-def test_there_are_eleven_direct_dependencies_and_no_torch_as_the_readme_says() -> None:
+def test_there_are_ten_direct_dependencies_and_no_torch_as_the_readme_says() -> None:
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    assert len(needed) == 11
+    assert len(needed) == 10
     assert not [name for name in needed if "torch" in name]
 
 

@@ -1,11 +1,11 @@
-"""The only reader of the environment and of justmem.toml -> Settings.
+"""Settings from the call, the environment and justmem.toml. No other module reads them.
 
-What is passed wins over the environment, the environment over the files, the files over the
-profile, the profile over the defaults. Nothing is switched on by a key that happens to be set.
+Precedence: the call, the environment, the files, the profile, the defaults. A key in the
+environment switches nothing on by itself.
 
-The user's file is the one named with --config or JUSTMEM_CONFIG, or else the one in the user's
-configuration folder. It may set everything. A justmem.toml in the current folder may be somebody
-else's: it is read on top of the user's file, and may set only the keys of `FOUND_MAY_SET`.
+The user's file is named with --config or JUSTMEM_CONFIG; otherwise it is the one in the user's
+configuration folder. It may set everything. A justmem.toml in the current folder may come from
+somebody else: it is read on top of the user's file and may set only the keys of `FOUND_MAY_SET`.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from justmem.server_settings import ServerSettings
 from justmem.validation import as_path, shown
 
 FILE = "justmem.toml"
-ENVIRONMENT = {
-    "JUSTMEM_FOLDER": "folder",
-    "JUSTMEM_STORE": "store",
-    "JUSTMEM_SPACE": "space",
-    "JUSTMEM_MODEL": "model",
-    "JUSTMEM_EMBEDDER": "embedder",
-    "JUSTMEM_RERANKER": "reranker",
-    "JUSTMEM_MODELS_FOLDER": "models_folder",
-    "JUSTMEM_MODELS_MIRROR": "models_mirror",
-    "JUSTMEM_API_KEY_ENV": "api_key_env",
-    "JUSTMEM_KEY_FILE": "key_file",
-}
+_FROM_ENVIRONMENT = (
+    "folder",
+    "store",
+    "space",
+    "model",
+    "embedder",
+    "reranker",
+    "models_folder",
+    "models_mirror",
+    "api_key_env",
+    "key_file",
+)
+ENVIRONMENT = {f"JUSTMEM_{name.upper()}": name for name in _FROM_ENVIRONMENT}
 _PATHS = ("folder", "models_folder", "key_file")
 KEY_SOURCES = ("key", "key_file")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
-# What a file in the current folder may set: nothing that runs code, that chooses where words and
-# keys are kept or sent, or that deletes or switches off a protection.
+# A file in the current folder may set only these: nothing that runs code, chooses where words and
+# keys are stored or sent, deletes, or switches off a protection.
 FOUND_MAY_SET = ("space", "offline", "concurrency", "context", "timeout", "budget")
 _NOT_SET = ("file", "found", "openai_key")  # these are found, not set
 _SPENDING = ("ask_tokens", "session_tokens", "day_tokens")  # such a file may only lower these
@@ -61,43 +62,62 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+def _set(default: Any, description: str) -> Any:
+    return Field(default, description=description)
+
+
 class Settings(BaseModel):
-    """Everything that can be set. A model, embedder or reranker is a name (see `specs`) or an
-    object with the methods of its port."""
+    """All settings. A model, embedder or reranker is a name (see `providers`) or an object with
+    the methods of its port. docs/settings.md is made from the descriptions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    folder: Path  # one file per space lies in here
-    store: SecretStr | None = None  # postgresql://...: all spaces in that database instead
-    space: str = "default"
-    profile: Literal["default", "paper"] | Profile = "default"
-    model: Any = "rules"
-    extractor: Any = None  # None: the same as `model`
-    planner: Any = None
-    answerer: Any = None
-    embedder: Any = "onnx:bge-small-en-v1.5"
-    reranker: Any = "onnx:ms-marco-MiniLM-L-12-v2"
-    dimensions: int | None = Field(None, ge=1)  # of an embedder that does not say itself
-    models_folder: Path  # weights of local models
-    models_mirror: str | None = Field(None, min_length=1)  # a folder or URL that has them too
-    offline: bool = False
-    budget: Budget = Budget()
-    retention: Retention = Retention()
-    redact: Any = None  # none, secrets, or a function of your own from text to text
-    concurrency: int = Field(4, ge=1, le=256)
-    actor: str | None = Field(None, min_length=1, max_length=200)  # the name in the change log
-    log_reads: bool = False  # whether the change log has reads too
-    context: int | None = Field(None, ge=1024)  # tokens the model can take
-    timeout: float | None = Field(None, gt=0)  # seconds for one request
-    api_key_env: str | None = None  # holds the key for the servers of model and embedder
-    rerank_key_env: str = "JUSTMEM_RERANK_KEY"
-    api_key: SecretStr | None = None  # None: OpenAI gets `openai_key`, other servers get no key
+    folder: Path = Field(description="the folder with one file for each space")
+    store: SecretStr | None = _set(
+        None, "a `postgresql://` address: spaces live there, not in files"
+    )
+    space: str = _set("default", "the space to open")
+    profile: Literal["default", "paper"] | Profile = _set("default", "`default` or `paper`")
+    model: Any = _set("rules", "the language model, or `rules`")
+    extractor: Any = _set(None, "a model for making cards; else `model`")
+    planner: Any = _set(None, "a model for plans; else `model`")
+    answerer: Any = _set(None, "a model for answers; else `model`")
+    embedder: Any = _set("onnx:bge-small-en-v1.5", "the embedder")
+    reranker: Any = _set("onnx:ms-marco-MiniLM-L-12-v2", "the reranker, or `none`")
+    dimensions: int | None = Field(
+        None, ge=1, description="the vector length, for an embedder whose name does not tell"
+    )
+    models_folder: Path = Field(description="the folder with the weights of local models")
+    models_mirror: str | None = Field(
+        None, min_length=1, description="a folder or URL with the same weights, tried first"
+    )
+    offline: bool = _set(False, "download no weights")
+    budget: Budget = _set(Budget(), "the table of limits below")
+    retention: Retention = _set(Retention(), "the table of ages below")
+    redact: Any = _set(None, "`secrets`, or your own function from text to text")
+    concurrency: int = Field(4, ge=1, le=256, description="sessions remembered at the same time")
+    actor: str | None = Field(
+        None, min_length=1, max_length=200, description="your name in the change log"
+    )
+    log_reads: bool = _set(False, "also write reads to the change log")
+    context: int | None = Field(None, ge=1024, description="the model's context size in tokens")
+    timeout: float | None = Field(None, gt=0, description="seconds for one request to a model")
+    api_key_env: str | None = _set(
+        None,
+        "the variable with the key for the servers of `model` and `embedder`; without it OpenAI "
+        "gets the key in `OPENAI_API_KEY`, and other servers get none",
+    )
+    rerank_key_env: str = _set("JUSTMEM_RERANK_KEY", "the variable with the reranker's key")
+    key_file: Path | None = _set(
+        None, "the file with the key that encrypts spaces; `{space}` in it is the space's name"
+    )
+    key_env: str = _set("JUSTMEM_KEY", "the variable with that key; not together with `key_file`")
+    server: ServerSettings = _set(ServerSettings(), "the table of server settings below")
+    # Keys come from the environment or from the call, never from a file.
+    api_key: SecretStr | None = None
     openai_key: SecretStr | None = None
     rerank_key: SecretStr | None = None
-    key: SecretStr | None = None  # locks every space; or else:
-    key_file: Path | None = None  # holds the key; {space} in it stands for the space
-    key_env: str = "JUSTMEM_KEY"
-    server: ServerSettings = ServerSettings()
+    key: SecretStr | None = None
     upstream_key: SecretStr | None = None
     anthropic_upstream_key: SecretStr | None = None
     file: Path | None = None  # the user's justmem.toml
@@ -141,7 +161,7 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
 
 
 def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[str, Any]:
-    """A key that a layer names takes the place of any that those below name."""
+    """A key in one layer replaces the keys in the layers below."""
     named = [source for source in KEY_SOURCES if source in layer]
     if len(named) > 1:
         raise InvalidSetting(
@@ -205,13 +225,13 @@ _SPECS: Mapping[str, providers.Part] = {
 
 
 def address(settings: Settings) -> str:
-    """Of the database in `store`. It may hold a password: not for the eye."""
+    """The address of the database in `store`. It may contain a password."""
     assert settings.store is not None
     return settings.store.get_secret_value()
 
 
 def kept_in(settings: Settings) -> str | Path:
-    """Where the spaces are: an address or a folder, as `stores.storage` takes it."""
+    """Where the spaces are: the address of a database, or a folder."""
     return settings.folder if settings.store is None else address(settings)
 
 
@@ -219,7 +239,7 @@ def kept_in(settings: Settings) -> str | Path:
 
 
 def _files(path: str | Path | None) -> tuple[Path | None, Path | None]:
-    """The user's file, and the one in the current folder. A file that is named stands alone."""
+    """The user's file, and the one in the current folder. A named file is read alone."""
     named = path or os.environ.get(CONFIG_VARIABLE)
     if named:
         file = as_path(named)
@@ -240,7 +260,7 @@ def _own_file() -> Path:
 
 
 def _read_found(file: Path, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The file in the current folder, its budget added to the one of the user's file."""
+    """The file in the current folder, with its budget merged into the user's."""
     table = _read(file)
     _refuse_unknown(table, Settings, str(file))
     for key, value in table.items():
@@ -262,8 +282,8 @@ def _within(limit: Any, most: Any) -> bool:
 
 def _not_from(file: Path, key: str) -> InvalidSetting:
     return InvalidSetting(
-        f"./{file} may not set {key}: it was found in the current folder and may be somebody "
-        f"else's file. If it is yours, name it with --config {file} or {CONFIG_VARIABLE}={file}, "
+        f"./{file} may not set {key}: a file in the current folder may come from somebody "
+        f"else. If it is yours, name it with --config {file} or {CONFIG_VARIABLE}={file}, "
         f"or set {key} in {_own_file()}."
     )
 
@@ -280,7 +300,7 @@ def _read(file: Path) -> dict[str, Any]:
     for key in ("api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"):
         if key in table:
             raise InvalidSetting(
-                f"{file}: {key} does not belong in a file; put the key into an environment "
+                f"{file}: {key} does not belong in a file. Put the key into an environment "
                 f"variable and name it with {key}_env."
             )
     for key, part in _SPECS.items():
@@ -296,7 +316,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _variables() -> set[str]:
-    """The names that are set to something. A name that no variable can have is merely not there."""
+    """The names of variables that are not empty."""
     return {name for name, value in os.environ.items() if value}
 
 
@@ -307,7 +327,7 @@ def _environment(key_env: Any) -> dict[str, Any]:
     return {key: as_path(value) if key in _PATHS else value for key, value in found.items()}
 
 
-# ---------------------------------------------------------------- saying what is wrong
+# ---------------------------------------------------------------- errors
 
 
 def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:

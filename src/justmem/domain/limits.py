@@ -15,14 +15,16 @@ from justmem.domain.value import Value
 class Budget(Value):
     """Every limit. A call that would pass one is not made; None means no limit."""
 
-    cards: int = Field(10, ge=1)
-    dense: int = Field(40, ge=0)  # candidates per view
-    lexical: int = Field(20, ge=0)  # candidates per view
-    rerank: int = Field(14, ge=1)  # candidates the reranker reads (in the paper's profile: all)
-    source_tokens: int = Field(1500, ge=0)
-    ask_tokens: int | None = Field(None, ge=1)
-    session_tokens: int | None = Field(100_000, ge=1)
-    day_tokens: int | None = Field(None, ge=1)
+    cards: int = Field(10, ge=1, description="cards that selection chooses")
+    dense: int = Field(40, ge=0, description="candidates of a view by vectors")
+    lexical: int = Field(20, ge=0, description="candidates of a view by words")
+    rerank: int = Field(14, ge=1, description="candidates that the reranker reads")
+    source_tokens: int = Field(1500, ge=0, description="tokens of the turns that REPLAY recovers")
+    ask_tokens: int | None = Field(None, ge=1, description="model tokens of one question")
+    session_tokens: int | None = Field(
+        100_000, ge=1, description="model tokens of remembering one session"
+    )
+    day_tokens: int | None = Field(None, ge=1, description="model tokens of one day in one space")
 
 
 class Retention(Value):
@@ -30,9 +32,13 @@ class Retention(Value):
     A card goes with its session, or earlier if its kind has fewer days. `source_days` is for the
     words: the cards stay. With 0 they go as soon as their cards are made."""
 
-    days: int | None = Field(None, ge=1)  # sessions, words and cards
-    kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)  # cards
-    source_days: int | None = Field(None, ge=0)  # words
+    days: int | None = Field(None, ge=1, description="days that sessions and their cards are kept")
+    kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict, description="days for cards of a kind, such as `{ plan = 90 }`"
+    )
+    source_days: int | None = Field(
+        None, ge=0, description="days that the original words are kept; 0: until cards are made"
+    )
 
     def session_expired(self, at: datetime, now: datetime) -> bool:
         return _older(at, now, self.days)

@@ -32,7 +32,7 @@ from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
 from justmem.server.fair_queue import FairQueue
 from justmem.server.metrics import Metrics
-from justmem.server_settings import ServerSettings
+from justmem.server_settings import QUEUE_BYTES, ServerSettings
 from justmem.spaces.opened import OpenSpaces
 
 log = logging.getLogger("justmem.server")
@@ -279,7 +279,7 @@ class Ingestion:
 
     def _check_room(self, more: int) -> None:
         full = len(self._jobs) >= self._serving.queue
-        if self._stopped or full or self._bytes + more > self._serving.queue_bytes:
+        if self._stopped or full or self._bytes + more > QUEUE_BYTES:
             error = NoRoom(
                 "Too many sessions wait to be remembered: send this one again in a little while. "
                 "Nothing of it was kept."

@@ -25,6 +25,7 @@ from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
 from justmem.server.question_priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.rate_limits import Limits
+from justmem.server_settings import EXPIRE_SECONDS, OPEN_SPACES
 from justmem.spaces.merging import merged
 from justmem.spaces.opened import OpenSpaces, no_such_space
 
@@ -78,7 +79,7 @@ class Server:
         self.spaces = OpenSpaces(
             spaces_of(settings),
             self._parts,
-            most_open=self.serving.open_spaces,
+            most_open=OPEN_SPACES,
             idle_seconds=self.serving.idle_seconds,
         )
         self.ingestion = Ingestion(
@@ -112,7 +113,7 @@ class Server:
             asyncio.create_task(self.spaces.sweep()),
         ]
         if self.settings.retention.limited:
-            upkeep = ExpiryTask(self.spaces, self.clock, self.serving.expire_seconds)
+            upkeep = ExpiryTask(self.spaces, self.clock, EXPIRE_SECONDS)
             beside.append(asyncio.create_task(upkeep.run()))
         try:
             yield
