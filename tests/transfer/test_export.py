@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_copying import filled
 
 from justmem import AsyncMemory, acting_as
 from justmem.errors import InputError, InvalidFile
@@ -18,7 +19,6 @@ from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
 from justmem.transfer import fingerprint, wholes
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
-from test_copying import filled
 
 pytest_plugins = ["postgres_fixtures"]
 

@@ -24,7 +24,7 @@ from justmem.cli.app import COMMANDS
 from justmem.cli.context import EXIT_CODES, Exit
 from justmem.testing import Respond, Served, chat_body, error_body, serve_openai
 
-EXPORTS = Path(__file__).parent / "fixtures" / "exports"
+EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 JUSTMEM = [sys.executable, "-c", "from justmem.cli import main; main()"]
 ENVIRONMENT = {
     "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder",
@@ -637,7 +637,7 @@ def test_the_help_lists_every_command_with_a_summary_of_its_help() -> None:
 
 
 def test_the_help_and_the_docs_name_every_exit_code() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "cli.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     for code in Exit:
         assert f"{code.value} " in EXIT_CODES
         assert f"| {code.value} |" in page

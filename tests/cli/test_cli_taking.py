@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_cli import Run, run
 
 from stories import HISTORY
-from test_cli import Run, run
 
 __all__ = ["run"]  # the fixture
 

@@ -22,7 +22,7 @@ from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
 from justmem.server_settings import ServerSettings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 _ROW = re.compile(r"^\| `?([^|`]+)`? \|(.*)\|$", re.MULTILINE)
 
 

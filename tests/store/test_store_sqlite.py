@@ -49,7 +49,7 @@ from store_contract import (
 )
 from stores import cards_at, fail, search, waiting
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 OLD_FILE = HERE / "fixtures/stores/version-1.db"
 
 

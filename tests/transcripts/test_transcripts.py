@@ -14,7 +14,7 @@ import pytest
 from justmem.errors import InvalidFile
 from justmem.transcripts import read, read_bytes
 
-EXPORTS = Path(__file__).parent / "fixtures" / "exports"
+EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 
 
 def session(id: str = "a", text: str = "I moved to Porto.", at: Any = "2024-05-20") -> Any:

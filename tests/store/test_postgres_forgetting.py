@@ -26,7 +26,7 @@ from postgres import ROLE, Server
 
 pytest_plugins = ["postgres_fixtures"]
 
-DOCS = Path(__file__).parents[1] / "docs" / "postgresql.md"
+DOCS = Path(__file__).parents[2] / "docs" / "postgresql.md"
 
 
 @pytest.fixture(autouse=True)
