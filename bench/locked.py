@@ -31,7 +31,6 @@ from typing import Any
 
 from pydantic import SecretStr
 from recall import QUESTION, local_embedder
-from store import CARDS_A_SESSION, Writer, build
 
 from justmem import AsyncMemory, transfer
 from justmem.answer.rules import RulesAnswerer
@@ -44,6 +43,7 @@ from justmem.store.keys import Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.storage import storage
 from justmem.store.store import SqlStore
+from store import CARDS_A_SESSION, Writer, build
 
 FIRST, KEYS = (Keyring(SecretStr(digits * 32)) for digits in ("a1", "5f"))
 
