@@ -20,6 +20,7 @@ ENVIRONMENTS = ROOT / "build" / "envs"
 
 # The packages of each environment. The first ones are named in its line.
 FRAMEWORKS: dict[str, list[str]] = {
+    "claude_code": ["claude-agent-sdk"],
     "langchain": ["langchain", "langgraph", "langchain-tests"],
     "openai_agents": ["openai-agents"],
     "google_adk": ["google-adk"],

@@ -55,3 +55,12 @@ async def broken(settings: dict[str, Any]) -> SafeMemory:
     async with justmem.open_async("broken", **settings) as opened:
         pass
     return SafeMemory(opened)
+
+
+@pytest.fixture
+def quiet_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For code that opens a memory without settings of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path))
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
+    monkeypatch.setenv("JUSTMEM_RERANKER", "none")

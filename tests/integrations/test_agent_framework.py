@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from agent_framework import Agent, BaseChatClient, ChatResponse, Message
-from integration_chats import ASKED, REPLY, SAID, turns
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 
 from justmem.integrations.agent_framework import JustMemProvider
 from justmem.integrations.safe import SafeMemory
@@ -42,3 +43,12 @@ async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     chat = agent(broken)
     assert (await chat.run(SAID, session=chat.create_session())).text == REPLY
     assert broken.error is not None
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("agent-framework.md", model=Scripted())
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()

@@ -12,7 +12,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import preload_memory
 from google.genai.types import Content, Part
-from integration_chats import ASKED, REPLY, SAID
+from integration_chats import ASKED, REPLY, SAID, run_page
 
 import justmem
 from justmem.errors import InputError
@@ -94,3 +94,9 @@ async def test_a_chat_goes_on_without_memory(settings: dict[str, Any], tmp_path:
         service = JustMemMemoryService(spaces)
         await Chat(service).say(SAID)
         assert service.error is not None
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("google-adk.md", model=Scripted(model="scripted"))
+    await made["spaces"].close()

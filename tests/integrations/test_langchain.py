@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from integration_chats import ASKED, REPLY, SAID, turns
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -95,6 +95,15 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     assert set(tool.args) == {"question", "rewrites", "exact_words", "spans_sessions", "period"}
     await memory.append("chat", [turn("user", SAID)])
     assert "walnuts" in await tool.ainvoke({"question": ASKED, "exact_words": True})
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("langchain.md", model=Scripted())
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()
 
 
 class TestRetriever(RetrieversIntegrationTests):

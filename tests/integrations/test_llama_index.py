@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration_chats import ASKED, REPLY, SAID, turns
+import pytest
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
@@ -60,3 +61,12 @@ async def test_the_history_of_the_chat_is_its_own(memory: SafeMemory) -> None:
 async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert str(await engine(broken, "one").achat(SAID)) == REPLY
     assert broken.error is not None
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("llama-index.md", model=Scripted())
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from agents import Agent, RunConfig, Runner, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.memory import Session, SQLiteSession
 from agents.models.interface import Model
 from agents.usage import Usage
-from integration_chats import ASKED, REPLY, SAID, turns
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from justmem.integrations.openai_agents import JustMemSession, memory_tools, recalling
@@ -80,3 +81,12 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     (tool,) = memory_tools(memory)
     given = set(tool.params_json_schema["properties"])
     assert given == {"question", "rewrites", "exact_words", "spans_sessions", "period"}
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("openai-agents.md", model=Scripted())
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()

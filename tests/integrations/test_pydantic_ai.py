@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration_chats import ASKED, REPLY, SAID, turns
+import pytest
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.models.function import FunctionModel
@@ -50,3 +51,12 @@ async def test_each_user_has_a_memory(settings: dict[str, Any]) -> None:
 async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert (await agent(broken).run(SAID)).output == REPLY
     assert broken.error is not None
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("pydantic-ai.md", model=FunctionModel(reply))
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()

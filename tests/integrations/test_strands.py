@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from integration_chats import ASKED, REPLY, SAID, turns
+import pytest
+from integration_chats import ASKED, REPLY, SAID, run_page, turns
 from strands import Agent
 from strands.memory import MemoryManager
 from strands.memory.types import AddMessagesContext
@@ -65,3 +66,12 @@ async def test_a_retried_batch_is_stored_once(memory: SafeMemory) -> None:
 async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert (await chat(broken, SAID))[0] == REPLY
     assert broken.error is not None
+
+
+@pytest.mark.usefixtures("quiet_settings")
+async def test_the_page_runs() -> None:
+    made = await run_page("strands.md", model=Scripted())
+    assert made["memory"].error is None
+    assert "walnuts" in await made["memory"].note(ASKED)
+    async with made["memory"].using() as opened:
+        await opened.close()

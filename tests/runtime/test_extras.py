@@ -45,9 +45,10 @@ COMMANDS: dict[str, list[str]] = {
     "import": ["export.jsonl"],
     "models": ["list"],
     "keys": ["list"],
+    "hook": ["recall"],
 }
 # These do not open a space of the store that is set.
-APART = {"demo", "models", "keys"}
+APART = {"demo", "models", "keys", "hook"}
 NEEDING = {
     "postgres": set(COMMANDS) - APART - {"rekey", "expire"},
     "encryption": set(COMMANDS) - APART - {"expire", "copy", "sweep", "work"},

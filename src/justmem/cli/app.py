@@ -62,6 +62,7 @@ COMMANDS: dict[str, dict[str, Listed]] = {
     "Server": {
         "serve": Listed("server_commands", "serve", "Serve memory over HTTP and MCP."),
         "mcp": Listed("server_commands", "mcp", "Serve one space to an agent over stdio (MCP)."),
+        "hook": Listed("hook_commands", "hook", "Give a coding assistant memory by its hooks."),
         "keys": Listed("server_commands", "keys", "Add, list and revoke the server's keys."),
         "work": Listed("store_commands", "work", "Make the cards of waiting sessions."),
         "sweep": Listed("store_commands", "sweep", "Remove forgotten bytes from PostgreSQL."),

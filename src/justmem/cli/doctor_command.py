@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, metadata
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -19,6 +20,7 @@ from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
+from justmem.integrations import hooks
 from justmem.log import check as check_log
 from justmem.opening import spaces_of
 from justmem.ports import Prompt, Store
@@ -92,7 +94,24 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
         yield _weights(name, settings)
     yield from _keys(settings)
     yield from _models(settings, online)
+    yield from _hooks(settings)
     yield from _extras()
+
+
+def _hooks(settings: Settings) -> Iterator[Check]:
+    """Whether each hook that is set up has ever run, and how it went."""
+    runs = hooks.last_runs(settings.folder)
+    for name, run in runs.items():
+        what = f"the hook {name} ran last on {run.get('at')} for {run.get('client')}"
+        if run.get("error"):
+            yield Check("wrong", what, f"it failed: {run['error']}")
+        else:
+            yield Check("ok", what)
+    for file, names in hooks.registered(Path.home(), Path.cwd()).items():
+        for name in names:
+            if name not in runs:
+                fix = "send a prompt; if this stays, `justmem` is not on the assistant's PATH"
+                yield Check("note", f"the hook {name} in {file} has not run yet", fix)
 
 
 def _folder(settings: Settings) -> Check:

@@ -1,0 +1,121 @@
+"""Hooks of coding assistants: what they send on standard input, and what they want back.
+
+Claude Code, Codex and Cursor send one JSON object with `prompt`, `session_id` (or
+`conversation_id`) and `transcript_path`; Cline puts the prompt into an object of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from justmem.integrations.safe import turn
+
+FILE = "hooks.json"  # in the data folder: when each hook ran last
+_LONGEST = 20 * 1024 * 1024  # bytes of a transcript: its end
+# Texts that an assistant puts into the user's place begin so.
+_NOT_SAID = ("<system-reminder>", "<local-command-", "<command-", "<environment_context>")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    client: str
+    session: str
+    prompt: str = ""
+    transcript: Path | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Event:
+        """ValueError if it is not what a hook sends."""
+        data = json.loads(text)
+        if not isinstance(data, dict):
+            raise ValueError("a hook sends one JSON object")
+        if "hookName" in data:
+            inner = data.get("userPromptSubmit")
+            prompt = inner.get("prompt") if isinstance(inner, Mapping) else ""
+            return cls("cline", f"cline-{data.get('taskId')}", str(prompt or ""))
+        client = "cursor" if "conversation_id" in data else "claude-code"
+        id = data.get("conversation_id") or data.get("session_id") or "unnamed"
+        path = data.get("transcript_path")
+        transcript = Path(path).expanduser() if isinstance(path, str) and path else None
+        return cls(client, f"{client}-{id}", str(data.get("prompt") or ""), transcript)
+
+    def answer(self, note: str) -> str:
+        """The note in the form that the assistant reads."""
+        if not note:
+            return ""
+        if self.client == "cline":
+            return json.dumps({"cancel": False, "contextModification": note})
+        if self.client == "cursor":
+            return json.dumps({"continue": True, "additional_context": note})
+        added = {"hookEventName": "UserPromptSubmit", "additionalContext": note}
+        return json.dumps({"hookSpecificOutput": added})
+
+    def turns(self) -> list[dict[str, str]]:
+        """All of the transcript; those that memory has already are left out by their keys. Without
+        a transcript, the prompt."""
+        if self.transcript is None:
+            return [turn("user", self.prompt)] if self.prompt.strip() else []
+        with self.transcript.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LONGEST))
+            return list(_turns(file.read().decode("utf-8", "replace")))
+
+
+def _turns(transcript: str) -> Iterator[dict[str, str]]:
+    """From JSON Lines of Claude Code (`message`) or Codex (`payload`)."""
+    for number, line in enumerate(transcript.splitlines()):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # the beginning was cut off, or the end is being written
+        if not isinstance(row, dict) or row.get("isMeta") or row.get("isSidechain"):
+            continue
+        message = row.get("message") or row.get("payload")
+        if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
+            text = _text(message.get("content"))
+            if text and not text.startswith(_NOT_SAID):
+                yield turn(message["role"], text, str(row.get("uuid") or number))
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    parts = [each.get("text") for each in content or [] if isinstance(each, dict)]
+    return "\n".join(part for part in parts if isinstance(part, str)).strip()
+
+
+# ---------------------------------------------------------------- whether they run
+
+_SETTINGS = (".claude/settings.json", ".codex/hooks.json", ".cursor/hooks.json")
+
+
+def registered(*folders: Path) -> dict[str, list[str]]:
+    """Which of our hooks are in which settings file, as (file: names)."""
+    found: dict[str, list[str]] = {}
+    for folder in folders:
+        for name in _SETTINGS:
+            try:
+                text = (folder / name).read_text("utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+            known = [hook for hook in ("recall", "remember") if f"hook {hook}" in text]
+            if known and "justmem" in text:
+                found[str(folder / name)] = known
+    return found
+
+
+def note_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
+    runs = last_runs(folder) | {name: {"client": client, "at": at, "error": error}}
+    (folder / FILE).write_text(json.dumps(runs), "utf-8")
+
+
+def last_runs(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
