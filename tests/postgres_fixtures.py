@@ -27,7 +27,7 @@ def postgres_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def administrator_url(request: pytest.FixtureRequest) -> str:
     """Of a role that may create databases and roles."""
-    given = os.environ.get("DATABASE_URL")
+    given = os.environ.get("JUSTMEM_TEST_POSTGRES_URL")
     return given or str(request.getfixturevalue("postgres_server").url())
 
 

@@ -20,6 +20,7 @@ from store_contract import (
     session,
     view,
 )
+from stores import search
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 
@@ -84,6 +85,49 @@ class TestRowSecurity:
         assert found == [(False, False)]
 
 
+class TestDistributed:
+    """What a PostgreSQL that distributes tables by their first column accepts. Citus refuses
+    subqueries in policies and triggers, and answers `tableoid` with the name of a shard. It does
+    not pass `set_config` on to its workers."""
+
+    async def test_every_primary_key_begins_with_the_space(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        await open_postgres()
+        keys = await rows(
+            database_url,
+            "SELECT i.indrelid::regclass::text, a.attname FROM pg_index i "
+            "JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] "
+            "WHERE n.nspname = 'justmem' AND (i.indisprimary OR i.indisunique)",
+        )
+        assert {table.removeprefix("justmem.") for table, _ in keys} == {*schema.TABLES, "marks"}
+        assert {column for _, column in keys} == {"space"}
+
+    async def test_there_are_no_partitions_triggers_functions_or_extensions(
+        self, open_postgres: OpenSpace, database_url: str
+    ) -> None:
+        await open_postgres()
+        there = "n.nspname = 'justmem'"
+        for found in (
+            f"SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            f"WHERE {there} AND (c.relispartition OR c.relkind NOT IN ('r', 'i', 't'))",
+            f"SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+            f"JOIN pg_namespace n ON n.oid = c.relnamespace WHERE {there}",
+            f"SELECT proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace "
+            f"WHERE {there}",
+            "SELECT extname FROM pg_extension WHERE extname <> 'plpgsql'",
+            "SELECT qual FROM pg_policies WHERE schemaname = 'justmem' AND qual ~* 'select'",
+        ):
+            assert await rows(database_url, found) == []
+
+    def test_no_statement_uses_what_is_not_passed_on(self) -> None:
+        for path in Path(schema.__file__).parent.glob("*.py"):
+            text = path.read_text().lower()
+            for refused in ("tableoid", "set_config(", "partition by", "create trigger"):
+                assert refused not in text, path
+
+
 async def test_both_stores_rank_alike(open_postgres: OpenSpace, tmp_path: Path) -> None:
     draw = random.Random(3)
     vocabulary = [f"{a}{b}" for a in ("paint", "walk", "run", "sing") for b in ("", "s", "ing")]
@@ -98,7 +142,7 @@ async def test_both_stores_rank_alike(open_postgres: OpenSpace, tmp_path: Path) 
         asked = view(" ".join(draw.choices(vocabulary, k=4)))
         until = (MAY + timedelta(days=draw.randint(5, 60))).date()
         for index in ("cards", "passages"):
-            (left,) = await theirs.search([asked], index, dense=15, lexical=15, until=until)
-            (right,) = await ours.search([asked], index, dense=15, lexical=15, until=until)
+            (left,) = await search(theirs, [asked], index, dense=15, lexical=15, until=until)
+            (right,) = await search(ours, [asked], index, dense=15, lexical=15, until=until)
             assert left == right
     await theirs.close()

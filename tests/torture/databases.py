@@ -12,7 +12,7 @@ from postgres import Server, create_database, short_folder
 
 @functools.cache
 def _administrator() -> str:
-    if given := os.environ.get("DATABASE_URL"):
+    if given := os.environ.get("JUSTMEM_TEST_POSTGRES_URL"):
         return given
     server = Server(short_folder())
     server.start()

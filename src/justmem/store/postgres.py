@@ -473,7 +473,7 @@ def _migrate(connection: Raw, version: int) -> None:
     connection.execute("SET LOCAL search_path = justmem")
     for number, migration in enumerate(schema.MIGRATIONS[version:], version + 1):
         script = migration + _MARKS if number == 1 else migration
-        for statement in schema.statements(script, "BYTEA"):
+        for statement in schema.statements(script, blob="BYTEA", compact=""):
             connection.execute(statement)
         for table in re.findall(r"CREATE TABLE (\w+)", script):
             for statement in _secured(table):

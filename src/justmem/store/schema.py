@@ -53,7 +53,7 @@ CREATE TABLE sessions (
     card_tokens BIGINT NOT NULL DEFAULT 0,
     spent BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (space, id, draft)
-);
+) {compact};
 CREATE INDEX sessions_by_time ON sessions (space, draft, instant, number);
 CREATE INDEX sessions_by_state ON sessions (space, state);
 
@@ -71,7 +71,7 @@ CREATE TABLE turns (
     key TEXT,
     forgotten INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (space, session, draft, number)
-);
+) {compact};
 
 -- `turns` are the numbers of the turns that a card rests on, separated by spaces. `mark` is a hash
 -- of the rest of the row, to tell whether it is still what was stored.
@@ -89,9 +89,10 @@ CREATE TABLE cards (
     turns TEXT NOT NULL,
     mark TEXT NOT NULL,
     PRIMARY KEY (space, key)
-);
+) {compact};
 CREATE INDEX cards_by_id ON cards (space, id);
 CREATE INDEX cards_by_session ON cards (space, session);
+CREATE INDEX cards_by_subject ON cards (space, subject);
 
 -- Cards that no turn supports.
 CREATE TABLE quarantine (
@@ -127,7 +128,7 @@ CREATE TABLE forgotten (
     prefix TEXT NOT NULL,
     id TEXT NOT NULL,
     PRIMARY KEY (space, prefix, id)
-);
+) {compact};
 
 -- Tokens spent with language models, by day. `reserved` is set aside by work that is under way.
 CREATE TABLE spending (
@@ -136,7 +137,7 @@ CREATE TABLE spending (
     tokens BIGINT NOT NULL DEFAULT 0,
     reserved BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (space, day)
-);
+) {compact};
 
 -- Sessions whose cards are still to be made. Whoever makes them is the `owner` and moves `due`
 -- ahead again and again, so that a crash gives the session back. Both times are in seconds.
@@ -147,7 +148,7 @@ CREATE TABLE queue (
     attempts INTEGER NOT NULL DEFAULT 0,
     owner TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (space, session)
-);
+) {compact};
 CREATE INDEX queue_by_due ON queue (due);
 
 -- The change log: see log.py.
@@ -157,7 +158,7 @@ CREATE TABLE log (
     at TEXT NOT NULL,
     entry TEXT NOT NULL,
     PRIMARY KEY (space, number)
-);
+) {compact};
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST,)
@@ -169,9 +170,11 @@ TABLES = (
 WITH_WORDS = ("spaces", "sessions", "turns", "cards", "quarantine")
 
 
-def statements(migration: str, blob: str) -> Iterator[str]:
-    """Without comments. No statement of ours holds a semicolon inside."""
-    lines = (line.partition("--")[0] for line in migration.replace("{blob}", blob).splitlines())
+def statements(migration: str, *, blob: str, compact: str) -> Iterator[str]:
+    """Without comments. No statement of ours holds a semicolon inside. `compact`: what an engine
+    needs to keep rows in the index of their key, without a second copy of the key."""
+    text = migration.replace("{blob}", blob).replace("{compact}", compact)
+    lines = (line.partition("--")[0] for line in text.splitlines())
     yield from filter(None, (each.strip() for each in "\n".join(lines).split(";")))
 
 

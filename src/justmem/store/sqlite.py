@@ -462,7 +462,7 @@ def _use_log(db: sqlite3.Connection) -> None:
 
 def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
     for migration in schema.MIGRATIONS[version:]:
-        for statement in schema.statements(migration, "BLOB"):
+        for statement in schema.statements(migration, blob="BLOB", compact="WITHOUT ROWID"):
             db.execute(statement)
     if version == 0:
         create_space(SqliteConnection(db, space))
