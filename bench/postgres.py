@@ -25,12 +25,12 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import psycopg
-from store import Writer
 
 from justmem.ports import Reach, Whole
 from justmem.store.postgres import open_store
 from justmem.store.store import SqlStore
 from postgres import Server, create_database, short_folder
+from store import Writer
 
 DIM, TURNS, BATCH = 384, 6, 50
 REACH = Reach(dense=40, lexical=20, spoken=10, quotes=4, until=date(2500, 1, 1))

@@ -5,6 +5,7 @@ All that a question needs comes from one transaction, so that it sees one moment
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, islice
 from threading import Lock
@@ -13,7 +14,7 @@ import numpy as np
 
 from justmem.domain import Passage
 from justmem.ports import Found, Hits, Index, Pair, Place, Reach, Vectors, View, best_bare
-from justmem.ports.vectors import Coded
+from justmem.ports.vectors import Coded, joined
 from justmem.store import reads, rows
 from justmem.store.arrays import Arrays, During, Part
 from justmem.store.blocks import content_words, unpacked_vectors, words
@@ -119,15 +120,21 @@ class Finder:
         for session_id, turn in wanted:
             if session_id in said.parts:
                 asked.setdefault(session_id, []).append(turn)
-        found: dict[Place, Vectors] = {}
+        places: list[Place] = []
+        rows: list[Coded] = []
         for id, stored in self._stored(db, [said.parts[id] for id in asked]).items():
-            numbers = said.parts[id].places[:, 0]
+            numbers = said.parts[id].places[:, 0].tolist()
             for turn in asked[id]:
-                # They lie side by side.
-                first, end = np.searchsorted(numbers, turn), np.searchsorted(numbers, turn, "right")
+                # The passages of a turn lie side by side.
+                first, end = bisect_left(numbers, turn), bisect_right(numbers, turn)
                 if end > first:
-                    found[id, turn] = stored.at(slice(first, end)).vectors
-        return found
+                    places.append((id, turn))
+                    rows.append(stored.at(slice(first, end)))
+        if not rows:
+            return {}
+        vectors = joined(rows).vectors
+        cuts = np.cumsum([len(each.scales) for each in rows])[:-1]
+        return dict(zip(places, np.split(vectors, cuts), strict=True))
 
     def _stored(self, db: Connection, parts: Collection[Part]) -> dict[str, Coded]:
         """The stored vectors of passages, by session. Those of a session that changed meanwhile
