@@ -4,6 +4,7 @@
 # make torture  tries to break every promise of docs/promises.md
 # make bench    speed and scale, beside the limits of this machine
 # make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
+# make compare  JustMem beside other memory systems (PEERS="mem0 mempalace": installed by pip)
 # make gate     check that retrieval still finds what tests/eval/gate.toml lists
 # make integrations  test each integration against the newest version of its framework
 # make lock     pin the dependencies anew
@@ -17,7 +18,7 @@ PYTHON  ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test torture check bench eval gate integrations lock clean
+.PHONY: demo test torture check bench eval compare gate integrations lock clean
 
 demo: $(VENV)/.core
 	@$(BIN)/justmem demo
@@ -41,6 +42,12 @@ DATA ?= $(firstword $(wildcard data ../shared/data) data)
 
 eval: $(VENV)/.core
 	$(BIN)/justmem-eval all --data $(DATA) --json build/eval.json $(ARGS)
+
+PEERS ?= mem0 mempalace
+
+compare: $(VENV)/.core
+	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --json build/compare.json \
+	  --picture build/compare $(ARGS)
 
 gate: $(VENV)/.core
 	$(BIN)/justmem-eval gate --data tests/eval/data --slices tests/eval/gate.toml $(ARGS)

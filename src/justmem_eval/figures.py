@@ -23,6 +23,7 @@ from justmem_eval.harm import Harm
 from justmem_eval.keyless import Summary
 from justmem_eval.lines import write_json
 from justmem_eval.metrics import Figure, figure
+from justmem_eval.sidebyside import Compared
 
 # What is kept of a `recall`: figures that a document may need.
 _OF_RECALL = (
@@ -85,6 +86,22 @@ def of_recall(summary: Summary) -> dict[str, Figure]:
 
 def of_harm(harm: Harm) -> dict[str, Figure]:
     return {"nothing": harm.nothing, "tokens": harm.tokens}
+
+
+def of_peer(each: Compared) -> dict[str, Figure]:
+    n = each.questions
+    counted = {
+        "build_calls": each.build_calls,
+        "build_tokens": each.build_tokens,
+        "tokens": each.tokens,
+        "cpu_build": each.cpu_build,
+        "cpu_ask": each.cpu_ask,
+        "peak_mb": each.peak_mb,
+        "disk_kb": each.disk_kb,
+    }
+    found = {name: Figure(value=float(value), n=n) for name, value in counted.items()}
+    measured = ("evidence_tokens", "turn", "session", "turn_by_words", "session_by_words", "turns")
+    return {**found, **{name: getattr(each, name) for name in measured}}
 
 
 def filled(text: str, figures: Mapping[str, Published]) -> str:

@@ -6,35 +6,38 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import peer_server
 import pytest
 from typer.testing import CliRunner
 
-from justmem.testing import Request, Respond, Served, chat_body, serve_openai
+from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, serve_openai
 from justmem_eval.cli.app import app
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import HISTORY, Checked, check
+from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.peer import NAMES, Peer
 from justmem_eval.systems.process import ADAPTERS
 from justmem_eval.systems.types import Built, PeerFailed
 
 FAKES = Path(__file__).parent / "fakes"
+DIMENSIONS = 64
+PLAYED = Scripted([HISTORY], HashEmbedder(DIMENSIONS))
 SETTINGS = {
     "model": "m",
     "api_key": "none",
     "embedder": "text-embedding-3-small",
-    "dimensions": peer_server.DIMENSIONS,
+    "dimensions": DIMENSIONS,
 }
 
 
 @pytest.fixture
 def playing() -> Iterator[Served]:
-    with serve_openai(peer_server.played) as served:
+    with serve_openai(PLAYED) as served:
         yield served
 
 
@@ -178,8 +181,8 @@ async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: S
 async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> None:
     def script(request: Request) -> Respond:
         if "Porto" in str(request.body.get("messages")):
-            return Respond(chat_body(peer_server.NOT_JSON))
-        return peer_server.played(request)
+            return Respond(chat_body(NOT_JSON))
+        return PLAYED(request)
 
     with serve_openai(script) as served:
         made = await built("memos", served.url, tmp_path)
@@ -216,9 +219,11 @@ def test_peer_check_passes_a_good_adapter() -> None:
 
 @pytest.mark.usefixtures("fakes")
 def test_peer_check_prints_calls_and_tokens(playing: Served) -> None:
-    dimensions = ["--peer-dimensions", str(peer_server.DIMENSIONS)]
+    dimensions = ["--peer-dimensions", str(DIMENSIONS)]
     result = peer_check("memos", "--model", f"openai:m@{playing.url}", *dimensions)
-    assert "construction: 3 calls, 360 tokens; 3 requests for vectors" in result.output
+    assert re.search(
+        r"construction: 3 calls, [\d,]+ tokens.*; 3 requests for vectors", result.output
+    )
     assert "inference: 0 calls, 0 tokens; 3 requests for vectors" in result.output
 
 

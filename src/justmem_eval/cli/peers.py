@@ -1,22 +1,32 @@
-"""peer-check: try an adapter before a long run."""
+"""peer-check: try an adapter before a long run. peers: JustMem and other systems side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
 
-from justmem_eval import peer_check
+from justmem.errors import InvalidSetting
+from justmem_eval import benchmarks, cache, figures, peer_check, pictures, sidebyside
+from justmem_eval.benchmarks import recorded
+from justmem_eval.cli.shared import Cache, Data, Json, Published, grid, out
+from justmem_eval.lines import write_json
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import Checked
 from justmem_eval.runs import peer_settings, upstream
+from justmem_eval.switches import parse
+from justmem_eval.systems.memories import models
 from justmem_eval.systems.peer import NAMES
 
+_ENVIRONMENTS = Path("build/peers")
+_COMPARE = Path("build/compare")
 _NO_SERVER = "http://127.0.0.1:9/v1"  # nothing listens there: a peer without a model needs none
 
 
@@ -50,3 +60,87 @@ def check(
     else:
         typer.echo(f"The adapter's log: {folder / 'peer.log'}")
         raise typer.Exit(1)
+
+
+def side_by_side(
+    data: Data,
+    only: Annotated[list[str] | None, typer.Option("--system", help="Only these.")] = None,
+    python: Annotated[list[str] | None, typer.Option(help="PEER=PYTHON, for each peer.")] = None,
+    install: Annotated[
+        list[str] | None, typer.Option(help=f"Install with pip: {', '.join(sidebyside.PACKAGES)}.")
+    ] = None,
+    environments: Annotated[Path, typer.Option(help="Where they are installed.")] = _ENVIRONMENTS,
+    to: Annotated[Path, typer.Option("--out", help="What the systems keep.")] = _COMPARE,
+    benchmark: str = "locomo",
+    histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
+    sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
+    picture: Annotated[Path | None, typer.Option(help="NAME: write NAME-light.svg, ...")] = None,
+    json_file: Json = None,
+    figures_file: Published = None,
+    patience: Annotated[float, typer.Option(help="Seconds of silence of a peer.")] = 900.0,
+    cache_folder: Cache = None,
+) -> None:
+    """Costs and recall of JustMem and every installed peer, with one scripted model."""
+    for name in install or ():
+        typer.echo(f"Installing {name} into {environments / name}")
+        sidebyside.install(name, environments, _run)
+    systems = sidebyside.pythons(python or (), environments)
+    if only:
+        systems = {name: systems[name] for name in systems if name in only}
+    bench = sidebyside.slice_of(benchmarks.load(benchmark, data), histories, sessions or None)
+    known = recorded.read(benchmark, data) if benchmark == "locomo" else recorded.Recorded()
+    embedder = models(parse(["reranker=none"]), cache.folder(cache_folder)).embedder
+    shutil.rmtree(to, ignore_errors=True)
+    found = asyncio.run(
+        sidebyside.compare(systems, bench, embedder, known, to, typer.echo, patience)
+    )
+    turns = sum(
+        len(session.turns)
+        for name in dict.fromkeys(case.history for case in bench.cases)
+        for session in bench.history(name).sessions
+    )
+    title = f"{benchmarks.TITLES[benchmark]}: {turns:,} turns, {len(bench.cases)} questions"
+    out().print(grid(title, sidebyside.HEADINGS, sidebyside.cells(found)))
+    typer.echo(sidebyside.NOTE)
+    for each in found:
+        if each.error:
+            typer.echo(f"{each.system}: {each.error}")
+    if json_file:
+        write_json(json_file, [each.model_dump(mode="json") for each in found])
+    if figures_file:
+        run = f"peers --benchmark {benchmark} --histories {histories} --sessions {sessions}"
+        for each in found:
+            if not each.missing:
+                name = f"peers-{benchmark}-{histories}-{sessions}-{each.system}"
+                command = f"justmem-eval {run} --system {each.system}"
+                figures.write(figures_file, name, figures.of_peer(each), command)
+    if picture:
+        for path in _drawn(picture, title, [each for each in found if not each.missing]):
+            typer.echo(str(path))
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, check=False)
+    if done.returncode:
+        raise InvalidSetting(f"{' '.join(command)} failed with status {done.returncode}.")
+
+
+def _drawn(path: Path, title: str, found: Sequence[sidebyside.Compared]) -> list[Path]:
+    panels = [
+        pictures.Panel(title="tokens to build (log scale)", logarithmic=True),
+        pictures.Panel(title="tokens a question"),
+        pictures.Panel(title="turns found, ten pieces, %", most=100.0),
+    ]
+    rows = [
+        pictures.Bar(
+            name=sidebyside.TITLES.get(each.system, each.system),
+            values=(
+                float(each.build_tokens),
+                each.tokens + (each.evidence_tokens.value or 0.0),
+                each.turn_by_words.value,
+            ),
+            ours=each.system in sidebyside.OWN,
+        )
+        for each in found
+    ]
+    return pictures.write(path, title, panels, rows)

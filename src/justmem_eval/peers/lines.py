@@ -19,12 +19,27 @@ def serve(**handlers):
             continue
         message = json.loads(line)
         try:
-            reply = handlers[message["do"]](message) or {"ok": True}
+            reply = dict(handlers[message["do"]](message) or {"ok": True})
         except Exception as error:  # noqa: BLE001  whatever a peer raises is its reply
             traceback.print_exc()
             reply = {"error": f"{type(error).__name__}: {error}"}
+        reply["usage"] = usage()
         replies.write(json.dumps(reply, default=str) + "\n")
         replies.flush()
+
+
+def usage():
+    """CPU seconds and peak memory of this process and its ended children so far."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return {}
+    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    unit = 1024 if sys.platform != "darwin" else 1024 * 1024
+    return {
+        "cpu": sum(one.ru_utime + one.ru_stime for one in each),
+        "peak_mb": max(one.ru_maxrss for one in each) / unit,
+    }
 
 
 def turns(message):

@@ -31,7 +31,7 @@ from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter
 from justmem_eval.rows import Row, Slot
 from justmem_eval.systems.alignment import aligned
-from justmem_eval.systems.process import ADAPTERS, Process
+from justmem_eval.systems.process import ADAPTERS, Process, Used
 from justmem_eval.systems.reader import read
 from justmem_eval.systems.types import Built, Predicted, Retrieved
 from justmem_eval.text import count
@@ -97,12 +97,13 @@ class Peer:
         evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
         context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
         slots = tuple(_slot(item, history) for item in evidence)
-        beside = [_slot(item, history).place for item in _also(evidence)]
+        beside = [_slot(item, history) for item in _also(evidence)]
         row = Row(
             id=question.id,
             history=history.id,
             slots=slots,
-            read=(*(slot.place for slot in slots), *beside),
+            read=(*(slot.place for slot in slots), *(slot.place for slot in beside)),
+            read_texts=tuple(slot.text for slot in (*slots, *beside)),
             evidence_tokens=count(context),
             evidence=context,
         )
@@ -118,6 +119,10 @@ class Peer:
         if self._model is None:
             return Predicted(id=question.id, sufficient=False)
         return await read(self._model, question, retrieved.context, sample)
+
+    @property
+    def used(self) -> list[Used]:
+        return [process.used for process in self._processes]
 
     async def close(self) -> None:
         for process in self._processes:

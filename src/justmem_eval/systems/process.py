@@ -21,6 +21,32 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
+class Used:
+    """CPU seconds of the adapter's processes, and their peak memory."""
+
+    build: float = 0.0  # starting and ingesting
+    reopen: float = 0.0  # starting again and opening
+    ask: float = 0.0
+    peak_mb: float = 0.0
+    _before: float = 0.0  # CPU of the present process when the last message was done
+
+    def spawned(self) -> None:
+        self._before = 0.0
+
+    def add(self, what: str, told: Mapping[str, float], *, built: bool) -> None:
+        if "cpu" not in told:
+            return
+        spent, self._before = told["cpu"] - self._before, told["cpu"]
+        self.peak_mb = max(self.peak_mb, told["peak_mb"])
+        if what == "ingest" or (what == "start" and not built):
+            self.build += spent
+        elif what in ("start", "open"):
+            self.reopen += spent
+        else:
+            self.ask += spent
+
+
+@dataclass(slots=True)
 class Process:
     """The adapter process, started when first needed. One message at a time.
 
@@ -35,6 +61,7 @@ class Process:
     lane: str
     _process: asyncio.subprocess.Process | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used: Used = field(default_factory=lambda: Used())
     _open: str = ""
     _built: bool = False  # this process has ingested something
 
@@ -73,6 +100,7 @@ class Process:
 
     async def _spawn(self) -> None:
         self._open, self._built = "", False
+        self.used.spawned()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
@@ -114,6 +142,8 @@ class Process:
         if not isinstance(reply, dict):
             await self.end()
             raise PeerFailed(f"The peer ended in `{what}`. See {self.log}.")
+        told = reply.pop("usage", None) or {}
+        self.used.add(what, told, built=self.used.build > 0 and what != "ingest")
         if reply.get("error"):
             raise PeerFailed(f"The peer failed in `{what}`: {reply['error']}")
         return reply

@@ -1,0 +1,107 @@
+"""JustMem and other systems side by side: one scripted model, one meter, one rule."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from justmem.errors import InvalidSetting
+from justmem.testing import HashEmbedder
+from justmem_eval import figures, pictures, sidebyside
+from justmem_eval.benchmarks import load, recorded
+from justmem_eval.cli.app import app
+from justmem_eval.pictures import Bar, Panel
+from justmem_eval.systems.process import ADAPTERS
+
+
+async def test_systems_are_measured_behind_one_meter(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "fakes"))
+    bench = sidebyside.slice_of(load("locomo", data), 1, 2)
+    found = await sidebyside.compare(
+        dict.fromkeys(("justmem", "justmem_rules", "mempalace"), sys.executable),
+        bench,
+        HashEmbedder(),
+        recorded.read("locomo", data),
+        tmp_path,
+        lambda _: None,
+    )
+    model, rules, palace = found
+    for each in found:
+        assert each.error == ""
+        assert each.missing == 0
+        assert each.questions == len(bench.cases) == each.turn.n
+        assert each.cpu_build > 0
+        assert each.peak_mb > 1
+        assert each.disk_kb > 0
+    assert model.build_calls == 2  # two sessions
+    assert model.build_tokens > 0
+    assert model.calls == 1.0  # the plan
+    assert rules.build_tokens == palace.build_tokens == 0
+    assert rules.calls == 0
+    assert model.turn.value is not None
+    assert model.turn.value > 50
+
+
+async def test_a_system_that_cannot_start_is_named_and_the_others_go_on(
+    data: Path, tmp_path: Path
+) -> None:
+    bench = sidebyside.slice_of(load("locomo", data), 1, 1)
+    broken, rules = await sidebyside.compare(
+        {"mem0": sys.executable, "justmem_rules": sys.executable},  # mem0 is not installed here
+        bench,
+        HashEmbedder(),
+        recorded.Recorded(),
+        tmp_path,
+        lambda _: None,
+    )
+    assert "cannot start" in broken.error
+    assert broken.missing == len(bench.cases)
+    assert "INCOMPLETE" in sidebyside.cells([broken])[0][0]
+    assert rules.error == ""
+
+
+def test_the_command_writes_table_figures_and_pictures(data: Path, tmp_path: Path) -> None:
+    command = ["peers", "--data", str(data), "--system", "justmem_rules", "--sessions", "1"]
+    command += ["--environments", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+    command += ["--picture", str(tmp_path / "p"), "--figures", str(tmp_path / "figures.json")]
+    command += ["--json", str(tmp_path / "all.json"), "--cache", str(tmp_path / "c")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "JustMem, rules" in result.output
+    assert json.loads((tmp_path / "all.json").read_text())[0]["system"] == "justmem_rules"
+    published = figures.read(tmp_path / "figures.json")
+    assert published["peers-locomo-1-1-justmem_rules.build_tokens"].value == 0
+    for theme in ("light", "dark"):
+        drawn = ElementTree.parse(tmp_path / f"p-{theme}.svg")
+        assert "JustMem, rules" in {text.text for text in drawn.iter() if text.text}
+
+
+def test_pictures_escape_names_and_draw_each_value() -> None:
+    rows = [Bar(name="<b>&", values=(1000.0, None), ours=True), Bar(name="x", values=(10.0, 50.0))]
+    panels = [Panel(title="tokens", logarithmic=True), Panel(title="%", most=100.0)]
+    drawn = pictures.bars("title", panels, rows, "dark")
+    ElementTree.fromstring(drawn)
+    assert "<b>" not in drawn
+    assert "1,000" in drawn
+    assert len(re.findall("<rect", drawn)) == 3
+
+
+def test_what_pip_cannot_install_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="--python amem="):
+        sidebyside.install("amem", tmp_path, lambda _: None)
+    ran: list[list[str]] = []
+    sidebyside.install("mem0", tmp_path, lambda command: ran.append(list(command)))
+    assert ran[-1][-1] == "mem0ai"
+
+
+def test_every_adapter_has_a_title() -> None:
+    adapters = {path.stem.removesuffix("_adapter") for path in ADAPTERS.glob("*_adapter.py")}
+    assert adapters <= set(sidebyside.TITLES)
