@@ -561,6 +561,46 @@ class SearchContract:
         early = await find("oolong ferry rain", until=MAY.date() - timedelta(days=400))
         assert (early.cards, early.sessions, early.turns) == ({}, {}, {})
 
+    async def test_a_search_can_be_held_to_sessions_and_days(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        for number in range(4):
+            at = MAY + timedelta(days=number)
+            await remember(store, session(f"s{number}", "word", at=at), f"fact {number}")
+
+        async def find(**given: Any) -> list[str]:
+            asked = Reach(dense=9, lexical=9, spoken=9, quotes=9, passages=9)
+            found = await store.find([view("Ana fact word")], replace(asked, **given))
+            said = {passage.session_id for passage in found.passages.values()}
+            assert said == {one.session_id for one in found.cards.values()}
+            return [one.fact for one in found.cards.values()]
+
+        day = MAY.date() + timedelta(days=2)
+        assert await find(since=day) == ["fact 2", "fact 3"]
+        assert await find(since=day, until=day) == ["fact 2"]
+        assert await find(sessions=frozenset({"s0", "s3"})) == ["fact 0", "fact 3"]
+        assert await find(sessions=frozenset({"s0", "s3"}), since=day) == ["fact 3"]
+        assert await find(sessions=frozenset()) == []
+
+    async def test_labels_and_ends_are_kept(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        labels, until = {"b": "1", "a": "é"}, MAY + timedelta(days=9)
+        told = session("s1", "Hello there").model_copy(update={"labels": labels, "until": until})
+        made = card(told, "likes tea", until=until)
+        assert (await store.keep(told)).labels == labels
+        await store.settle(told, digested(told, made))
+        assert (await store.texts(["s1"]))["s1"] == told
+        assert (await store.cards(CardFilter())) == [made]
+        (record,) = await store.sessions()
+        assert (record.labels, record.until) == (labels, until)
+        await store.keep(told.model_copy(update={"labels": {"c": "2"}}))
+        assert (await store.sessions())[0].labels == {"c": "2"}
+        await store.append("s1", told.turns)
+        assert (await store.sessions())[0].labels == {"c": "2"}
+        (whole,) = await store.wholes(["s1"])
+        assert whole.waiting is not None
+        assert (whole.session.labels, whole.waiting.until) == ({"c": "2"}, until)
+        assert (await store.check()).sound
+
     async def test_of_what_was_said_between_two_days_more_is_found(
         self, open_space: OpenSpace
     ) -> None:

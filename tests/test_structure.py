@@ -24,7 +24,7 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget", "log"},
     {"store", "models", "rank", "subjects", "transcripts", "testing"},
-    {"extract", "embed", "plan", "retrieve", "pending", "answer"},  # the stages
+    {"extract", "embed", "plan", "retrieve", "pending", "notes", "answer"},  # the stages
     {"build", "forget", "transfer"},
     {"memory"},
     {"sync", "providers", "server_settings"},

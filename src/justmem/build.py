@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
-from justmem import embed, tokens
+from justmem import embed, notes, tokens
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
+    NOTE,
     Budget,
     Receipt,
     Remembered,
@@ -84,7 +85,8 @@ class Builder:
             return Remembered(
                 session_id=session_id, state=SessionState.PENDING, reason=reason, unchanged=True
             )
-        if self._retention.source_days == 0 and done.state.settled:
+        note = session_id.startswith(NOTE)  # its words are the memory itself
+        if self._retention.source_days == 0 and done.state.settled and not note:
             with suppress(StoreBusy):  # `expire` drops the words later
                 await self._store.forget(words=[session_id])
         return done
@@ -156,6 +158,8 @@ class Builder:
         await self._store.settle(session, Digested(SessionState.FAILED, reason))
 
     async def _extract(self, session: Session, before: Whole | None, tally: Tally) -> Extraction:
+        if session.is_note:
+            return notes.extraction(session)
         after = await asyncio.to_thread(growth.settled_turns, before, session)
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")

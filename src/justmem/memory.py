@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from justmem import embed, pending, tokens, transfer
+from justmem import embed, notes, pending, tokens, transfer
 from justmem.answer.replies import LEAST_TOKENS, replies
 from justmem.budget.ledger import Ledger, Tally
 from justmem.build import Builder
@@ -44,6 +44,7 @@ from justmem.domain import (
     Forgotten,
     Health,
     Loaded,
+    Note,
     Plan,
     Preview,
     Quarantined,
@@ -64,6 +65,7 @@ from justmem.errors import (
 )
 from justmem.forget import expiry
 from justmem.forget.forgetting import Forgetting, Target
+from justmem.intake.filters import as_filter
 from justmem.intake.questions import LONG, as_question, as_speaker
 from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time, id_from_content
@@ -77,6 +79,7 @@ from justmem.ports import (
     Closes,
     Embedder,
     Extractor,
+    Filter,
     Language,
     Planner,
     Reply,
@@ -86,7 +89,7 @@ from justmem.ports import (
     session_in,
 )
 from justmem.rank import Profile
-from justmem.retrieve import UNRELATED, Retrieval
+from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
 from justmem.runtime.forks import Origin
 from justmem.subjects import about
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
@@ -253,6 +256,35 @@ class AsyncMemory:
             )
         return await _each(given, self._remember, on_done)
 
+    async def note(
+        self,
+        text: str,
+        *,
+        key: str | None = None,
+        value: Any = None,
+        at: datetime | str | None = None,
+        until: datetime | str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Card:
+        """Stores a card exactly as given, without extraction. A note with the same `key` is
+        replaced; without a key, one is made from the text. `value` is anything that JSON can
+        hold, or JSON as bytes, which stays as it is. The note expires at `until`. `at` is when it
+        holds from, by default now."""
+        when = self._now() if at is None else as_time(at)
+        given = notes.as_note(text, key=key, value=value, at=when, until=until, labels=labels)
+        redacted = await self._redaction.session(given, rename=False)
+        notes.check_redacted(redacted.session)
+        await self._remember(redacted)
+        return notes.extraction(redacted.session).cards[0]
+
+    async def notes(self, prefix: str = "") -> list[Note]:
+        """The notes whose key begins with `prefix`, in order of their keys."""
+        return await notes.listed(self._store, as_text(prefix, "prefix"), self._now())
+
+    async def note_at(self, key: str) -> Note:
+        """The note with that key. NotInMemory if there is none, or it has expired."""
+        return await notes.at_key(self._store, key, self._now())
+
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""
 
@@ -294,6 +326,11 @@ class AsyncMemory:
         speaker: str | None = None,
         plan: Plan | Mapping[str, Any] | None = None,
         limit: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        sessions: Iterable[str] | None = None,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        as_of: date | str | None = None,
     ) -> Evidence:
         """The evidence that memory holds for a question, or for a remark you are about to reply
         to, without the answer call.
@@ -308,10 +345,20 @@ class AsyncMemory:
         `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
         no model is called for it.
 
-        `limit` is how many cards to choose, instead of `budget.cards` (10)."""
-        if limit is not None:
-            limit = as_count(limit, "limit", least=1)
-        steps = self._steps(question, at, speaker, plan, limit=limit, answer=False)
+        The rest are filters. `limit`: at most so many cards. `labels`: only sessions and notes
+        that have all of them. `sessions`: only these, by their ids. `since` and `until`: only what
+        was said in that time, both days included. `as_of`: memory as it was on that day, without
+        what began later."""
+        where = await as_filter(
+            self._store,
+            limit=limit,
+            labels=labels,
+            sessions=sessions,
+            since=since,
+            until=until,
+            as_of=as_of,
+        )
+        steps = self._steps(question, at, speaker, plan, answer=False, where=where)
         async with aclosing(steps):
             *_, evidence = [step async for step in steps]
         assert isinstance(evidence, Evidence)
@@ -369,9 +416,9 @@ class AsyncMemory:
         speaker: str | None,
         given: Plan | Mapping[str, Any] | None,
         *,
-        limit: int | None = None,
         answer: bool = True,
         streaming: bool = False,
+        where: Filter = NO_FILTER,
     ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
         """The plan, the evidence, the text (in pieces, if streaming), the answer."""
         plan = supplied(given)
@@ -387,7 +434,7 @@ class AsyncMemory:
             yield asked.plan
             if search:
                 names = await self._names(asked.at.date())
-                asked = await self._retrieve(asked, names, tally, limit)
+                asked = await self._retrieve(asked, names, tally, where)
             evidence = asked.model_copy(update={"receipt": tally.receipt()})
             yield evidence
             if not answer:
@@ -490,14 +537,16 @@ class AsyncMemory:
         return self._language.named(text, "X") != text
 
     async def _retrieve(
-        self, asked: Evidence, names: Names, tally: Tally, limit: int | None
+        self, asked: Evidence, names: Names, tally: Tally, where: Filter
     ) -> Evidence:
         """Discover, select and recover; then the turns of sessions that have no cards yet."""
-        waiting = await pending.waiting(self._store)
-        found = await self._retrieval.evidence(names.asked(asked), tally, limit=limit)
+        waiting = [each for each in await pending.waiting(self._store) if where.holds(each)]
+        found = await self._retrieval.evidence(names.asked(asked), tally, where)
         found = await pending.added(self._store, waiting, found, self.retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
-        earlier = await asyncio.to_thread(self._language.superseded, found.cards, asked.at.date())
+        earlier = await asyncio.to_thread(
+            self._language.superseded, found.cards, where.as_of or asked.at.date()
+        )
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
@@ -567,7 +616,7 @@ class AsyncMemory:
         return await session_in(self._store, as_id(session_id, "session"))
 
     async def sessions(self) -> list[SessionRecord]:
-        return list(await self._store.sessions())
+        return [record for record in await self._store.sessions() if not record.is_note]
 
     async def waiting(self) -> list[Session]:
         """The sessions that `retry` would take up, each with its newest text."""
@@ -611,6 +660,7 @@ class AsyncMemory:
         turn: str | None = None,
         session: str | None = None,
         subject: str | None = None,
+        key: str | None = None,
         since: date | str | None = None,
         until: date | str | None = None,
         everything: bool = False,
@@ -618,14 +668,14 @@ class AsyncMemory:
         verify: bool = False,
     ) -> Forgotten:
         """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
-        included), a subject, or the whole space, on disk too. With a turn go the cards that rest
-        on it; with a subject, its cards and the turns they rest on, unless `turns` is False; with
-        a card its turns only if `turns` is True. What was forgotten on its own does not come back
-        with its session.
+        included), a subject, a note by its `key`, or the whole space, on disk too. With a turn go
+        the cards that rest on it; with a subject, its cards and the turns they rest on, unless
+        `turns` is False; with a card its turns only if `turns` is True. What was forgotten on its
+        own does not come back with its session.
 
         `verify` then looks for it everywhere and adds a certificate; NotForgotten if anything of
         it is left."""
-        what = Target(card, turn, session, subject, since, until, everything, turns)
+        what = Target(card, turn, session, subject, since, until, everything, turns, key)
         return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
 
     async def preview_forget(
@@ -635,13 +685,14 @@ class AsyncMemory:
         turn: str | None = None,
         session: str | None = None,
         subject: str | None = None,
+        key: str | None = None,
         since: date | str | None = None,
         until: date | str | None = None,
         everything: bool = False,
         turns: bool | None = None,
     ) -> Preview:
         """What `forget` would take with it. Nothing changes."""
-        what = Target(card, turn, session, subject, since, until, everything, turns)
+        what = Target(card, turn, session, subject, since, until, everything, turns, key)
         preview = await self._forgetting.preview(what)
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})

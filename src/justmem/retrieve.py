@@ -29,6 +29,7 @@ from justmem.domain import (
 from justmem.language.words import content, named_in, overlap, words
 from justmem.ports import (
     Embedder,
+    Filter,
     Found,
     Language,
     Reach,
@@ -42,6 +43,7 @@ from justmem.rank import Profile, Scores
 from justmem.text import both_ends
 
 UNRELATED = "nothing in memory is relevant to this"
+NO_FILTER = Filter()
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark
 # Share of the candidates' mean that is subtracted from vectors. All of it is best for remarks
@@ -87,21 +89,18 @@ class Retrieval:
         self._paper = profile.select_by == "question"
         self._retention = retention
 
-    async def evidence(
-        self, asked: Evidence, tally: Tally, *, limit: int | None = None
-    ) -> Evidence:
-        """`asked` with the places chosen, the cards read, the sources and all candidates. `limit`:
-        how many places, instead of the budget's."""
+    async def evidence(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Evidence:
+        """`asked` with the places chosen, the cards read, the sources and all candidates."""
         plan = asked.plan
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            pool = await self.pool(views, plan, asked.at)
+            pool = await self.pool(views, plan, asked.at, where)
         if not self._relevant(asked, pool):
             tally.notes.append(UNRELATED)
             return asked
         with tally.stage("select"):
             scores, reranked = await self._scores(views, pool, plan, tally)
-            chosen, read = self._chosen(scores, pool, plan, limit or self._budget.cards)
+            chosen, read = self._chosen(scores, pool, plan, where.limit or self._budget.cards)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
         found = asked.model_copy(
             update={
@@ -113,7 +112,7 @@ class Retrieval:
         if plan.access is not Access.REPLAY:
             return found
         with tally.stage("recover"):
-            return await self._recovered(found, views, tally)
+            return await self._recovered(found, views, tally, where)
 
     # ------------------------------------------------------------ candidates
 
@@ -128,7 +127,9 @@ class Retrieval:
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
-    async def pool(self, views: Sequence[View], plan: Plan, asked: datetime) -> Pool:
+    async def pool(
+        self, views: Sequence[View], plan: Plan, asked: datetime, where: Filter = NO_FILTER
+    ) -> Pool:
         """The cards whose vectors or words are near a view, those that rest on turns with its
         words, and the best such turns that no card rests on, as quotes. A remark searches wider,
         because what lies behind it sounds different. Expired cards are left out."""
@@ -139,14 +140,15 @@ class Retrieval:
             lexical=budget.lexical,
             spoken=0 if self._paper else budget.lexical // 2,
             quotes=0 if self._paper or remark else _QUOTES,
-            until=asked.date(),
+            since=where.since,
+            until=min(asked.date(), where.until or date.max),
+            sessions=where.sessions,
             during=None if self._paper else _told(plan.period),
         )
         if retention.limited and reach.quotes:  # some may have expired
             reach = replace(reach, quotes=reach.spoken)
         found = await self._store.find(views, reach)
-        if retention.limited:
-            found = _unexpired(found, retention, asked)
+        found = _unexpired(found, retention, asked, where.as_of)
         quotes = _quotes(found, replies=plan.needs_source) if reach.quotes else []
         return _pool(views, plan, found, quotes, turns=not self._paper)
 
@@ -214,14 +216,16 @@ class Retrieval:
 
     # ------------------------------------------------------------ sources
 
-    async def _recovered(self, found: Evidence, views: Sequence[View], tally: Tally) -> Evidence:
+    async def _recovered(
+        self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
+    ) -> Evidence:
         """REPLAY: the original turns. In the paper, the whole session of the best card."""
         if self._profile.replay == "session":
             best = [candidate.card.session_id for candidate in found.chosen[:1]]
             read, kept = await self._sessions(best)
             sources = [_source(session, _remaining(session)) for session in read]
         else:
-            hits = await self._turns(views, found)
+            hits = await self._turns(views, found, where)
             best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
             read, kept = await self._sessions(best)
             read = [each for each in read if not self._retention.session_expired(each.at, found.at)]
@@ -239,10 +243,14 @@ class Retrieval:
         read = [each for each in found.values() if not all(turn.forgotten for turn in each.turns)]
         return read, len(read) == len(ids)
 
-    async def _turns(self, views: Sequence[View], found: Evidence) -> dict[str, dict[int, _Hit]]:
+    async def _turns(
+        self, views: Sequence[View], found: Evidence, where: Filter
+    ) -> dict[str, dict[int, _Hit]]:
         """Turns by session: the source index and the chosen cards, fused by rank. Words count
         double, because a question about a reply names what the reply said."""
-        near = await self._store.find(views, Reach(passages=_PASSAGES, until=found.at.date()))
+        last = min(found.at.date(), where.until or date.max, where.as_of or date.max)
+        reach = Reach(passages=_PASSAGES, since=where.since, until=last, sessions=where.sessions)
+        near = await self._store.find(views, reach)
         fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
         turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
         for key, score in fused.items():
@@ -355,8 +363,17 @@ def _told(period: EventDate) -> tuple[date, date] | None:
     return period.start, period.end + min(max(lasts, _SOON), date.max - period.end)
 
 
-def _unexpired(found: Found, retention: Retention, asked: datetime) -> Found:
-    stay = [not retention.card_expired(card, asked) for card in found.cards.values()]
+def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date | None) -> Found:
+    """Without what has expired, and without what began after the day that is asked about."""
+    now = asked.replace(tzinfo=None)
+    stay = [
+        not retention.card_expired(card, asked)
+        and (card.until is None or card.until > now)
+        and (as_of is None or card.since <= as_of)
+        for card in found.cards.values()
+    ]
+    if all(stay) and not retention.limited and as_of is None:
+        return found
     cards = zip(found.cards.items(), stay, strict=True)
     return replace(
         found,
@@ -366,6 +383,7 @@ def _unexpired(found: Found, retention: Retention, asked: datetime) -> Found:
             id: session
             for id, session in found.sessions.items()
             if not retention.session_expired(session.at, asked)
+            and (as_of is None or session.at.date() <= as_of)
         },
     )
 

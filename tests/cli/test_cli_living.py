@@ -63,3 +63,22 @@ def test_recall_reads_several_spaces(run: Run) -> None:
     assert [one["space"] for one in found["cards"]] == ["team", "ana"]
     assert "team" in run(*command).stdout
     assert "'nobody'" in run("recall", "How?", "--space", "ana", "--also", "nobody", fails=8).stderr
+
+
+def test_notes_as_commands(run: Run) -> None:
+    card = run(
+        *("note", "Mira is allergic to walnuts.", "--key", "allergy", "--value", '{"a":  1.0}'),
+        *("--at", "2024-05-01", "--until", "2090-01-01", "--label", "topic=food", "--json"),
+    )
+    assert card["fact"] == "Mira is allergic to walnuts."
+    assert run("note-at", "allergy", "--json")["value_json"] == '{"a":  1.0}'
+    assert "walnuts" in run("note-at", "allergy").stdout
+    assert "allergy" in run("notes").stdout
+    assert [note["key"] for note in run("notes", "all", "--json")] == ["allergy"]
+    asked = ("recall", "What is Mira allergic to?", "--at", "2024-06-01", "--json")
+    assert len(run(*asked, "--label", "topic=food", "--limit", "1")["cards"]) == 1
+    run(*asked[:-1], "--label", "topic=x", fails=1)
+    run(*asked[:-1], "--label", "topic", fails=2)
+    run("note", "Late.", "--until", "2020-01-01", fails=2)
+    run("forget", "--key", "allergy", "--yes")
+    run("note-at", "allergy", fails=1)

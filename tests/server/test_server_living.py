@@ -64,3 +64,34 @@ def test_several_spaces_are_recalled_in_one_ranking(server: Running) -> None:
     assert "b1: 2024-05-01 Mira: The boat club" in found["prompt"]
     with server.client(server.key("a1")) as client:
         assert client.post("/v1/recall", json=asked).status_code == 404
+
+
+def test_notes_over_http(ana: httpx.Client) -> None:
+    given = {
+        "text": "Ana is allergic to walnuts.",
+        "value": {"nut": ["walnut"]},
+        "at": "2024-05-01",
+    }
+    card = ana.put("notes/food%2Fallergy", json={**given, "labels": {"topic": "food"}}).json()
+    assert (card["fact"], card["kind"]) == (given["text"], "note")
+    read = ana.get("notes/food%2Fallergy").json()
+    assert (read["value"], read["note"]["key"]) == (given["value"], "food/allergy")
+    exact = '{"b": 1e3,  "a": 1.0}'
+    ana.put("notes/exact", json={"text": "Exact.", "value_json": exact})
+    assert ana.get("notes/exact").json()["note"]["value_json"] == exact
+    listed = ana.get("notes", params={"prefix": "food/"}).json()["notes"]
+    assert [each["note"]["key"] for each in listed] == ["food/allergy"]
+    asked = {"question": "What is Ana allergic to?", "labels": {"topic": "food"}, "limit": 1}
+    found = ana.post("recall", json=asked).json()
+    assert [each["id"] for each in found["cards"]] == [card["id"]]
+    assert ana.get("sessions").json()["sessions"] == []
+    assert ana.delete("notes/exact").json()["cards"] == 1
+    for wrong, status in (
+        (ana.get("notes/exact"), 404),
+        (ana.delete("notes/exact"), 404),
+        (ana.put("notes/k", json={"text": "Late.", "until": "2020-01-01"}), 422),
+        (ana.post("recall", json={**asked, "labels": {"topic": "x"}}), 404),
+        (ana.post("recall", json={**asked, "sessions": ["x"]}), 404),
+    ):
+        assert wrong.status_code == status, wrong.text
+        assert wrong.json()["detail"]

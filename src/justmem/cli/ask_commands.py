@@ -9,6 +9,7 @@ import typer
 
 from justmem.cli import render
 from justmem.cli.context import Exit, Json, moment, now, run_of
+from justmem.cli.note_commands import Label, labels_of
 from justmem.cli.terminal import out, plain, print_json
 from justmem.domain import Answer, Evidence, SpacesEvidence, dump
 from justmem.memory import AsyncMemory
@@ -87,6 +88,14 @@ def recall(
     at: At = None,
     speaker: Speaker = None,
     plan: dict[str, Any] | None = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many cards.")] = None,
+    label: Label = None,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Only this session. May be repeated.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only what was said from this day on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only what was said up to this day.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="Memory as it was on this day.")] = None,
     also: Annotated[
         list[str] | None, typer.Option(help="Another space to recall from. May be repeated.")
     ] = None,
@@ -104,12 +113,26 @@ def recall(
     """
     when = moment(at) or now()
 
+    filters = (limit, label, session, since, until, as_of)
+    if also and any(filters):
+        raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
     if also:
         _recall_spaces(context, question, also, prompt, json, at=when, speaker=speaker, plan=plan)
         return
 
     async def work(memory: AsyncMemory) -> Evidence:
-        return await memory.recall(question, at=when, speaker=speaker, plan=plan)
+        return await memory.recall(
+            question,
+            at=when,
+            speaker=speaker,
+            plan=plan,
+            limit=limit,
+            labels=labels_of(label),
+            sessions=session or None,
+            since=since,
+            until=until,
+            as_of=as_of,
+        )
 
     evidence = run_of(context).memory(work)
     if prompt is not None:

@@ -31,6 +31,7 @@ def forget(
     subject: Annotated[
         str | None, typer.Option(help="Every card about it, and the turns that support them.")
     ] = None,
+    key: Annotated[str | None, typer.Option(help="The note with this key.")] = None,
     since: Annotated[
         str | None, typer.Option(help="Sessions from this day on: 2024-05-20.")
     ] = None,
@@ -61,6 +62,7 @@ def forget(
         "turn": turn or None,
         "session": session or None,
         "subject": subject or None,
+        "key": key or None,
         "since": since or None,
         "until": until or None,
         "everything": everything,

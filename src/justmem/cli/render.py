@@ -20,6 +20,7 @@ from justmem.domain import (
     Citation,
     Entry,
     Evidence,
+    Note,
     Plan,
     Receipt,
     Remembered,
@@ -138,6 +139,19 @@ def evidence(value: Evidence) -> Group:
     if not value.chosen and not value.sources:
         parts += [Text(), Text("There is no evidence for this in memory.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
+
+
+def notes(values: Sequence[Note]) -> Table:
+    rows: list[dict[str, str | Text]] = [
+        {
+            "key": words(note.key, one_line=True),
+            "since": f"{note.at:%Y-%m-%d}",
+            "until": f"{note.until:%Y-%m-%d %H:%M}" if note.until else "",
+            "text": words(note.text, one_line=True),
+        }
+        for note in values
+    ]
+    return table(rows, key="cyan", since="dim", until="dim")
 
 
 def spaces_evidence(value: SpacesEvidence) -> Group:

@@ -19,6 +19,7 @@ from justmem.domain.cards import (
     card_id,
 )
 from justmem.domain.conversations import (
+    NOTE,
     ROLES,
     Role,
     Session,
@@ -31,6 +32,7 @@ from justmem.domain.conversations import (
 from justmem.domain.health import Damage, Health
 from justmem.domain.limits import Budget, Retention
 from justmem.domain.log import Checked, Entry
+from justmem.domain.notes import Note
 from justmem.domain.questions import (
     MODES,
     OPERATIONS,
@@ -62,6 +64,7 @@ from justmem.domain.value import Value, dump
 __all__ = [
     "KINDS",
     "MODES",
+    "NOTE",
     "OPERATIONS",
     "ROLES",
     "STATUSES",
@@ -86,6 +89,7 @@ __all__ = [
     "Kind",
     "Loaded",
     "Mode",
+    "Note",
     "Operation",
     "Passage",
     "Plan",

@@ -11,7 +11,7 @@ from typing import Literal, Self, get_args
 from justmem.domain.value import Value
 
 Kind = Literal[
-    "fact", "event", "preference", "state", "measurement", "relation", "list", "interaction"
+    "fact", "event", "preference", "state", "measurement", "relation", "list", "interaction", "note"
 ]
 Status = Literal["stable", "ongoing", "planned", "completed"]
 Precision = Literal["day", "month", "year", "range", "unknown"]
@@ -85,10 +85,18 @@ class Card(Value):
     session_id: str
     said_at: datetime
     turns: tuple[int, ...]
+    until: datetime | None = None  # of a note: when it expires
 
     @property
     def text(self) -> str:
+        if self.kind == "note":
+            return self.fact  # exactly as the caller gave it
         return f"{self.subject} {self.fact}"
+
+    @property
+    def since(self) -> date:
+        """The day it holds from: when it happened, if that is known, or when it was said."""
+        return self.event_date.start or self.said_at.date()
 
     @property
     def dated(self) -> str:

@@ -30,18 +30,30 @@ class Turn(Value):
     forgotten: bool = False
 
 
+NOTE = "note:"  # how the id of a note begins; its key follows
+
+
 class Session(Value):
     """A dated conversation. `at` is when it took place, never when it was stored."""
 
     id: str
     at: datetime
     turns: tuple[Turn, ...]
+    labels: Mapping[str, str] = Field(default_factory=dict)  # the caller's own, to filter by
+    until: datetime | None = None  # of a note: when it expires
+
+    @property
+    def is_note(self) -> bool:
+        return self.id.startswith(NOTE)
 
     @cached_property
     def digest(self) -> str:
         """Changes when anything that was said, or when, changes."""
         said = [(t.speaker, t.role, t.text, t.at.isoformat() if t.at else None) for t in self.turns]
-        canonical = json.dumps([self.at.isoformat(), said], ensure_ascii=True)
+        parts: list[Any] = [self.at.isoformat(), said]
+        if self.until is not None:
+            parts.append(self.until.isoformat())
+        canonical = json.dumps(parts, ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Session:
@@ -102,6 +114,12 @@ class SessionRecord(Value):
     cards: int = 0
     quarantined: int = 0
     tokens: int = 0
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    until: datetime | None = None
+
+    @property
+    def is_note(self) -> bool:
+        return self.id.startswith(NOTE)
 
 
 # ---------------------------------------------------------------- quotes

@@ -49,6 +49,12 @@ def _lower(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def _kind(value: Any) -> Any:
+    """Only callers write notes."""
+    kind = _lower(value)
+    return "fact" if kind == "note" else kind
+
+
 def _numbers(value: Any) -> Any:
     """ "3,5", 3, ["#3", 5] -> turn numbers. Whatever is no number of a turn is left out."""
     parts = value.replace(";", ",").split(",") if isinstance(value, str) else value
@@ -65,7 +71,7 @@ class Draft(BaseModel):
     fact: Annotated[Line, Field(min_length=1)]
     event_date: Annotated[Line, otherwise("")] = ""
     status: Annotated[Status, BeforeValidator(_lower), otherwise("stable")] = "stable"
-    kind: Annotated[Kind, BeforeValidator(_lower), otherwise("fact")] = "fact"
+    kind: Annotated[Kind, BeforeValidator(_kind), otherwise("fact")] = "fact"
     turns: Annotated[tuple[int, ...], BeforeValidator(_numbers)] = ()
 
     @model_validator(mode="before")

@@ -20,7 +20,12 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring
     """Sessions that are too old, whole; and of the others the cards of kinds that go earlier, and
     words that their cards have been made of."""
     records = await store.sessions()
-    old = [record for record in records if retention.session_expired(record.at, at)]
+    old = [
+        record
+        for record in records
+        if retention.session_expired(record.at, at)
+        or (record.until is not None and record.until <= at)
+    ]
     gone = {record.id for record in old}
     cards = [
         card
@@ -34,6 +39,7 @@ async def expiring(store: Store, retention: Retention, at: datetime) -> Expiring
         if record.id not in gone
         and record.state.settled
         and record.tokens  # its words are still there
+        and not record.is_note  # its words are the memory itself
         and retention.words_expired(record.at, at)
     ]
     return Expiring(sessions=tuple(old), cards=tuple(cards), words=tuple(words))

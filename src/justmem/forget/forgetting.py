@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from justmem.domain import Card, Expiring, Forgotten, Preview, SessionRecord, quoted
+from justmem.domain import NOTE, Card, Expiring, Forgotten, Preview, SessionRecord, quoted
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
@@ -21,7 +21,8 @@ from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
 
 _ASKED = (
-    "Say what to forget: one of card=, turn=, session=, subject=, since= or until=, everything=."
+    "Say what to forget: one of card=, turn=, session=, subject=, key=, since= or until=, "
+    "everything=."
 )
 
 
@@ -38,8 +39,11 @@ class Target:
     until: date | str | None = None
     everything: bool = False
     turns: bool | None = None
+    key: str | None = None  # of a note
 
     def __post_init__(self) -> None:
+        if self.key is not None:
+            as_text(self.key, "key")
         for kind in ("card", "turn", "session"):
             if (id := getattr(self, kind)) is not None:
                 object.__setattr__(self, kind, as_id(id, kind))
@@ -49,7 +53,7 @@ class Target:
         if self.turns is not None:
             as_flag(self.turns, "turns")
         since = self.until if self.since is None else self.since
-        named = [self.card, self.turn, self.session, self.subject, since]
+        named = [self.card, self.turn, self.session, self.subject, since, self.key]
         if sum(each is not None for each in named) + self.everything != 1:
             raise InputError(_ASKED)
         if self.turns is not None and self.card is None and self.subject is None:
@@ -63,7 +67,12 @@ class Target:
             return f"subject {digest(self.subject)}"
         if self.since or self.until:
             return f"period {_day(self.since) or ''}/{_day(self.until) or ''}"
-        named = (("card", self.card), ("turn", self.turn), ("session", self.session))
+        named = (
+            ("card", self.card),
+            ("turn", self.turn),
+            ("session", self.session),
+            ("note", self.key),
+        )
         return next((f"{kind} {name}" for kind, name in named if name is not None), "everything")
 
 
@@ -146,7 +155,7 @@ class Forgetting:
     # ------------------------------------------------------------ what is meant
 
     async def _going(self, target: Target) -> Going:
-        if target.everything or target.session or target.since or target.until:
+        if target.everything or target.session or target.since or target.until or target.key:
             return Going(sessions={record.id: record for record in await self._sessions(target)})
         if (place := _place(target)) is not None:
             await self._check(place)
@@ -162,6 +171,11 @@ class Forgetting:
         records = await self._store.sessions()
         if target.everything:
             return records
+        if target.key is not None:
+            found = [record for record in records if record.id == NOTE + target.key]
+            if not found:
+                raise NotInMemory(f"There is no note with the key {target.key!r} in this space.")
+            return found
         if target.session is not None:
             found = [record for record in records if record.id == target.session]
             if not found:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from justmem.domain import ROLES, Role, Session, Turn
+from justmem.domain import NOTE, ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
 from justmem.text import clean
 from justmem.validation import shown
@@ -29,6 +29,7 @@ TIMES = (
 )
 
 _LONGEST_NAME = 200
+_MOST_LABELS = 20
 _LONGEST_TURN = 1_000_000  # characters: more is a file, not an utterance
 _ALIASES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
 _TIME_KEYS = ("at", "date", "timestamp", "created_at", "create_time", "time")
@@ -46,16 +47,43 @@ def as_session(
         value = [{"role": "user", "content": value}]
     if isinstance(value, Session):
         own_at, own_id, turns = value.at, value.id, [_cleaned(turn) for turn in value.turns]
+        labels: object = value.labels
+        until, note = value.until, value.is_note
     else:
         fields, messages = _opened(value)
         turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
         own_at, own_id = _first(fields, _TIME_KEYS), _first(fields, ("id", "session_id"))
+        labels, until, note = fields.get("labels"), None, False
     if not any(turn.text.strip() or turn.forgotten for turn in turns):
         raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
     when = _when(at if at is not None else own_at, turns, otherwise)
     name = _id(id if id is not None else own_id)
-    session = Session(id=name or "s", at=when, turns=tuple(turns))
+    if name.startswith(NOTE) and not note:
+        raise InvalidSession(
+            f"The id of a session cannot begin with {NOTE!r}: notes have such ids."
+        )
+    session = Session(
+        id=name or "s", at=when, turns=tuple(turns), labels=as_labels(labels), until=until
+    )
     return session if name else session.model_copy(update={"id": id_from_content(session)})
+
+
+def as_labels(value: object) -> dict[str, str]:
+    """Names and values, both short texts."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or len(value) > _MOST_LABELS:
+        raise InvalidSession(
+            f"Labels are at most {_MOST_LABELS} names with values, as in "
+            f'{{"project": "kitchen"}}, not {shown(value)}.'
+        )
+    for part in (part for pair in value.items() for part in pair):
+        if not isinstance(part, str) or not part.strip() or len(part) > _LONGEST_NAME:
+            raise InvalidSession(
+                f"A label's name and value are texts of 1 to {_LONGEST_NAME} characters, not "
+                f"{shown(part)}."
+            )
+    return {clean(name): clean(text) for name, text in value.items()}
 
 
 def id_from_content(session: Session) -> str:

@@ -23,6 +23,7 @@ from justmem.ports.models import (
 from justmem.ports.searches import (
     INDEXES,
     CardFilter,
+    Filter,
     Found,
     Hits,
     Index,
@@ -71,6 +72,7 @@ __all__ = [
     "Embedder",
     "Extraction",
     "Extractor",
+    "Filter",
     "Found",
     "Hits",
     "Index",

@@ -42,12 +42,34 @@ class Reach:
     spoken: int = 0  # turns by their words; the cards that rest on them are found too
     quotes: int = 0  # the best of those turns that no card rests on, in all
     passages: int = 0  # passages by nearness, and as many by their words
+    since: date | None = None  # nothing that was said on an earlier day
     until: date | None = None  # nothing that was said on a later day
+    sessions: frozenset[str] | None = None  # nothing of other sessions or notes
     during: tuple[date, date] | None = None  # more cards by nearness, of what was said then
 
     @property
     def more(self) -> int:
         return (self.dense + 1) // 2 if self.during else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the caller of `recall` wants left out."""
+
+    limit: int | None = None  # places, instead of those of the budget
+    sessions: frozenset[str] | None = None  # only these sessions and notes
+    since: date | None = None  # only what was said from this day on
+    until: date | None = None  # and up to this one
+    as_of: date | None = None  # as it was on this day: nothing that began later
+
+    def holds(self, session: Session) -> bool:
+        day = session.at.date()
+        return (
+            (self.sessions is None or session.id in self.sessions)
+            and (self.since is None or day >= self.since)
+            and (self.until is None or day <= self.until)
+            and (self.as_of is None or day <= self.as_of)
+        )
 
 
 @dataclass(frozen=True, slots=True)

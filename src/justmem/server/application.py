@@ -21,6 +21,7 @@ from justmem.server.routes import (
     ask_routes,
     card_routes,
     monitor_routes,
+    note_routes,
     session_routes,
     space_routes,
 )
@@ -67,6 +68,7 @@ def application(server: Server) -> ASGIApp:
         card_routes,
         session_routes,
         ask_routes,
+        note_routes,
         monitor_routes,
         proxy,
     ):

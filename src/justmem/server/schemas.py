@@ -84,6 +84,9 @@ class SessionIn(Request):
 
     id: str | None = Field(None, max_length=200)
     at: Time | None = None
+    labels: dict[str, str] | None = Field(
+        None, max_length=20, description="Names and values to filter by."
+    )
     turns: Turns | None = None
     messages: Turns | None = None
 
@@ -175,9 +178,22 @@ class Question(Request):
 
 
 class Recall(Question):
-    """`prompt` adds a block for a model's prompt, of at most this many tokens."""
+    """`prompt` adds a block for a model's prompt, of at most this many tokens. The others are
+    filters: at most `limit` places; only sessions and notes with all these `labels`; only these
+    `sessions`; only what was said from `since` to `until`, inclusive; memory `as_of` a day."""
 
     prompt: int | None = Field(None, ge=1, le=100_000)
+    limit: int | None = Field(None, ge=1, le=1000)
+    labels: dict[str, str] | None = Field(None, max_length=20)
+    sessions: list[str] | None = Field(None, max_length=1000)
+    since: date | None = None
+    until: date | None = None
+    as_of: date | None = None
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        names = {"limit", "labels", "sessions", "since", "until", "as_of"}
+        return {name: getattr(self, name) for name in names}
 
 
 class RecallSpaces(Request):
@@ -265,8 +281,8 @@ class SpaceList(BaseModel):
 
 
 class Forget(Request):
-    """Give one of `card`, `turn`, `session`, `subject` and a period (`since`, `until` or both,
-    inclusive). `turns` also forgets the turns that support the cards (default: only for a subject).
+    """Give one of `card`, `turn`, `session`, `subject`, `key` (of a note) and a period (`since`,
+    `until` or both, inclusive). `turns` also forgets the turns that support the cards (default: only for a subject).
     `preview` forgets nothing. `verify` searches all files afterwards."""
 
     model_config = ConfigDict(
@@ -277,6 +293,7 @@ class Forget(Request):
     turn: str | None = Field(None, min_length=1, examples=["chat-17#3"])
     session: str | None = Field(None, min_length=1)
     subject: str | None = Field(None, min_length=1)
+    key: str | None = Field(None, min_length=1, description="Of a note.")
     since: date | None = None
     until: date | None = None
     turns: bool | None = None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -44,6 +44,7 @@ class Inquiry:
     at: object = None
     speaker: str | None = None
     plan: Mapping[str, Any] | None = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
 
 class SignIn(Protocol):
@@ -177,7 +178,9 @@ class Server:
     async def recall(self, asked: Inquiry) -> Evidence:
         async def work() -> Evidence:
             async with self._asking(asked) as (memory, at):
-                found = memory.recall(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
+                found = memory.recall(
+                    asked.question, at=at, speaker=asked.speaker, plan=asked.plan, **asked.filters
+                )
                 return await self._counted(found)
 
         return await self.within(work())

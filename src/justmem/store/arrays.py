@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import StoreDamaged
-from justmem.ports import Index, Pair, Vectors
+from justmem.ports import Index, Pair, Reach, Vectors
 from justmem.ports.vectors import Coded, coded
 from justmem.store.blocks import Block, Hashes, Ints, Keys, content_words, term
 
@@ -60,6 +60,9 @@ def _numkong_dots() -> Callable[[Bytes, Bytes], NDArray[np.float32]] | None:
 
 
 _dots: Callable[[Bytes, Bytes], NDArray[np.float32]] = _numkong_dots() or _numpy_dots
+
+
+Rows = NDArray[np.bool_]  # one flag for each row
 
 
 class During(NamedTuple):
@@ -202,21 +205,35 @@ class Arrays:
             return rows[low:high]
         return np.concatenate([rows[low:high], self._added[1][self._added[0] == wanted]])
 
-    def best(self, text: str, count: int, until: int | None) -> list[Pair]:
+    def allowed(self, reach: Reach) -> Rows | None:
+        """Which rows a search may return: said on these days, in these sessions. None: all."""
+        if reach.since is None and reach.until is None and reach.sessions is None:
+            return None
+        stay = np.ones(len(self), np.bool_)
+        if reach.since is not None:
+            stay &= self._days >= reach.since.toordinal()
+        if reach.until is not None:
+            stay &= self._days <= reach.until.toordinal()
+        if reach.sessions is not None:
+            wanted = np.array([part.session in reach.sessions for part in self._in_order], np.bool_)
+            stay &= np.repeat(wanted, [len(part) for part in self._in_order])
+        return stay
+
+    def best(self, text: str, count: int, stay: Rows | None) -> list[Pair]:
         """(key, score), best first. The score of a row is the sum of the weights of the query's
         words that occur in it, where rare words weigh more. How often they occur and how long the
         row is does not count: rows are a sentence or a turn."""
         stand = [self.rows_with(term(word)) for word in content_words(text)[:_LONGEST_QUERY]]
         found = [rows for rows in stand if 0 < len(rows) <= COMMON]
         if not found:
-            return self._newest([rows for rows in stand if len(rows)], count, until)
+            return self._newest([rows for rows in stand if len(rows)], count, stay)
         sizes = [len(rows) for rows in found]
         rows, places = np.unique(np.concatenate(found), return_inverse=True)
         scores = np.bincount(places, np.repeat([self._weight(size) for size in sizes], sizes))
         scores = np.round(scores, 9)  # the last digits of a sum depend on its order
-        if until is not None:
-            early = self._days[rows] <= until
-            rows, scores = rows[early], scores[early]
+        if stay is not None:
+            kept = stay[rows]
+            rows, scores = rows[kept], scores[kept]
         if len(rows) > count:
             enough = scores >= np.partition(scores, len(scores) - count)[len(scores) - count]
             rows, scores = rows[enough], scores[enough]
@@ -227,13 +244,13 @@ class Arrays:
     def _weight(self, rows: int) -> float:
         return max(math.log((len(self) - rows + 0.5) / (rows + 0.5)), _LEAST)
 
-    def _newest(self, common: Sequence[Ints], count: int, until: int | None) -> list[Pair]:
+    def _newest(self, common: Sequence[Ints], count: int, stay: Rows | None) -> list[Pair]:
         """All words of the query are too common to rank by: the newest rows, with score 0."""
         if not common:
             return []
         rows = np.unique(np.concatenate(common))
-        if until is not None:
-            rows = rows[self._days[rows] <= until]
+        if stay is not None:
+            rows = rows[stay[rows]]
         return [(key, 0.0) for key in self._keys[rows[::-1][:count]].tolist()]
 
     def with_all(self, wanted: Iterable[str]) -> list[int]:
@@ -247,7 +264,7 @@ class Arrays:
     # ------------------------------------------------------------ vectors
 
     def nearest(
-        self, queries: Vectors, count: int, until: int | None, during: During | None = None
+        self, queries: Vectors, count: int, stay: Rows | None, during: During | None = None
     ) -> list[list[Pair]]:
         """For each query (key, score), best first; with `during`, more of what was said then."""
         if not len(self) or self._coded.dim != queries.shape[1]:
@@ -257,8 +274,8 @@ class Arrays:
         scores *= own
         scores *= 256 * asked.scales[:, None]
         left_out = own == 0
-        if until is not None:
-            left_out |= self._days > until
+        if stay is not None:
+            left_out |= ~stay
         scores[:, left_out] = -np.inf
         # Rounding to eight bits moves a score by a fifth of these two at most, nearly always.
         margins = 32 * (asked.scales + own.max(initial=0.0))

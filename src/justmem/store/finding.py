@@ -76,18 +76,18 @@ class Finder:
 
     def _find(self, db: Connection, views: Sequence[View], reach: Reach) -> Found:
         cards, said = self._current(db, "cards"), self._current(db, "passages")
-        last = None if reach.until is None else reach.until.toordinal()
         if reach.passages and any(view.vector.size for view in views):
             said = self._current(db, "passages", dense=True)
-        hits = _hits(cards, views, reach.dense, reach.lexical, last, _during(reach))
+        hits = _hits(cards, views, reach.dense, reach.lexical, reach, _during(reach))
         keys = _keys(hits)
-        spoken = [said.best(v.text, reach.spoken, last) if reach.spoken else [] for v in views]
+        stay = said.allowed(reach)
+        spoken = [said.best(v.text, reach.spoken, stay) if reach.spoken else [] for v in views]
         places = self._places(said, spoken)
         keys |= _resting_on(cards, {place for scores in places for place in scores})
         found = reads.cards_at(db, sorted(keys))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
         bare = set(best_bare(places, resting, reach.quotes))
-        passages = _hits(said, views, reach.passages, reach.passages, last)
+        passages = _hits(said, views, reach.passages, reach.passages, reach)
         there = cards.rows_at(list(found))
         return Found(
             cards=found,
@@ -171,17 +171,19 @@ def _hits(
     views: Sequence[View],
     dense: int,
     lexical: int,
-    until: int | None,
+    reach: Reach,
     during: During | None = None,
 ) -> list[Hits]:
+    """`reach`: what may be found, by day and session."""
+    stay = arrays.allowed(reach)
     near: list[list[Pair]] = [[] for _ in views]
     asked = [place for place, view in enumerate(views) if view.vector.size]
     if dense and asked:
         queries = np.stack([np.asarray(views[place].vector, np.float32) for place in asked])
-        for place, found in zip(asked, arrays.nearest(queries, dense, until, during), strict=True):
+        for place, found in zip(asked, arrays.nearest(queries, dense, stay, during), strict=True):
             near[place] = found
     return [
-        Hits(found, arrays.best(view.text, lexical, until) if lexical else [])
+        Hits(found, arrays.best(view.text, lexical, stay) if lexical else [])
         for view, found in zip(views, near, strict=True)
     ]
 

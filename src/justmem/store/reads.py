@@ -64,10 +64,10 @@ def texts(
 ) -> dict[str, Session]:
     """The current texts of those that there are; `newest`: the text that waits, if one does."""
     heads = {
-        (id, draft): (at, digest)
-        for id, draft, at, digest in among(
+        (id, draft): head
+        for id, draft, *head in among(
             db,
-            "SELECT id, draft, at, digest FROM sessions WHERE space = ? AND id IN",
+            "SELECT id, draft, at, labels, until, digest FROM sessions WHERE space = ? AND id IN",
             ids,
             db.space,
         )
@@ -89,8 +89,8 @@ def texts(
     made = {}
     for id in ids:
         if id in wanted:
-            at, digest = heads[id, wanted[id]]
-            made[id] = rows.session_of(id, at, turns[id], digest if checked else None)
+            *head, digest = heads[id, wanted[id]]
+            made[id] = rows.session_of(id, [*head, digest if checked else ""], turns[id])
     return made
 
 
@@ -141,9 +141,13 @@ def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
 
 
 def subjects(db: Connection) -> dict[str, int]:
-    """How many cards each has."""
+    """How many cards each has. Notes have none of their own."""
     return dict(
-        db.rows("SELECT subject, count(*) FROM cards WHERE space = ? GROUP BY subject", db.space)
+        db.rows(
+            "SELECT subject, count(*) FROM cards WHERE space = ? AND kind <> 'note' "
+            "GROUP BY subject",
+            db.space,
+        )
     )
 
 
@@ -341,7 +345,7 @@ def spending(db: Connection) -> list[tuple[date, int]]:
 
 
 def stats(db: Connection, size: int) -> Stats:
-    listed = sessions(db)
+    listed = [each for each in sessions(db) if not each.is_note]
     states: dict[str, int] = {}
     for each in listed:
         states[each.state] = states.get(each.state, 0) + 1

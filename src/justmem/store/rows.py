@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -21,9 +22,9 @@ from justmem.domain import (
 from justmem.errors import StoreDamaged
 
 SETTLED = (SessionState.STORED, SessionState.EMPTY)
-CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns"
+CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns, until"
 TURN = "speaker, role, text, at, key, forgotten"
-RECORD = "id, draft, at, digest, state, reason, turns, cards, quarantined, tokens"
+RECORD = "id, draft, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until"
 
 
 def instant(at: datetime) -> float:
@@ -62,15 +63,32 @@ def turn_of(row: Sequence[Any]) -> Turn:
     )
 
 
-def session_of(id: str, at: str, turns: Iterable[Sequence[Any]], digest: str | None) -> Session:
-    """`digest`: as it was recorded when the words came in, to check them by."""
-    session = Session.trusted(id=id, at=time(at), turns=tuple(map(turn_of, turns)))
-    if digest is not None and session.digest != digest:
+def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> Session:
+    """`head`: its time, labels, end and digest. The digest was recorded when the words came in and
+    is checked, unless it is empty."""
+    at, labels, until, digest = head
+    session = Session.trusted(
+        id=id,
+        at=time(at),
+        turns=tuple(map(turn_of, turns)),
+        labels=labels_of(labels),
+        until=time(until) if until else None,
+    )
+    if digest and session.digest != digest:
         raise StoreDamaged(
             f"The words of session {id!r} are not those that were stored: restore the store from a "
             "backup, or forget that session and remember it again."
         )
     return session
+
+
+def labels_row(labels: Mapping[str, str]) -> str:
+    return json.dumps(dict(sorted(labels.items())), ensure_ascii=False) if labels else ""
+
+
+def labels_of(text: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(text) if text else {}
+    return found
 
 
 def passage_texts(session: Session, passages: Iterable[Sequence[int]]) -> list[str]:
@@ -97,6 +115,7 @@ def card_row(key: int, card: Card) -> tuple[Any, ...]:
         card.kind,
         card.said_at.isoformat(),
         " ".join(map(str, card.turns)),
+        card.until.isoformat() if card.until else "",
     )
     return (*row, card_mark(row))
 
@@ -107,7 +126,7 @@ def card_mark(row: Sequence[Any]) -> str:
 
 
 def card_of(row: Sequence[Any]) -> Card:
-    _, id, session, subject, fact, event, status, kind, said, turns = row
+    _, id, session, subject, fact, event, status, kind, said, turns, until = row
     try:
         return Card.trusted(
             id=id,
@@ -119,6 +138,7 @@ def card_of(row: Sequence[Any]) -> Card:
             session_id=session,
             said_at=time(said),
             turns=tuple(map(int, turns.split())),
+            until=time(until) if until else None,
         )
     except (ValueError, TypeError, OverflowError, AttributeError):
         raise StoreDamaged(
@@ -145,8 +165,8 @@ def records_of(rows: Iterable[Sequence[Any]]) -> list[SessionRecord]:
 
 
 def _record(current: Sequence[Any], newest: Sequence[Any]) -> SessionRecord:
-    id, _, at, digest, state, reason, turns, *_ = newest
-    cards, quarantined, tokens = current[7:]
+    id, _, at, digest, state, reason, turns, *_, labels, until = newest
+    cards, quarantined, tokens = current[7:10]
     return SessionRecord.trusted(
         id=id,
         at=time(at),
@@ -157,4 +177,6 @@ def _record(current: Sequence[Any], newest: Sequence[Any]) -> SessionRecord:
         cards=cards,
         quarantined=quarantined,
         tokens=tokens,
+        labels=labels_of(labels),
+        until=time(until) if until else None,
     )

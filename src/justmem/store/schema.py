@@ -34,7 +34,8 @@ CREATE TABLE spaces (
 -- `draft` 0 is the current text of a session: its cards come from it. `draft` 1 is a changed text
 -- that waits for its cards; the current one serves until they are made. `at` is the time as it was
 -- given, `instant` the same to sort by, `day` its day on the wall calendar (0001-01-01 is 1).
--- `spent`: tokens spent on cards that are not made yet.
+-- `spent`: tokens spent on cards that are not made yet. `labels` is a JSON object, or empty.
+-- `until`: when a note expires, or empty.
 CREATE TABLE sessions (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -52,6 +53,8 @@ CREATE TABLE sessions (
     tokens BIGINT NOT NULL DEFAULT 0,
     card_tokens BIGINT NOT NULL DEFAULT 0,
     spent BIGINT NOT NULL DEFAULT 0,
+    labels TEXT NOT NULL DEFAULT '',
+    until TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (space, id, draft)
 ) {compact};
 CREATE INDEX sessions_by_time ON sessions (space, draft, instant, number);
@@ -87,6 +90,7 @@ CREATE TABLE cards (
     kind TEXT NOT NULL,
     said_at TEXT NOT NULL,
     turns TEXT NOT NULL,
+    until TEXT NOT NULL DEFAULT '',
     mark TEXT NOT NULL,
     PRIMARY KEY (space, key)
 ) {compact};

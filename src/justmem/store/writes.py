@@ -73,12 +73,23 @@ def _keep(db: Connection, session: Session) -> bool:
             remove_text(db, session.id, 1)
         if texts[0].state in SETTLED:
             _dequeue(db, session.id)
+        _label(db, session)
         return False
     draft = int(texts[0].state in SETTLED)
     if draft in texts and texts[draft].digest == session.digest:
+        _label(db, session)
         return False
     _write(db, session, draft, PENDING)
     return True
+
+
+def _label(db: Connection, session: Session) -> None:
+    """New labels replace the old ones. A session that comes without any keeps those it has."""
+    if session.labels or session.is_note:
+        db.run(
+            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ?",
+            *(rows.labels_row(session.labels), db.space, session.id),
+        )
 
 
 def append(
@@ -130,14 +141,20 @@ def _write(
         leave_traces(db)
     number = known[0].number if known else _next_number(db)
     at = session.at
+    until = session.until.isoformat() if session.until else ""
+    labels = session.labels
+    if known and not labels and not session.is_note:
+        labels = reads.record(db, session.id).labels
     values = (at.isoformat(), rows.instant(at), at.toordinal(), session.digest, state, reason)
     db.run(
         "INSERT INTO sessions (space, id, draft, number, at, instant, day, digest, state, reason, "
-        "turns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (space, id, draft) DO UPDATE "
+        "turns, labels, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (space, id, draft) DO UPDATE "
         "SET at = excluded.at, instant = excluded.instant, day = excluded.day, "
         "digest = excluded.digest, state = excluded.state, reason = excluded.reason, "
-        "turns = excluded.turns, spent = 0",
+        "turns = excluded.turns, spent = 0, labels = excluded.labels, until = excluded.until",
         *(db.space, session.id, draft, number, *values, len(session.turns)),
+        *(rows.labels_row(labels), until),
     )
     write_turns(db, session, draft)
     _enqueue(db, session.id)

@@ -88,7 +88,12 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
 
 def _said(session: Session) -> dict[str, Any]:
     turns = [_turn(turn) for turn in session.turns]
-    return {"id": session.id, "at": session.at.isoformat(), "turns": turns}
+    said: dict[str, Any] = {"id": session.id, "at": session.at.isoformat(), "turns": turns}
+    if session.labels:
+        said["labels"] = dict(session.labels)
+    if session.until is not None:
+        said["until"] = session.until.isoformat()
+    return said
 
 
 def _turn(turn: Turn) -> dict[str, Any]:
@@ -128,10 +133,14 @@ class _Said(_Line):
     id: str
     at: datetime
     turns: tuple[Turn, ...] = Field(min_length=1)
+    labels: dict[str, str] = Field(default_factory=dict)
+    until: datetime | None = None
 
     @property
     def session(self) -> Session:
-        return Session(id=self.id, at=self.at, turns=self.turns)
+        return Session(
+            id=self.id, at=self.at, turns=self.turns, labels=self.labels, until=self.until
+        )
 
 
 class _Waiting(_Said):

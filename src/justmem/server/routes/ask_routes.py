@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
@@ -42,7 +43,8 @@ async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidence
 @router.post("/recall", summary="Recall")
 async def recall(asked: Recall, grant: Reader) -> EvidenceView:
     """The evidence for a question, without an answer."""
-    evidence = await grant.server.recall(_inquiry(asked, grant))
+    inquiry = replace(_inquiry(asked, grant), filters=asked.filters)
+    evidence = await grant.server.recall(inquiry)
     return EvidenceView.of(evidence, candidates=asked.candidates, prompt=asked.prompt)
 
 

@@ -1,0 +1,92 @@
+"""note, notes, note-at: texts under keys of one's own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from justmem.cli import render
+from justmem.cli.context import Json, moment, run_of
+from justmem.cli.terminal import out, plain, print_json, say
+from justmem.domain import Card, Note, dump
+from justmem.memory import AsyncMemory
+
+Label = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE. May be repeated.", metavar="NAME=VALUE")
+]
+
+
+def labels_of(given: list[str] | None) -> dict[str, str] | None:
+    """["project=kitchen"] -> {"project": "kitchen"}."""
+    if not given:
+        return None
+    pairs = [text.partition("=") for text in given]
+    if wrong := [text for text, (_, equals, _) in zip(given, pairs, strict=True) if not equals]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not NAME=VALUE.", param_hint="--label")
+    return {name: value for name, _, value in pairs}
+
+
+def note(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(help="The text, stored exactly as it is.")],
+    key: Annotated[
+        str | None, typer.Option(help="Your key. A note with the same key is replaced.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="JSON to keep with it.")] = None,
+    at: Annotated[str | None, typer.Option(help="When it holds from. Default: now.")] = None,
+    until: Annotated[str | None, typer.Option(help="When it expires.")] = None,
+    label: Label = None,
+    json: Json = False,
+) -> None:
+    """Store a text as a card, without extraction."""
+
+    async def work(memory: AsyncMemory) -> Card:
+        return await memory.note(
+            text,
+            key=key,
+            value=None if value is None else value.encode(),
+            at=moment(at),
+            until=moment(until, "--until"),
+            labels=labels_of(label),
+        )
+
+    card = run_of(context).memory(work, create=True)
+    if json:
+        print_json(dump(card))
+    else:
+        say(f"Noted as {plain(card.session_id.partition(':')[2], one_line=True)}.")
+
+
+def notes(
+    context: typer.Context,
+    prefix: Annotated[str, typer.Argument(help="How their keys begin.")] = "",
+    json: Json = False,
+) -> None:
+    """List the notes, in order of their keys."""
+    found = run_of(context).memory(lambda memory: memory.notes(prefix))
+    if json:
+        print_json([_json(note) for note in found])
+    elif found:
+        out().print(render.notes(found))
+    else:
+        say("There are no notes.")
+
+
+def note_at(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(help="The key.")],
+    json: Json = False,
+) -> None:
+    """Show the note with a key."""
+    note = run_of(context).memory(lambda memory: memory.note_at(key))
+    if json:
+        print_json(_json(note))
+    else:
+        typer.echo(plain(note.text))
+        if note.value_json is not None:
+            typer.echo(plain(note.value_json))
+
+
+def _json(note: Note) -> dict[str, object]:
+    return {**dump(note), "value": note.value}

@@ -1,0 +1,156 @@
+"""Notes: a text under the caller's key becomes a card as it is, without extraction.
+
+A note is stored as a session of its own, whose id is "note:" and the key. Its first turn is the
+text, its second the JSON value. So it is searched, exported, forgotten and erased like any session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from justmem.domain import NOTE, Card, Note, Session, SessionRecord, Turn, card_id
+from justmem.errors import InputError, NotInMemory
+from justmem.intake.sessions import as_labels, as_time
+from justmem.ports import CardFilter, Extraction, Store
+from justmem.text import clean
+from justmem.validation import as_text, shown
+
+_LONGEST_KEY = 190  # characters
+_LONGEST_TEXT = 100_000
+_LONGEST_VALUE = 1_000_000
+_SPEAKER = "Note"
+
+
+def as_note(
+    text: str,
+    *,
+    key: str | None,
+    value: object,
+    at: datetime,
+    until: datetime | str | None,
+    labels: Mapping[str, str] | None,
+) -> Session:
+    """The session that a note is stored as. InputError for anything that cannot be one."""
+    words = as_text(text, "The text of a note")
+    if not words.strip() or len(words) > _LONGEST_TEXT:
+        raise InputError(f"The text of a note has 1 to {_LONGEST_TEXT:,} characters.")
+    end = None if until is None else as_time(until)
+    if end is not None and end <= at:
+        raise InputError(f"The note would expire at {end}, which is in the past: it is {at} now.")
+    turns = [Turn(speaker=_SPEAKER, text=words)]
+    if value is not None:
+        turns.append(Turn(speaker=_SPEAKER, role="tool", text=value_json(value)))
+    name = as_key(key) if key is not None else _key_of(words)
+    return Session(id=NOTE + name, at=at, turns=tuple(turns), labels=as_labels(labels), until=end)
+
+
+def value_json(value: object) -> str:
+    """Bytes are JSON already and stay as they are. Anything else is written as JSON."""
+    try:
+        if isinstance(value, bytes):
+            text = value.decode()
+            json.loads(text)
+        else:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        raise InputError(
+            f"The value of a note must be JSON, and this is not: {shown(value)}."
+        ) from None
+    if len(text) > _LONGEST_VALUE:
+        raise InputError(
+            f"The value of a note has {len(text):,} characters of JSON; the longest may have "
+            f"{_LONGEST_VALUE:,}. Nothing was stored."
+        )
+    return text
+
+
+def as_key(value: object) -> str:
+    key = as_text(value, "The key of a note")
+    if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
+        raise InputError(f"The key of a note is 1 to {_LONGEST_KEY} printable characters.")
+    return clean(key)
+
+
+def _key_of(text: str) -> str:
+    """The same text has the same key, so that writing it again changes nothing."""
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def check_redacted(session: Session) -> None:
+    for turn in session.turns[1:]:
+        try:
+            json.loads(turn.text)
+        except ValueError:
+            raise InputError(
+                "Redaction took out a part of the value, and the rest is not JSON: leave it out of "
+                "the value. Nothing was stored."
+            ) from None
+
+
+def extraction(session: Session) -> Extraction:
+    """The card of a note."""
+    words = session.turn(1).text
+    card = Card(
+        id=card_id(session.id, _SPEAKER, words),
+        subject=_SPEAKER,
+        fact=words,
+        kind="note",
+        session_id=session.id,
+        said_at=session.at,
+        turns=(1,),
+        until=session.until,
+    )
+    return Extraction(cards=[] if session.turn(1).forgotten else [card])
+
+
+# ---------------------------------------------------------------- reading
+
+
+async def listed(store: Store, prefix: str, now: datetime) -> list[Note]:
+    """Those whose key begins with `prefix` and that have not expired, in order of their keys."""
+    records = [
+        record
+        for record in await store.sessions()
+        if record.is_note and record.id.startswith(NOTE + prefix) and not expired(record, now)
+    ]
+    texts = await store.texts([record.id for record in records], newest=True)
+    return sorted((_note(texts[record.id]) for record in records), key=lambda note: note.key)
+
+
+async def at_key(store: Store, key: str, now: datetime) -> Note:
+    id = NOTE + as_key(key)
+    session = (await store.texts([id], newest=True)).get(id)
+    if session is None or (session.until is not None and session.until <= now):
+        raise no_note(key)
+    return _note(session)
+
+
+async def card_at(store: Store, session_id: str) -> Card:
+    (card,) = await store.cards(CardFilter(session_id=session_id, limit=1))
+    return card
+
+
+def expired(record: SessionRecord, now: datetime) -> bool:
+    return record.until is not None and record.until <= now.replace(tzinfo=None)
+
+
+def no_note(key: str) -> NotInMemory:
+    return NotInMemory(f"There is no note with the key {key!r} in this space.")
+
+
+def _note(session: Session) -> Note:
+    words = session.turn(1).text
+    value: Any = session.turn(2).text if len(session.turns) > 1 else None
+    return Note(
+        key=session.id.removeprefix(NOTE),
+        text=words,
+        card_id=card_id(session.id, _SPEAKER, words),
+        at=session.at,
+        until=session.until,
+        labels=session.labels,
+        value_json=value,
+    )
