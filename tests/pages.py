@@ -35,6 +35,7 @@ from typer.testing import CliRunner
 from justmem import config
 from justmem.cli import app
 from justmem.models import onnx, weights
+from justmem.testing import Request, Respond, chat_body, serve_openai
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -200,6 +201,39 @@ def _check_data(block: Block) -> None:
 
 
 @contextlib.contextmanager
+def _chat_models(path: Path) -> Iterator[None]:
+    """The page on chats calls models: a loopback server stands for all of them. It answers from
+    the notes in the prompt."""
+    if path.name != "chat.md":
+        yield
+        return
+
+    def reply(request: Request) -> Respond:
+        knows = "allergic to walnuts." in str(request.body).split("<memory-")[-1].split("</")[0]
+        knows = knows and "<memory-" in str(request.body)
+        text = "No: you are allergic to walnuts." if knows else "I will remember that."
+        if request.path.endswith("/messages"):
+            content = [{"type": "text", "text": text}]
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            kind = {"id": "m", "type": "message", "role": "assistant", "model": "m"}
+            return Respond({**kind, "content": content, "usage": usage, "stop_reason": "end_turn"})
+        if request.path.endswith("/api/chat"):
+            return Respond({"message": {"role": "assistant", "content": text}, "done": True})
+        return Respond(chat_body(text))
+
+    with serve_openai(reply) as served:
+        root = served.url.removesuffix("/v1")
+        os.environ |= {
+            "OPENAI_BASE_URL": served.url,
+            "OPENAI_API_KEY": "k",
+            "ANTHROPIC_BASE_URL": root,
+            "ANTHROPIC_API_KEY": "k",
+            "OLLAMA_HOST": root,
+        }
+        yield
+
+
+@contextlib.contextmanager
 def opened(path: Path) -> Iterator[Page]:
     """The page with a folder, a home and an environment of its own."""
     for model in weights.manifest().values():
@@ -221,7 +255,7 @@ def opened(path: Path) -> Iterator[Page]:
         sys.path.insert(0, str(folder / "work"))
         os.chdir(folder / "work")
         try:
-            with patch.multiple(onnx, **_LOADED):
+            with patch.multiple(onnx, **_LOADED), _chat_models(path):
                 yield Page(path, folder)
         finally:
             os.chdir(folder_before)

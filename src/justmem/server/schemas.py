@@ -282,8 +282,8 @@ class SpaceList(BaseModel):
 
 class Forget(Request):
     """Give one of `card`, `turn`, `session`, `subject`, `key` (of a note) and a period (`since`,
-    `until` or both, inclusive). `turns` also forgets the turns that support the cards (default: only for a subject).
-    `preview` forgets nothing. `verify` searches all files afterwards."""
+    `until` or both, inclusive). `turns` also forgets the turns that support the cards (default:
+    only for a subject). `preview` forgets nothing. `verify` searches all files afterwards."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"session": "chat-17", "preview": True}]}
