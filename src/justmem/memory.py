@@ -43,6 +43,7 @@ from justmem.domain import (
     Expiring,
     Forgotten,
     Health,
+    HistoryEntry,
     Loaded,
     Note,
     Plan,
@@ -55,6 +56,7 @@ from justmem.domain import (
     SessionRecord,
     Source,
     Stats,
+    SubjectProfile,
     quote,
     quoted,
 )
@@ -91,7 +93,7 @@ from justmem.ports import (
 from justmem.rank import Profile
 from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
 from justmem.runtime.forks import Origin
-from justmem.subjects import about
+from justmem.subjects import about, history
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
 from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
@@ -130,7 +132,7 @@ class AsyncMemory:
         closing: Sequence[Closes] = (),
     ) -> None:
         self.budget = budget or Budget()
-        self.profile = profile or Profile()
+        self.ranking = profile or Profile()
         self.retention = retention or Retention()
         store.author = Author(actor, clock, log_reads)
         self._store = store
@@ -150,7 +152,7 @@ class AsyncMemory:
             concurrency,
         )
         self._retrieval = Retrieval(
-            store, embedder, reranker, self.budget, self.profile, self.retention, language
+            store, embedder, reranker, self.budget, self.ranking, self.retention, language
         )
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock, language)
         self._redaction = Redaction(redact)
@@ -639,6 +641,46 @@ class AsyncMemory:
         subject = as_text(subject, "subject")
         limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
         return await about.about(self._store, subject, await self._names(), limit, offset)
+
+    async def history(
+        self,
+        subject: str | None = None,
+        *,
+        card: str | None = None,
+        at: datetime | str | None = None,
+    ) -> list[HistoryEntry]:
+        """What was true when, newest first: the cards of a subject, or a card with those that it
+        replaced and that replaced it. What begins after `at` is left out; default: now."""
+        if (subject is None) == (card is None):
+            raise InputError("history takes a subject or card=, one of them.")
+        on = (self._now() if at is None else as_time(at)).date()
+        names = await self._names()
+        if card is not None:
+            one, all = await history.of_card(self._store, as_id(card, "card"), names)
+            found = await asyncio.to_thread(history.entries, all, self._language, on)
+            return history.linked(one, found)
+        cards = await history.of_subject(self._store, as_text(subject, "subject"), names)
+        return await asyncio.to_thread(history.entries, cards, self._language, on)
+
+    async def profile(
+        self, subject: str | None = None, *, tokens: int = 400, at: datetime | str | None = None
+    ) -> SubjectProfile:
+        """Short sourced lines about a person, what holds now first, without a model. Default: the
+        person whom most cards are about."""
+        on = (self._now() if at is None else as_time(at)).date()
+        names = await self._names()
+        who = as_text(subject, "subject") if subject is not None else await self._main_subject()
+        cards = await history.of_subject(self._store, who, names)
+        limit = as_count(tokens, "tokens")
+        return await asyncio.to_thread(
+            history.profile, names.of(who), cards, self._language, on, limit
+        )
+
+    async def _main_subject(self) -> str:
+        subject = (await self._store.look()).main_subject
+        if subject is None:
+            raise NotInMemory("Memory is not about one person: name the subject.")
+        return subject
 
     async def stats(self) -> Stats:
         return await self._store.stats()

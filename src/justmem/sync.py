@@ -87,8 +87,8 @@ class Memory:
         return self.asynchronous.budget
 
     @property
-    def profile(self) -> Profile:
-        return self.asynchronous.profile
+    def ranking(self) -> Profile:
+        return self.asynchronous.ranking
 
     @property
     def retention(self) -> Retention:
@@ -122,6 +122,8 @@ class Memory:
     check = _face(AsyncMemory.check)
     backup = _face(AsyncMemory.backup)
     reembed = _face(AsyncMemory.reembed)
+    history = _face(AsyncMemory.history)
+    profile = _face(AsyncMemory.profile)
     about = _face(AsyncMemory.about)
     export = _each(AsyncMemory.export)
     load = _face(AsyncMemory.load)

@@ -82,3 +82,19 @@ def test_notes_as_commands(run: Run) -> None:
     run("note", "Late.", "--until", "2020-01-01", fails=2)
     run("forget", "--key", "allergy", "--yes")
     run("note-at", "allergy", fails=1)
+
+
+def test_history_and_profile_as_commands(run: Run) -> None:
+    for day, text in (("2023-01-10", "I live in Graz."), ("2025-02-03", "I live in Vienna.")):
+        turns = json.dumps([{"speaker": "Mira", "text": text}])
+        run("append", day, "--at", day, input=turns)
+    found = run("history", "Mira", "--json")
+    assert [(one["since"], one["until"]) for one in found] == [
+        ("2025-02-03", None),
+        ("2023-01-10", "2025-02-03"),
+    ]
+    assert "Graz" in run("history", "--card", found[0]["card"]["id"]).stdout
+    assert "Vienna" in run("profile").stdout
+    assert run("profile", "Mira", "--at", "2024-01-01", "--json")["text"].count("Graz") == 1
+    run("profile", "Jonas", fails=1)
+    run("history", fails=2)

@@ -95,3 +95,19 @@ def test_notes_over_http(ana: httpx.Client) -> None:
     ):
         assert wrong.status_code == status, wrong.text
         assert wrong.json()["detail"]
+
+
+def test_history_and_profile_over_http(ana: httpx.Client) -> None:
+    for day, text in (("2023-01-10", "I live in Graz."), ("2025-02-03", "I live in Vienna.")):
+        given = {"turns": [{"speaker": "Mira", "text": text}], "at": day}
+        ana.post(f"sessions/{day}/turns", params={"wait": True}, json=given)
+    found = ana.get("history", params={"subject": "Mira"}).json()["entries"]
+    assert [(one["since"], one["until"]) for one in found] == [
+        ("2025-02-03", None),
+        ("2023-01-10", "2025-02-03"),
+    ]
+    linked = ana.get("history", params={"card": found[0]["card"]["id"]}).json()["entries"]
+    assert linked == found
+    assert "Vienna" in ana.get("profile").json()["text"]
+    assert ana.get("profile", params={"subject": "Jonas"}).status_code == 404
+    assert ana.get("history").status_code == 422

@@ -44,6 +44,8 @@ ROUTES = [
     ("/v1/spaces/{space}/retry", "POST"),
     ("/v1/spaces/{space}/sessions/{id}/turns", "POST"),
     ("/v1/recall", "POST"),
+    ("/v1/spaces/{space}/history", "GET"),
+    ("/v1/spaces/{space}/profile", "GET"),
     ("/v1/spaces/{space}/notes", "GET"),
     ("/v1/spaces/{space}/notes/{id}", "PUT"),
     ("/v1/spaces/{space}/notes/{id}", "GET"),

@@ -43,6 +43,8 @@ COMMANDS: dict[str, dict[str, Listed]] = {
         "recall": Listed("ask_commands", "recall", "Show the evidence for a question."),
         "cards": Listed("browse_commands", "cards", "List cards, the atomic memories."),
         "about": Listed("browse_commands", "about", "Show all that memory holds on a subject."),
+        "history": Listed("history_commands", "history", "Show what was true when."),
+        "profile": Listed("history_commands", "profile", "Show short lines about a person."),
         "show": Listed("browse_commands", "show", "Show a card in its source, or a session."),
         "sessions": Listed("browse_commands", "sessions", "List the remembered sessions."),
         "spaces": Listed("browse_commands", "spaces", "List the spaces."),

@@ -20,6 +20,7 @@ from justmem.domain import (
     Citation,
     Entry,
     Evidence,
+    HistoryEntry,
     Note,
     Plan,
     Receipt,
@@ -139,6 +140,19 @@ def evidence(value: Evidence) -> Group:
     if not value.chosen and not value.sources:
         parts += [Text(), Text("There is no evidence for this in memory.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
+
+
+def history(values: Sequence[HistoryEntry]) -> Table:
+    rows: list[dict[str, str | Text]] = [
+        {
+            "since": f"{one.since}",
+            "until": f"{one.until}" if one.until else "",
+            "memory": words(one.card.text, one_line=True),
+            "id": words(one.card.id, one_line=True),
+        }
+        for one in values
+    ]
+    return table(rows, since="dim", until="dim", id="cyan")
 
 
 def notes(values: Sequence[Note]) -> Table:

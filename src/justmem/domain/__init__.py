@@ -54,10 +54,12 @@ from justmem.domain.results import (
     Certificate,
     Expiring,
     Forgotten,
+    HistoryEntry,
     Loaded,
     Preview,
     Remembered,
     Stats,
+    SubjectProfile,
 )
 from justmem.domain.value import Value, dump
 
@@ -86,6 +88,7 @@ __all__ = [
     "Expiring",
     "Forgotten",
     "Health",
+    "HistoryEntry",
     "Kind",
     "Loaded",
     "Mode",
@@ -109,6 +112,7 @@ __all__ = [
     "Stage",
     "Stats",
     "Status",
+    "SubjectProfile",
     "Turn",
     "Usage",
     "Value",

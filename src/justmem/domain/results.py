@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 from pydantic import Field
@@ -41,6 +41,28 @@ class About(Value):
     known: tuple[Card, ...] = ()  # by kind, states first; within a kind the latest first
     said: tuple[Citation, ...] = ()  # the turns that name it, the latest first
     next: int | None = None  # the offset of the next page
+
+
+class HistoryEntry(Value):
+    """A card and the time that it held: from `since` to `until`, or still."""
+
+    card: Card
+    since: date
+    until: date | None = None
+    replaced_by: str | None = None  # the id of the card that ended it
+
+
+class SubjectProfile(Value):
+    """Short lines about a subject, what holds now first. `text` has one for each card, with its day
+    and its id."""
+
+    subject: str
+    cards: tuple[Card, ...] = ()
+    text: str = ""
+    tokens: int = 0
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Loaded(Value):

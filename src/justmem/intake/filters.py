@@ -22,8 +22,8 @@ async def as_filter(
     as_of: date | str | None = None,
 ) -> Filter:
     """NotInMemory for a session or a label that is not there."""
-    if limit is not None and as_count(limit, "limit") < 1:
-        raise InputError("limit is at least 1.")
+    if limit is not None:
+        limit = as_count(limit, "limit", least=1)
     days = {"since": since, "until": until, "as_of": as_of}
     read = {name: as_day(value, name) for name, value in days.items()}
     if read["since"] and read["until"] and read["until"] < read["since"]:

@@ -20,6 +20,7 @@ from justmem.server.problems import MEDIA_TYPE, Problem
 from justmem.server.routes import (
     ask_routes,
     card_routes,
+    history_routes,
     monitor_routes,
     note_routes,
     session_routes,
@@ -69,6 +70,7 @@ def application(server: Server) -> ASGIApp:
         session_routes,
         ask_routes,
         note_routes,
+        history_routes,
         monitor_routes,
         proxy,
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from justmem.domain import About, Card, Citation, Kind, Passage, Session
@@ -13,7 +13,8 @@ from justmem.subjects.names import Names, cards_of
 
 # What holds now comes before what happened, and that before what was asked for.
 _ORDER: tuple[Kind, ...] = (
-    "state", "preference", "relation", "fact", "measurement", "list", "event", "interaction",
+    "state", "preference", "relation", "note", "fact", "measurement", "list", "event",
+    "interaction",
 )  # fmt: skip
 
 
@@ -49,7 +50,12 @@ async def _cards(store: Store, subject: str, names: Names) -> list[Card]:
     of = await cards_of(store, CardFilter(subject=subject), names)
     with_it = await cards_of(store, CardFilter(text=subject), names)
     found = {(card.session_id, card.id): card for card in [*of, *with_it]}
-    latest = sorted(found.values(), key=lambda card: _instant(card.said_at), reverse=True)
+    return by_kind(found.values())
+
+
+def by_kind(cards: Iterable[Card]) -> list[Card]:
+    """States first; within a kind the latest first."""
+    latest = sorted(cards, key=lambda card: _instant(card.said_at), reverse=True)
     return sorted(latest, key=lambda card: _ORDER.index(card.kind))
 
 

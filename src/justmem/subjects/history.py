@@ -1,0 +1,103 @@
+"""What was true when: the cards of a subject, each with the time that it held, and a profile.
+
+A newer statement of the same thing ends an older one. The language decides which statements are
+about the same thing (`superseded`), as for answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from justmem import tokens
+from justmem.domain import Card, HistoryEntry, SubjectProfile
+from justmem.errors import InputError, NotInMemory
+from justmem.ports import CardFilter, Language, Store, card_in
+from justmem.subjects.about import by_kind
+from justmem.subjects.names import Names, cards_of
+
+_MOST = 1000  # cards of a subject that are read
+
+
+async def of_subject(store: Store, subject: str, names: Names) -> list[Card]:
+    """The cards of which it is the subject, without what an assistant was asked for."""
+    subject = subject.strip()
+    if not subject:
+        raise InputError("Say whose history you want to know.")
+    found = await cards_of(store, CardFilter(subject=subject, limit=_MOST), names)
+    if not found:
+        raise NotInMemory(f"Memory holds no cards about {subject!r}.")
+    return [card for card in found if card.kind != "interaction"]
+
+
+async def of_card(store: Store, card_id: str, names: Names) -> tuple[Card, list[Card]]:
+    """A card, and all cards of its subject."""
+    card = names.card(await card_in(store, card_id))
+    return card, await cards_of(store, CardFilter(subject=card.subject, limit=_MOST), names)
+
+
+def entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
+    """Newest first. What begins after the day `on` is left out."""
+    known = sorted((card for card in cards if card.since <= on), key=_order)
+    ended = language.superseded(known, on)
+    found = []
+    for card in known:
+        newer = _newer(card, known, language) if card.id in ended else None
+        found.append(
+            HistoryEntry(
+                card=card,
+                since=card.since,
+                until=newer.since if newer else None,
+                replaced_by=newer.id if newer else None,
+            )
+        )
+    return found[::-1]
+
+
+def linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """The entries that a card replaced, one after another, and those that replaced it."""
+    ids = {card.id}
+    for _ in all:  # each round adds at least one, or it is complete
+        more = {one.card.id for one in all if one.replaced_by in ids}
+        more |= {one.replaced_by for one in all if one.card.id in ids and one.replaced_by}
+        if more <= ids:
+            break
+        ids |= more
+    return [one for one in all if one.card.id in ids]
+
+
+def _newer(card: Card, known: Sequence[Card], language: Language) -> Card | None:
+    """The first statement that ended this one."""
+    later = (other for other in known if other.since > card.since)
+    return next((o for o in later if card.id in language.superseded([card, o], o.since)), None)
+
+
+def _order(card: Card) -> tuple[date, str, str]:
+    return card.since, card.said_at.isoformat(), card.id
+
+
+def profile(
+    subject: str, cards: Sequence[Card], language: Language, on: date, limit: int
+) -> SubjectProfile:
+    """Short lines about a subject, what holds now first, within `limit` tokens."""
+    all = entries(cards, language, on)
+    changed = {one.replaced_by for one in all}
+    now = [one.card for one in all if one.until is None]
+    ordered = sorted(by_kind(now), key=lambda card: card.id not in changed)
+    lines: list[str] = []
+    chosen: list[Card] = []
+    seen: set[str] = set()
+    left = limit
+    for card in ordered:
+        text = " ".join(card.fact.removeprefix("said: ").split())
+        line = f"- {text} ({card.since}) [{card.id}]"
+        size = tokens.count(line) + 1
+        if text.casefold() in seen or size > left:
+            continue
+        seen.add(text.casefold())
+        left -= size
+        lines.append(line)
+        chosen.append(card)
+    return SubjectProfile(
+        subject=subject, cards=tuple(chosen), text="\n".join(lines), tokens=limit - left
+    )
