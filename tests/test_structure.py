@@ -20,6 +20,7 @@ Sources = Mapping[str, str]  # the text of each file, by its path in the package
 LAYERS: list[set[str]] = [
     {"errors"},
     {"domain", "text", "runtime"},
+    {"tracing"},
     {"tokens", "validation", "prompts"},
     {"ports"},
     {"language", "intake", "budget", "log"},
@@ -191,4 +192,5 @@ def test_importing_justmem_loads_no_model_library() -> None:
 def test_only_config_reads_the_environment() -> None:
     readers = [file for file, text in sources().items() if "os.environ" in text or "getenv" in text]
     # models/onnx.py switches a library's telemetry off, by the variable that library reads.
-    assert sorted(readers) == ["config.py", "models/onnx.py"]
+    # tracing.py reads the variable that OpenTelemetry defines.
+    assert sorted(readers) == ["config.py", "models/onnx.py", "tracing.py"]

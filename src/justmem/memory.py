@@ -96,6 +96,7 @@ from justmem.runtime.forks import Origin
 from justmem.subjects import about, history
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
+from justmem.tracing import traced
 from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
 
 OnDone = Callable[[Remembered], None]
@@ -167,6 +168,7 @@ class AsyncMemory:
 
     # ------------------------------------------------------------ remember
 
+    @traced("upsert_memory")
     async def remember(
         self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
     ) -> Remembered:
@@ -212,6 +214,7 @@ class AsyncMemory:
         await self._bind()
         return await self._store.keep(given.session)
 
+    @traced("upsert_memory")
     async def append(
         self,
         turns: SessionLike,
@@ -320,6 +323,7 @@ class AsyncMemory:
 
     # ------------------------------------------------------------ ask
 
+    @traced("search_memory")
     async def recall(
         self,
         question: str,
@@ -366,6 +370,7 @@ class AsyncMemory:
         assert isinstance(evidence, Evidence)
         return evidence
 
+    @traced("search_memory")
     async def ask(
         self,
         question: str,
@@ -695,6 +700,7 @@ class AsyncMemory:
         encrypted space has the same key. A file that exists is left alone: InvalidFile."""
         await self._store.backup(as_path(path))
 
+    @traced("delete_memory")
     async def forget(
         self,
         *,

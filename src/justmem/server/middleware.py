@@ -18,6 +18,7 @@ from justmem.models.addresses import is_loopback
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server, SignIn
+from justmem.tracing import incoming
 
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
@@ -63,7 +64,8 @@ class Middleware:
                 self._check_site(headers)
                 scope[KEY] = self._identify(headers, self._sign_in(scope))
             receive = await self._body(headers, receive)
-            await self._app(scope, receive, passage.send)
+            with incoming(headers):
+                await self._app(scope, receive, passage.send)
         except JustMemError as error:
             if passage.status:  # too late for another answer: the connection ends
                 raise
