@@ -76,11 +76,6 @@ _ASKS_WITHIN = _any(
     r"|any (?:tips|ideas|suggestions|advice|recommendations)|i(?:'m| was) wondering"
     r"|i (?:want|wanted|would like|need) to (?:know|ask|check)|trying to (?:recall|remember))\b"
 )
-# "... and everyone shrugged, right?" asks for agreement, not for a memory.
-_TAG = _any(
-    r"(?:\b(?:you know|right|huh|eh|okay|ok|isn't it|don't you think|am i|is it)\s*\?|\?!|\?\")$"
-)
-_EXCLAIMS = _any(r"^(?:can|could|would) you (?:believe|imagine)\b")
 # "When the alarm rang, I ran out.": a story may begin like a question.
 _TELLS = _any(
     rf"^(?:when|whenever|where|how|what|which|who)\b"
@@ -91,11 +86,11 @@ _FEW_WORDS = 8
 
 def is_question(text: str) -> bool:
     """False for a remark, even if it ends by asking what the other thinks of it."""
-    if _EXCLAIMS.match(text) or ("?" not in text and _TELLS.match(text)):
+    if "?" not in text and _TELLS.match(text):
         return False
     if is_command(text) or _ASKS.match(text) or _ASKS_WITHIN.search(text):
         return True
-    if not text.endswith("?") or _TAG.search(text):
+    if not text.endswith("?"):
         return False
     last = re.split(r"(?<=[.!?])\s+", text)[-1]
     asks = any(_ASKS.match(clause) for clause in re.split(r", | - ", last))
@@ -214,8 +209,6 @@ _LIST = _any(
     r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
     r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
 )
-# "What topic has she written about?" asks for one.
-_ONE = _any(r"^(?:what|which) (?:[\w'+-]+ ){0,3}?[\w'+-]*[a-rt-z] has\b")
 # "Which songs does", "what old boats have": a plural noun before the verb.
 _PLURAL = _any(
     r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
@@ -235,7 +228,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Mode], ...] = (
     (_YES_NO, "yesno"),
     (_FIRST, "short"),
     (_PLURAL, "list"),
-    (_ONE, "short"),
     (_LIST, "list"),
 )
 
@@ -254,15 +246,10 @@ _INFERRED = re.compile(
     r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bmight\b|\bwhat (?:would|could)\b"
     r"|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b"
 )
-_TOTAL = _any(r"\btotal\b|\bcombined\b|\baltogether\b|\bnumber of\b|\ball (?:the|of)\b")
 _LATEST = _any(r"\b(?:current|currently|now|rn|latest|most recent)\b")
 _RECENT = _any(
     r"\b(?:recent|recently|last time|newest|these days|at the moment|so far|nowadays"
     r"|still|today)\b"
-)
-_CHANGED = _any(
-    r"\bover (?:time|the (?:course|weeks?|months?|years?))\b|\bchanged\b|\bevol\w+",
-    r"\bhistory of\b|\bbefore\b.*\bnow\b|\bhow has\b",
 )
 
 
@@ -277,12 +264,12 @@ def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
         return "lookup"
     latest = _LATEST.search(text) or _RECENT.search(text)
     if mode == "duration":
-        return "aggregate" if _TOTAL.search(text) or _SPENT.search(text) else "temporal"
+        return "aggregate" if _SPENT.search(text) else "temporal"
     if mode == "count":
         return "temporal" if latest else "aggregate"
-    if mode == "list" or _TOTAL.search(text):
+    if mode == "list":
         return "aggregate"
-    if mode == "date" or latest or _CHANGED.search(text):
+    if mode == "date" or latest:
         return "temporal"
     return "lookup"
 
@@ -294,18 +281,8 @@ _BETWEEN = _any(
     r"\b(?:passed|elapsed) (?:between|since|from)\b|\bbetween\b.*\band\b",
     r"\bhow (?:many|long)\b.*\b(?:before|after|when|until|since)\b",
 )
-# Several things of one occasion are told together: "What did she eat at the picnic?"
-_OCCASION = _any(
-    r"\b(?:did|was|were|does|do)\b.*\b(?:at|during|after) (?:the|an?|his|her|their|my|our)\b",
-    r"\b(?:did|was|were)\b.*\b(?:on|in) (?:\d|mid|early|late|january|february|march|april|may"
-    r"|june|july|august|september|october|november|december)",
-)
 # Each of two people tells of themselves; two questions in one have two places.
 _TWO = re.compile(rf"^(?!.*\bdid\b).*\b[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+|, and {_WH}\b")
-# It happened more than once.
-_REPEATED = _any(
-    r"\b(?:recurring|recurrent|persistent|repeatedly|how often|(?:multiple|several|many) times)\b"
-)
 # One of several would answer.
 _ONE_OF = _any(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
 
@@ -315,12 +292,12 @@ def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
     if mode in ("count", "order", "advice") or operation in ("order", "compare"):
         return True
     if operation == "aggregate":
-        return not (mode == "list" and _OCCASION.search(text))
+        return True
     if mode == "duration":
         return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
     if mode == "date":
         return bool(re.search(r"\bboth\b|\blast time\b", text, re.IGNORECASE))
-    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _REPEATED, _LATEST, _CHANGED))
+    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _LATEST))
 
 
 # ---------------------------------------------------------------- period and entities
@@ -336,32 +313,10 @@ def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
     return dates.period(cleared, at)
 
 
-_QUOTED = re.compile(r"[\"“]([^\"”]{2,80})[\"”]|(?<!\w)['‘]([^'’]{2,60})['’](?!\w)")
-
-
 def entities_of(text: str) -> tuple[str, ...]:
-    """Quotations, names, and the phrases that carry the question."""
-    found = [match[1] or match[2] for match in _QUOTED.finditer(text)]
-    rest = _QUOTED.sub(" ", text)
-    found += [name for name in names(rest) if name.lower() not in english().nameless]
-    taken = {word for name in found for word in words(name)}
-    found += [phrase for phrase in _phrases(rest) if not set(words(phrase)) & taken]
+    """The names in it."""
+    found = (name for name in names(text) if name.lower() not in english().nameless)
     return tuple(dict.fromkeys(found))[:_MOST_ENTITIES]
-
-
-def _phrases(text: str) -> list[str]:
-    """Runs of content words, longest first: "charity race", "summer pottery class"."""
-    runs: list[list[str]] = [[]]
-    for token in re.findall(r"[\w'+-]+|[^\w\s]", text.lower()):
-        bare = token.removesuffix("'s")
-        if not re.match(r"\w", token) or is_stop(bare) or bare in english().nameless:
-            runs.append([])
-        else:
-            runs[-1].append(token)
-            if token.endswith("'s"):
-                runs.append([])
-    phrases = [" ".join(run[-3:]) for run in runs if run]
-    return sorted(phrases, key=lambda phrase: -len(phrase.split()))[:4]
 
 
 # ---------------------------------------------------------------- other ways to search
@@ -371,22 +326,12 @@ _ASKED = _any(
     rf"(?P<noun>(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,5}})"
     rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$"
 )
-_AND = _any(rf",? and (?={_WH}\b)")
 _PAIR = re.compile(r"\b(?:both )?(?P<one>[A-Z][\w-]+) and (?P<other>[A-Z][\w-]+)\b")
-# Words about the form of the answer. Nobody tells their life in them.
-_FORM = _any(
-    r"\bthe (?:chronological )?order (?:of|in which)\b(?: the)?(?: (?:two|three|four|five|\d+))?",
-    r",? ?\bfrom (?:the )?(?:earliest|first|oldest) to (?:the )?(?:latest|last|newest)\b",
-    r",? ?\bin (?:chronological )?order\b|\bin total\b|\b(?:kinds?|types?|sorts?) of\b",
-    r"\b(?:(?:in|during|over|within) )?the (?:past|last) (?:(?:\w+ )?(?:days|weeks|months|years)"
-    r"|week|month|year)\b",
-)
 
 
 def rewrites_of(question: str) -> tuple[str, ...]:
     """The question as a statement; for two people, one statement for each."""
-    what = " ".join(_FORM.sub(" ", _normal(question)).split()).rstrip("?!. ")
-    told = ", ".join(_statement(part) for part in _AND.split(what))
+    told = _statement(_normal(question).rstrip("?!. "))
     pair = _PAIR.search(told)
     people = (pair["one"], pair["other"]) if pair else ()
     views = [_PAIR.sub(name, told, count=1) for name in people] or [told]
