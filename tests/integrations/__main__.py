@@ -9,7 +9,9 @@ for each: the versions, and what its tests said. uv has to be installed: it make
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,12 +34,16 @@ FRAMEWORKS: dict[str, list[str]] = {
 
 
 def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in FRAMEWORKS]
+    known = [*FRAMEWORKS, "typescript"]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"There is no {unknown[0]}: one of {', '.join(FRAMEWORKS)}.")  # noqa: T201
+        print(f"There is no {unknown[0]}: one of {', '.join(known)}.")  # noqa: T201
         return 2
     failed = 0
-    for name in names or FRAMEWORKS:
+    for name in names or known:
+        if name == "typescript":
+            failed += _typescript()
+            continue
         python = _environment(name)
         options = ("-q", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
         tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
@@ -48,6 +54,33 @@ def main(names: list[str]) -> int:
             failed += 1
             print(done.stdout + done.stderr)  # noqa: T201
     return 1 if failed else 0
+
+
+def _typescript() -> int:
+    """Our client for Node, with the newest AI SDK."""
+    folder = ROOT / "clients" / "typescript"
+    own = {"PYTHON": sys.executable, "JUSTMEM": str(Path(sys.executable).parent / "justmem")}
+    npm = shutil.which("npm")
+    if npm is None:
+        print("typescript: not tested, npm is not installed", flush=True)  # noqa: T201
+        return 1
+    install = [npm, "install", "--no-audit", "--no-fund", "--silent"]
+    subprocess.run(install, cwd=folder, check=True, capture_output=True)
+    done = subprocess.run(
+        [npm, "test"],
+        cwd=folder,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    about = json.loads((folder / "node_modules" / "ai" / "package.json").read_text("utf-8"))
+    counts = dict(re.findall(r"^# (pass|fail) (\d+)$", done.stdout, re.MULTILINE))
+    said = f"{counts.get('pass', 0)} passed, {counts.get('fail', '?')} failed"
+    print(f"typescript: ai {about['version']}: {said}", flush=True)  # noqa: T201
+    if done.returncode:
+        print(done.stdout + done.stderr)  # noqa: T201
+    return done.returncode
 
 
 def _environment(name: str) -> str:

@@ -1,0 +1,164 @@
+/** Client of a JustMem server. The types come from its OpenAPI document; nothing generated runs. */
+import type { components } from "./schema.d.ts";
+
+type Schemas = components["schemas"];
+export type Answer = Schemas["Answer"];
+export type Evidence = Schemas["EvidenceView"];
+export type Plan = Schemas["PlanParts"];
+export type Problem = Schemas["Problem"];
+export type Turn = { role: "user" | "assistant"; content: string };
+export type Question = { at?: string; speaker?: string; plan?: Partial<Plan>; prompt?: number };
+export type Step = { event: string; data: unknown };
+
+export type Options = {
+  url: string;
+  key?: string;
+  /** Tries after the first where the server is busy (429, 503). Default: 2. */
+  retries?: number;
+  /** Milliseconds for one request. Default: 60,000. */
+  timeout?: number;
+  fetch?: typeof fetch;
+};
+
+/** An error of the server: `problem` says what went wrong and what to do. */
+export class JustMemError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail);
+    this.name = "JustMemError";
+  }
+  get status(): number {
+    return this.problem.status;
+  }
+}
+
+export class JustMem {
+  readonly #options: Required<Omit<Options, "key">> & { key?: string };
+
+  constructor(options: Options) {
+    this.#options = { retries: 2, timeout: 60_000, fetch: globalThis.fetch, ...options };
+  }
+
+  /** The memory of one person. */
+  space(name: string): Space {
+    return new Space(this, name);
+  }
+
+  /** One request: the parsed answer, or a JustMemError. */
+  async request<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const answer = await this.send(method, path, body, "application/json");
+    return (await answer.json()) as T;
+  }
+
+  async send(method: string, path: string, body: unknown, accept: string): Promise<Response> {
+    const { url, key, retries, timeout, fetch } = this.#options;
+    const headers: Record<string, string> = { accept };
+    if (key) headers.authorization = `Bearer ${key}`;
+    if (body !== undefined) headers["content-type"] = "application/json";
+    for (let attempt = 0; ; attempt++) {
+      const answer = await fetch(url.replace(/\/$/, "") + path, {
+        method,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        signal: AbortSignal.timeout(timeout),
+      });
+      if (answer.ok) return answer;
+      const busy = answer.status === 429 || answer.status === 503;
+      if (!busy || attempt >= retries) throw new JustMemError(await problemOf(answer));
+      await answer.body?.cancel();
+      const seconds = Number(answer.headers.get("retry-after") ?? 2 ** attempt);
+      await new Promise((done) => setTimeout(done, Math.min(seconds, 30) * 1000));
+    }
+  }
+}
+
+export class Space {
+  readonly #path: string;
+
+  constructor(
+    readonly client: JustMem,
+    readonly name: string,
+  ) {
+    this.#path = `/v1/spaces/${encodeURIComponent(name)}`;
+  }
+
+  /** Stores a session. With `wait` it returns when the cards are made. */
+  remember(
+    turns: Turn[],
+    options: { id?: string; at?: string; wait?: boolean } = {},
+  ): Promise<Schemas["Accepted"]> {
+    const { wait, ...session } = options;
+    const path = `${this.#path}/sessions${wait ? "?wait=true" : ""}`;
+    return this.client.request("POST", path, { ...session, turns });
+  }
+
+  /** Adds turns to a session, which is made where it is missing. */
+  append(id: string, turns: (Turn & { key?: string })[]): Promise<Schemas["Accepted"]> {
+    const path = `${this.#path}/sessions/${encodeURIComponent(id)}/turns`;
+    return this.client.request("POST", path, { turns });
+  }
+
+  /** The evidence for a question. `prompt`: also as a block of so many tokens for a prompt. */
+  recall(question: string, options: Question = {}): Promise<Evidence> {
+    return this.client.request("POST", `${this.#path}/recall`, { question, ...options });
+  }
+
+  ask(question: string, options: Omit<Question, "prompt"> = {}): Promise<Answer> {
+    return this.client.request("POST", `${this.#path}/ask`, { question, ...options });
+  }
+
+  /** The steps of an answer as they come: plan, evidence, token, answer, receipt. */
+  async *follow(
+    question: string,
+    options: Omit<Question, "prompt"> = {},
+  ): AsyncGenerator<Step, void, undefined> {
+    const body = { question, ...options };
+    const answer = await this.client.send("POST", `${this.#path}/ask`, body, "text/event-stream");
+    for await (const step of events(answer)) {
+      if (step.event === "error") throw new JustMemError(step.data as Problem);
+      yield step;
+    }
+  }
+
+  forget(what: Partial<Schemas["Forget"]>): Promise<Schemas["ForgetResult"]> {
+    return this.client.request("POST", `${this.#path}/forget`, what);
+  }
+
+  sessions(): Promise<Schemas["SessionList"]> {
+    return this.client.request("GET", `${this.#path}/sessions`);
+  }
+
+  session(id: string): Promise<Schemas["Session"]> {
+    return this.client.request("GET", `${this.#path}/sessions/${encodeURIComponent(id)}`);
+  }
+
+  stats(): Promise<Schemas["Stats"]> {
+    return this.client.request("GET", this.#path);
+  }
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  const text = await answer.text();
+  try {
+    const problem = JSON.parse(text) as Problem;
+    if (typeof problem.detail === "string") return problem;
+  } catch {
+    // Not from our server: a proxy in front of it, perhaps.
+  }
+  const detail = text.slice(0, 200) || answer.statusText;
+  const { status } = answer;
+  return { type: "about:blank", title: "Refused", status, detail, instance: "", error: null };
+}
+
+async function* events(answer: Response): AsyncGenerator<Step, void, undefined> {
+  if (!answer.body) return;
+  let rest = "";
+  for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {
+    const blocks = (rest + piece).split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const name = /^event: (.*)$/m.exec(block)?.[1];
+      const data = /^data: (.*)$/m.exec(block)?.[1];
+      if (name && data) yield { event: name, data: JSON.parse(data) };
+    }
+  }
+}
