@@ -108,6 +108,12 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert anchor in anchors(target.read_text("utf-8")), f"{named(path)}: {link}"
 
 
+def test_the_index_lists_every_page() -> None:
+    listed = set(_LINK.findall(page("index.md")))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert pages - listed == {"index.md"}
+
+
 @pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=named)
 def test_figures_of_performance_stand_only_where_a_command_prints_them(path: Path) -> None:
     figure = re.compile(
