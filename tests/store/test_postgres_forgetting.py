@@ -19,8 +19,9 @@ from justmem.errors import StoreBusy, StoreError
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
-from justmem.store import postgres
-from justmem.store.postgres import open_store, prepared, sweep
+from justmem.store import vacuum
+from justmem.store.postgres import open_store, prepared
+from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
 from postgres import ROLE, Server
 
@@ -31,8 +32,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "postgresql.md"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "_TRIES", 2)
-    monkeypatch.setattr(postgres, "_LOCK_TIMEOUT", "500ms")
+    monkeypatch.setattr(vacuum, "_TRIES", 2)
+    monkeypatch.setattr(vacuum, "_LOCK_TIMEOUT", "500ms")
 
 
 @pytest.fixture

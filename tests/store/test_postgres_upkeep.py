@@ -12,7 +12,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import justmem
 from justmem.errors import StoreTooNew
 from justmem.store import schema
-from justmem.store.postgres import open_store, sweep
+from justmem.store.postgres import open_store
+from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
 from justmem.transfer import fingerprint
 from postgres import Server, create_database, rows

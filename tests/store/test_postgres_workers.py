@@ -13,8 +13,9 @@ from justmem import AsyncMemory
 from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Extraction
-from justmem.store.postgres import Database, Job, take
+from justmem.store.pool import Database
 from justmem.store.storage import storage
+from justmem.store.workers import Job, take
 from justmem.testing import HashEmbedder
 from postgres import rows
 from store_contract import (
@@ -157,7 +158,7 @@ def test_the_command_works_off_what_waits_in_all_spaces(
     doctor = run.invoke(app, ["doctor", "--space", "works two", "--offline"])
     assert "'works two' opens" in doctor.output
     missing = run.invoke(app, ["stats", "--space", "nobody"])
-    assert missing.exit_code == 1
+    assert missing.exit_code == 8
     assert "works one" in missing.output
     assert run.invoke(app, ["sweep", "--space", "works one"]).exit_code == 0
     asyncio.run(each(lambda store: store.forget(everything=True)))

@@ -31,7 +31,7 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import arrays, drivers, schema, sqlite
+from justmem.store import arrays, drivers, schema, sqlite_engine
 from justmem.store.folder import Known, spaces
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
@@ -281,7 +281,7 @@ class TestTrouble:
         await store.close()
         path = folder / "ana.db"
         data = bytearray(path.read_bytes())
-        for page in range(3 * sqlite.PAGE, len(data), sqlite.PAGE):
+        for page in range(3 * drivers.PAGE, len(data), drivers.PAGE):
             data[page : page + 100] = b"\xff" * 100
         path.write_bytes(data)
         with pytest.raises(StoreDamaged, match="restore it"):
@@ -443,7 +443,7 @@ class TestForgottenBytes:
         store = await open_space()
         await remember(store, session(), "plays the theremin")
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite, "_sweep", _interrupted)
+            patch.setattr(sqlite_engine, "_sweep", _interrupted)
             with pytest.raises(StoreBusy, match="gone from memory, but not from the file yet"):
                 await store.forget(sessions=["s1"])
         assert b"theremin" in _bytes(folder)

@@ -253,7 +253,8 @@ async def _tried(place: Place, count: int, chance: random.Random) -> int:
 
 async def _refused(place: Place, url: str, chance: random.Random) -> None:
     """There is no certificate while the server keeps the rows."""
-    from justmem.store.postgres import open_store, sweep
+    from justmem.store.postgres import open_store
+    from justmem.store.vacuum import sweep
 
     for number, hindered in enumerate((_old_snapshot, _role_without_vacuum)):
         told = _tell(number, "session", chance)

@@ -146,7 +146,7 @@ def _doctor(home: Path) -> None:
     """The command says the same as the library."""
     arguments = ["--folder", str(home), "--space", SPACE, "doctor", "--deep", "--offline", "--json"]
     said = CliRunner().invoke(app, arguments)
-    assert "every word is as it was stored" in said.output, said.output
+    assert "the stored words are unchanged" in said.output, said.output
 
 
 # ---------------------------------------------------------------- create

@@ -21,7 +21,7 @@ from justmem.store.sqlite import rekey as rekey_file
 from justmem.store.storage import PostgresStorage
 
 if TYPE_CHECKING:
-    from justmem.store.postgres import Job
+    from justmem.store.workers import Job
 
 _AT_A_TIME = 4  # sessions
 _MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
@@ -77,7 +77,8 @@ def sweep(
 
     async def work() -> None:
         url = _address(run_of(context))
-        from justmem.store.postgres import prepared, sweep
+        from justmem.store.postgres import prepared
+        from justmem.store.vacuum import sweep
 
         database = await prepared(url)
         try:
@@ -105,7 +106,7 @@ def work(
 
 
 async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
-    from justmem.store import postgres
+    from justmem.store import workers
 
     place = PostgresStorage(url)
     parts = {**shared_parts(settings, report=show_download()), "actor": settings.actor or "worker"}
@@ -117,7 +118,7 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
             while len(at_work) < _AT_A_TIME:
                 spaces = Counter(at_work.values())
                 full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
-                jobs = await postgres.take(database, busy=list(spaces), full=full)
+                jobs = await workers.take(database, busy=list(spaces), full=full)
                 if not jobs:
                     break
                 for job in jobs:

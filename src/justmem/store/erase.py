@@ -137,7 +137,7 @@ def _in_stranger(file: Path, traces: Traces, claim: Claim | None, lock: Lock | N
             return _in_bytes(file, chain([head], chunks), traces)
     # The salt is made with the file, so a file with the same one is a copy.
     if claim is not None and lock is not None and first[: drivers.SALT] == claim.salt:
-        from justmem.store.sqlite import in_tables as in_database
+        from justmem.store.sqlite_engine import in_tables as in_database
 
         with (
             suppress(*drivers.errors()),

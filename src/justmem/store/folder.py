@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 from justmem.errors import StoreError
-from justmem.store import drivers, files, sqlite
+from justmem.store import drivers, files
 from justmem.store.keys import Keyring, unlocked
+from justmem.store.sqlite_connection import translated
+from justmem.store.sqlite_schema import is_ours, name_in
 
 Known = dict[Path, tuple[int, str]]  # a file's number and the space in it
 
@@ -55,8 +57,8 @@ def _name_inside(path: Path) -> str | None:
     still = not log.exists() or not log.stat().st_size
     try:
         with closing(drivers.connect(path, 1.0, None, still=still)) as db:
-            if sqlite.is_ours(db):
-                return sqlite.name_in(db)
+            if is_ours(db):
+                return name_in(db)
     except sqlite3.Error:
         pass
     return None
@@ -112,8 +114,8 @@ def _space_in(path: Path, keys: Keyring | None) -> str | None:
 def _plain_name(path: Path) -> str | None:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            if sqlite.is_ours(db):
-                return sqlite.name_in(db)
+            if is_ours(db):
+                return name_in(db)
     except sqlite3.Error:
         return path.stem if files.is_plain(path.stem) else None
     return None
@@ -129,10 +131,10 @@ def _name_inside_locked(claim: drivers.Claim, keys: Keyring) -> str | None:
     if file not in _names:
         try:
             with (
-                sqlite.translated(str(claim.path)),
+                translated(str(claim.path)),
                 closing(drivers.connect(claim.path, 1.0, unlocked(claim, keys, 1.0))) as db,
             ):
-                _names[file] = sqlite.name_in(db)
+                _names[file] = name_in(db)
         except StoreError:
             return None
     return _names[file]

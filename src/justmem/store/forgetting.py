@@ -19,14 +19,9 @@ from justmem.ports import Index, Place, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.store import log, reads
 from justmem.store.blocks import Block
+from justmem.store.derived import put_block, remove_derived
 from justmem.store.engine import Connection, one
-from justmem.store.writes import (
-    put_block,
-    remember_forgotten,
-    remove_derived,
-    remove_text,
-    write_turns,
-)
+from justmem.store.writes import remember_forgotten, remove_text, write_turns
 
 
 def forget(

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Collection
 
 from justmem.errors import NoSuchSpace
-from justmem.store.sqlite import SqliteEngine, prepare
+from justmem.store.sqlite_engine import SqliteEngine
+from justmem.store.sqlite_schema import prepare
 from justmem.store.store import SqlStore
 
 

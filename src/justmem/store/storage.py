@@ -16,7 +16,7 @@ from justmem.validation import as_path
 if TYPE_CHECKING:
     from justmem.store.folder import Known
     from justmem.store.keys import Keyring
-    from justmem.store.postgres import Database
+    from justmem.store.pool import Database
 
 SCHEMES = ("postgresql://", "postgres://")
 

@@ -33,7 +33,7 @@ from justmem.ports import (
     View,
 )
 from justmem.ports.traces import Traces
-from justmem.store import forgetting, log, reads, writes
+from justmem.store import derived, forgetting, leases, ledger, log, reads, writes
 from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
@@ -106,7 +106,7 @@ class SqlStore:
     append = writing(writes.append, once=True)
     settle = writing(writes.settle)
     take = writing(writes.take)
-    spend = writing(writes.spend, once=True)
+    spend = writing(ledger.spend, once=True)
 
     sessions = reading(reads.sessions)
     texts = reading(reads.texts, list)
@@ -132,7 +132,7 @@ class SqlStore:
                 parts.append(await embed(index, [text for _, text in batch]))
             if parts:
                 replaced[index] = keys[1:], np.concatenate(parts)
-        await self._write(lambda db: writes.replace_vectors(db, embedder, dim, replaced))
+        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, replaced))
         return sum(len(keys) for keys, _ in replaced.values())
 
     # ------------------------------------------------------------ leases
@@ -150,12 +150,12 @@ class SqlStore:
             with suppress(asyncio.CancelledError):
                 await renewing
             with suppress(StoreError):  # the lease ends by itself
-                await self._write(partial(writes.release, session_id=session_id, owner=self._owner))
+                await self._write(partial(leases.release, session_id=session_id, owner=self._owner))
 
     async def _renewed(self, session_id: str) -> bool:
         engine = self.engine
         return await self._write(
-            lambda db: writes.claim(db, session_id, self._owner, LEASE, engine.is_dead)
+            lambda db: leases.claim(db, session_id, self._owner, LEASE, engine.is_dead)
         )
 
     async def _keep_renewing(self, session_id: str) -> None:

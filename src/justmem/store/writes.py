@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import date, datetime
+from collections.abc import Sequence
+from datetime import datetime
 
-import numpy as np
-
-from justmem.domain import Card, Session, SessionRecord, SessionState, Turn
-from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory, StoreBusy, StoreError
-from justmem.ports import BEGUN, Digested, Index, Rest, Vectors, Whole, tombstones
-from justmem.ports.vectors import coded
+from justmem.domain import Session, SessionRecord, SessionState, Turn
+from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
+from justmem.ports import BEGUN, Digested, Rest, Whole, tombstones
 from justmem.store import log, reads, rows
-from justmem.store.blocks import TERMS, Block
+from justmem.store.blocks import TERMS
+from justmem.store.derived import index_again, leave_traces, put_derived
 from justmem.store.engine import Connection, one, row
+from justmem.store.ledger import enter
 from justmem.store.rows import SETTLED
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
@@ -63,7 +61,7 @@ def keep(db: Connection, session: Session) -> SessionRecord:
 def _keep(db: Connection, session: Session) -> bool:
     """Whether a text was written."""
     session = reads.blanked(db, session)
-    texts = _texts(db, session.id)
+    texts = texts_of(db, session.id)
     if 0 not in texts:
         _write(db, session, 0, PENDING)
         return True
@@ -122,7 +120,7 @@ class _Text:
         self.cards, self.tokens = cards, tokens
 
 
-def _texts(db: Connection, session_id: str) -> dict[int, _Text]:
+def texts_of(db: Connection, session_id: str) -> dict[int, _Text]:
     """By draft."""
     found = db.rows(
         "SELECT draft, digest, state, number, cards, tokens FROM sessions "
@@ -136,7 +134,7 @@ def _write(
     db: Connection, session: Session, draft: int, state: SessionState, reason: str = ""
 ) -> None:
     """A text in the place of the one that was there, which waits for its cards."""
-    known = _texts(db, session.id)
+    known = texts_of(db, session.id)
     if draft in known:
         leave_traces(db)
     number = known[0].number if known else _next_number(db)
@@ -182,12 +180,6 @@ def remove_text(db: Connection, session_id: str, draft: int) -> None:
     leave_traces(db)
 
 
-def leave_traces(db: Connection) -> None:
-    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
-    after `forget` that need not be at the next opening."""
-    db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)
-
-
 def _fail(db: Connection, session_id: str, reason: str) -> None:
     """Marks the text that waits for its cards. One that has them keeps them. Workers try it again,
     each time after a longer pause."""
@@ -208,7 +200,7 @@ def _fail(db: Connection, session_id: str, reason: str) -> None:
     )
 
 
-def _begin(db: Connection, session_id: str) -> None:
+def begin(db: Connection, session_id: str) -> None:
     draft, state = _newest(db, session_id)
     if state == PENDING:
         db.run(
@@ -218,7 +210,7 @@ def _begin(db: Connection, session_id: str) -> None:
 
 
 def _newest(db: Connection, session_id: str) -> tuple[int, SessionState]:
-    texts = _texts(db, session_id)
+    texts = texts_of(db, session_id)
     if not texts:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     return max(texts), texts[max(texts)].state
@@ -241,7 +233,7 @@ def _settle(db: Connection, session: Session, digested: Digested) -> None:
     if digested.state == FAILED:
         _fail(db, session.id, digested.reason)
         return
-    texts = _texts(db, session.id)
+    texts = texts_of(db, session.id)
     draft = next((n for n in sorted(texts) if texts[n].digest == session.digest), None)
     if draft is None:
         raise NotInMemory(
@@ -250,7 +242,13 @@ def _settle(db: Connection, session: Session, digested: Digested) -> None:
         )
     if draft == 1:
         _move_draft(db, session.id, texts[0].number)
-    put_derived(db, session, digested, before=texts[0])
+    put_derived(
+        db,
+        session,
+        digested,
+        cards_before=texts[0].cards,
+        tokens_before=texts[0].tokens,
+    )
     _dequeue(db, session.id)
 
 
@@ -264,151 +262,6 @@ def _move_draft(db: Connection, session_id: str, number: int) -> None:
     )
 
 
-def put_derived(db: Connection, session: Session, digested: Digested, before: _Text) -> None:
-    """In the place of what was made of the session before."""
-    removed = remove_derived(db, session.id)
-    if removed:
-        leave_traces(db)
-    dim, key, generation = one(
-        db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
-    )
-    places = _wanted(db, digested.cards)
-    cards = [digested.cards[place] for place in places]
-    vectors = {
-        "cards": _checked(digested.card_vectors, len(digested.cards), dim),
-        "passages": _checked(digested.passage_vectors, len(digested.passages), dim),
-    }
-    given = [each for each in vectors.values() if each is not None]
-    _put_cards(db, session, cards, key)
-    rest_on = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
-    of_cards = None if vectors["cards"] is None else vectors["cards"][places]
-    spans = [(p.turn, p.start, p.end) for p in digested.passages]
-    texts = rows.passage_texts(session, spans)
-    day, first = session.at.toordinal(), key + len(cards)
-    for block in (
-        Block.made("cards", session.id, key, day, [c.text for c in cards], rest_on, of_cards),
-        Block.made("passages", session.id, first, day, texts, spans, vectors["passages"]),
-    ):
-        put_block(db, block, generation + 1)
-    db.run_many(
-        "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
-        [
-            (db.space, session.id, n, held.subject, held.fact, held.reason)
-            for n, held in enumerate(digested.quarantined)
-        ],
-    )
-    db.run(
-        "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
-        "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
-        *(digested.state, digested.reason, len(cards), len(digested.quarantined)),
-        *(digested.tokens, digested.card_tokens, db.space, session.id),
-    )
-    db.run(
-        "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
-        "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
-        *(int(removed), first + len(spans), len(cards) - before.cards),
-        *(digested.tokens - before.tokens, given[0].shape[1] if given else dim, db.space),
-    )
-
-
-def _wanted(db: Connection, cards: Sequence[Card]) -> list[int]:
-    """Places of the cards to store: each id once, and none that was forgotten on its own."""
-    first = {card.id: place for place, card in reversed(list(enumerate(cards)))}
-    forgotten = reads.forgotten_among(db, list(first))
-    return sorted(place for id, place in first.items() if id not in forgotten)
-
-
-def _checked(vectors: Vectors, count: int, dim: int) -> Vectors | None:
-    if not len(vectors):
-        return None
-    if len(vectors) != count:
-        raise StoreError(f"{count} texts came with {len(vectors)} vectors: embed each of them.")
-    if dim not in (0, vectors.shape[1]):
-        raise EmbedderMismatch(
-            f"The vectors of this space have {dim} dimensions, these have {vectors.shape[1]}: "
-            "use the embedder that the space was made with, or run `justmem reembed`."
-        )
-    return vectors
-
-
-def _put_cards(db: Connection, session: Session, cards: Sequence[Card], key: int) -> None:
-    db.run_many(
-        f"INSERT INTO cards (space, {rows.CARD}, mark) VALUES",
-        [(db.space, *rows.card_row(key + n, card)) for n, card in enumerate(cards)],
-    )
-
-
-def put_block(db: Connection, block: Block, generation: int) -> None:
-    """An empty one is removed."""
-    where = (db.space, block.kind, block.session)
-    db.run("DELETE FROM blocks WHERE space = ? AND kind = ? AND session = ?", *where)
-    if len(block):
-        db.run(
-            "INSERT INTO blocks (space, kind, session, generation, first_key, day, postings, "
-            "vectors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(*where, generation, block.first, block.day),
-            *(block.packed(), block.packed_vectors()),
-        )
-
-
-def remove_derived(db: Connection, session_id: str) -> bool:
-    """Whether anything was there that could be found."""
-    deleted = [
-        db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
-        for table in ("cards", "blocks", "quarantine")
-    ]
-    return any(deleted[:2])
-
-
-def replace_vectors(
-    db: Connection,
-    embedder: str,
-    dim: int,
-    replaced: Mapping[Index, tuple[Sequence[int], Vectors]],
-) -> None:
-    """All vectors. An index that is left out has none afterwards."""
-    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
-    for block in reads.blocks(db):
-        keys, vectors = replaced.get(block.kind, ((), np.zeros((0, 0), np.float32)))
-        known = np.asarray(keys, np.int64)
-        packed = None
-        if block.kind in replaced:
-            places = np.searchsorted(known, block.keys)
-            if not len(known) or (known[places.clip(max=len(known) - 1)] != block.keys).any():
-                raise StoreBusy(
-                    "Another process added to the space while it was embedded again: run it again."
-                )
-            packed = replace(block, vectors=coded(vectors[places])).packed_vectors()
-        db.run(
-            "UPDATE blocks SET vectors = ?, generation = ? "
-            "WHERE space = ? AND kind = ? AND session = ?",
-            *(packed, generation + 1, db.space, block.kind, block.session),
-        )
-    db.run(
-        "UPDATE spaces SET embedder = ?, dim = ?, generation = generation + 1, "
-        "removals = removals + 1, replaced = 1 WHERE space = ?",
-        *(embedder, dim, db.space),
-    )
-    log.add(db, "reembed", texts=sum(len(keys) for keys, _ in replaced.values()))
-
-
-def index_again(db: Connection) -> None:
-    """The postings anew, after the rules for terms have changed."""
-    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
-    for block in list(reads.blocks(db)):
-        texts = reads.block_texts(db, block)
-        made = Block.made(
-            block.kind, block.session, block.first, block.day, texts, block.places.tolist(), None
-        )
-        fresh = replace(block, counts=made.counts, hashes=made.hashes)
-        put_block(db, fresh, generation + 1)
-    db.run(
-        "UPDATE spaces SET terms = ?, generation = generation + 1, removals = removals + 1 "
-        "WHERE space = ?",
-        *(TERMS, db.space),
-    )
-
-
 # ---------------------------------------------------------------- whole sessions
 
 
@@ -418,7 +271,7 @@ def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> N
         remember_forgotten(db, rest.forgotten)
         known = dict(reads.spending(db))
         for day, tokens in rest.spending:
-            _enter(db, day, max(0, tokens - known.get(day, 0)), 0)
+            enter(db, day, max(0, tokens - known.get(day, 0)), 0)
     if not wholes:
         return
     gone = set(reads.forgotten(db))
@@ -448,54 +301,7 @@ def _take(db: Connection, whole: Whole) -> None:
             _fail(db, whole.session.id, whole.failure)
 
 
-# ---------------------------------------------------------------- the ledger
-
-
-def spend(
-    db: Connection,
-    day: date,
-    tokens: int = 0,
-    *,
-    reserve: int = 0,
-    limit: int | None = None,
-    least: int = 0,
-    session: str | None = None,
-) -> int:
-    if limit is not None:
-        left = max(0, limit - sum(_entered(db, day)) - tokens)
-        reserve = min(reserve, left) if left >= least else 0
-    _enter(db, day, tokens, reserve)
-    if session is not None:  # one that was forgotten meanwhile has no row
-        db.run(
-            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = ?",
-            *(tokens, db.space, session, max(_texts(db, session), default=0)),
-        )
-    return reserve
-
-
-def _entered(db: Connection, day: date) -> tuple[int, int]:
-    """Spent and reserved."""
-    found = row(
-        db,
-        "SELECT tokens, reserved FROM spending WHERE space = ? AND day = ?",
-        *(db.space, day.isoformat()),
-    )
-    return (found[0], found[1]) if found else (0, 0)
-
-
-def _enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
-    if not tokens and not reserved:
-        return
-    spent, held = _entered(db, day)
-    db.run(
-        "INSERT INTO spending (space, day, tokens, reserved) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (space, day) DO UPDATE "
-        "SET tokens = excluded.tokens, reserved = excluded.reserved",
-        *(db.space, day.isoformat(), spent + tokens, max(0, held + reserved)),
-    )
-
-
-# ---------------------------------------------------------------- leases
+# ---------------------------------------------------------------- sessions that wait
 
 
 def _enqueue(db: Connection, session_id: str) -> None:
@@ -512,32 +318,4 @@ def _dequeue(db: Connection, session_id: str) -> None:
         "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
         "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
         *(db.space, session_id) * 2,
-    )
-
-
-def claim(
-    db: Connection, session_id: str, owner: str, lease: float, is_dead: Callable[[str], bool]
-) -> bool:
-    """False if another has the session, or its cards are made. Renews one's own claim."""
-    found = row(
-        db, "SELECT owner, due FROM queue WHERE space = ? AND session = ?", db.space, session_id
-    )
-    if found is None:
-        return False
-    holder, due = found
-    now = db.seconds()
-    if holder not in ("", owner) and due > now and not is_dead(holder):
-        return False
-    db.run(
-        "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
-        *(owner, now + lease, db.space, session_id),
-    )
-    _begin(db, session_id)
-    return True
-
-
-def release(db: Connection, session_id: str, owner: str) -> None:
-    db.run(
-        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
-        *(db.seconds(), db.space, session_id, owner),
     )

@@ -1,0 +1,169 @@
+"""What follows from the words of a session: cards, passages, vectors, terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from justmem.domain import Card, Session
+from justmem.errors import EmbedderMismatch, StoreBusy, StoreError
+from justmem.ports import Digested, Index, Vectors
+from justmem.ports.vectors import coded
+from justmem.store import log, reads, rows
+from justmem.store.blocks import TERMS, Block
+from justmem.store.engine import Connection, one
+
+
+def put_derived(
+    db: Connection, session: Session, digested: Digested, *, cards_before: int, tokens_before: int
+) -> None:
+    """In the place of what was made of the session before."""
+    removed = remove_derived(db, session.id)
+    if removed:
+        leave_traces(db)
+    dim, key, generation = one(
+        db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
+    )
+    places = _wanted(db, digested.cards)
+    cards = [digested.cards[place] for place in places]
+    vectors = {
+        "cards": _checked(digested.card_vectors, len(digested.cards), dim),
+        "passages": _checked(digested.passage_vectors, len(digested.passages), dim),
+    }
+    given = [each for each in vectors.values() if each is not None]
+    _put_cards(db, session, cards, key)
+    rest_on = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
+    of_cards = None if vectors["cards"] is None else vectors["cards"][places]
+    spans = [(p.turn, p.start, p.end) for p in digested.passages]
+    texts = rows.passage_texts(session, spans)
+    day, first = session.at.toordinal(), key + len(cards)
+    for block in (
+        Block.made("cards", session.id, key, day, [c.text for c in cards], rest_on, of_cards),
+        Block.made("passages", session.id, first, day, texts, spans, vectors["passages"]),
+    ):
+        put_block(db, block, generation + 1)
+    db.run_many(
+        "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
+        [
+            (db.space, session.id, n, held.subject, held.fact, held.reason)
+            for n, held in enumerate(digested.quarantined)
+        ],
+    )
+    db.run(
+        "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
+        "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
+        *(digested.state, digested.reason, len(cards), len(digested.quarantined)),
+        *(digested.tokens, digested.card_tokens, db.space, session.id),
+    )
+    db.run(
+        "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
+        "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
+        *(int(removed), first + len(spans), len(cards) - cards_before),
+        *(digested.tokens - tokens_before, given[0].shape[1] if given else dim, db.space),
+    )
+
+
+def _wanted(db: Connection, cards: Sequence[Card]) -> list[int]:
+    """Places of the cards to store: each id once, and none that was forgotten on its own."""
+    first = {card.id: place for place, card in reversed(list(enumerate(cards)))}
+    forgotten = reads.forgotten_among(db, list(first))
+    return sorted(place for id, place in first.items() if id not in forgotten)
+
+
+def _checked(vectors: Vectors, count: int, dim: int) -> Vectors | None:
+    if not len(vectors):
+        return None
+    if len(vectors) != count:
+        raise StoreError(f"{count} texts came with {len(vectors)} vectors: embed each of them.")
+    if dim not in (0, vectors.shape[1]):
+        raise EmbedderMismatch(
+            f"The vectors of this space have {dim} dimensions, these have {vectors.shape[1]}: "
+            "use the embedder that the space was made with, or run `justmem reembed`."
+        )
+    return vectors
+
+
+def _put_cards(db: Connection, session: Session, cards: Sequence[Card], key: int) -> None:
+    db.run_many(
+        f"INSERT INTO cards (space, {rows.CARD}, mark) VALUES",
+        [(db.space, *rows.card_row(key + n, card)) for n, card in enumerate(cards)],
+    )
+
+
+def put_block(db: Connection, block: Block, generation: int) -> None:
+    """An empty one is removed."""
+    where = (db.space, block.kind, block.session)
+    db.run("DELETE FROM blocks WHERE space = ? AND kind = ? AND session = ?", *where)
+    if len(block):
+        db.run(
+            "INSERT INTO blocks (space, kind, session, generation, first_key, day, postings, "
+            "vectors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(*where, generation, block.first, block.day),
+            *(block.packed(), block.packed_vectors()),
+        )
+
+
+def remove_derived(db: Connection, session_id: str) -> bool:
+    """Whether anything was there that could be found."""
+    deleted = [
+        db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
+        for table in ("cards", "blocks", "quarantine")
+    ]
+    return any(deleted[:2])
+
+
+def replace_vectors(
+    db: Connection,
+    embedder: str,
+    dim: int,
+    replaced: Mapping[Index, tuple[Sequence[int], Vectors]],
+) -> None:
+    """All vectors. An index that is left out has none afterwards."""
+    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    for block in reads.blocks(db):
+        keys, vectors = replaced.get(block.kind, ((), np.zeros((0, 0), np.float32)))
+        known = np.asarray(keys, np.int64)
+        packed = None
+        if block.kind in replaced:
+            places = np.searchsorted(known, block.keys)
+            if not len(known) or (known[places.clip(max=len(known) - 1)] != block.keys).any():
+                raise StoreBusy(
+                    "Another process added to the space while it was embedded again: run it again."
+                )
+            packed = replace(block, vectors=coded(vectors[places])).packed_vectors()
+        db.run(
+            "UPDATE blocks SET vectors = ?, generation = ? "
+            "WHERE space = ? AND kind = ? AND session = ?",
+            *(packed, generation + 1, db.space, block.kind, block.session),
+        )
+    db.run(
+        "UPDATE spaces SET embedder = ?, dim = ?, generation = generation + 1, "
+        "removals = removals + 1, replaced = 1 WHERE space = ?",
+        *(embedder, dim, db.space),
+    )
+    log.add(db, "reembed", texts=sum(len(keys) for keys, _ in replaced.values()))
+
+
+def index_again(db: Connection) -> None:
+    """The postings anew, after the rules for terms have changed."""
+    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    for block in list(reads.blocks(db)):
+        texts = reads.block_texts(db, block)
+        made = Block.made(
+            block.kind, block.session, block.first, block.day, texts, block.places.tolist(), None
+        )
+        fresh = replace(block, counts=made.counts, hashes=made.hashes)
+        put_block(db, fresh, generation + 1)
+    db.run(
+        "UPDATE spaces SET terms = ?, generation = generation + 1, removals = removals + 1 "
+        "WHERE space = ?",
+        *(TERMS, db.space),
+    )
+
+
+def leave_traces(db: Connection) -> None:
+    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
+    after `forget` that need not be at the next opening."""
+    db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)
