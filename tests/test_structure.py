@@ -23,7 +23,7 @@ LAYERS: list[set[str]] = [
     {"tracing"},
     {"tokens", "validation", "prompts"},
     {"ports"},
-    {"language", "intake", "budget", "log"},
+    {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "transcripts", "testing"},
     {"extract", "embed", "plan", "retrieve", "pending", "notes", "answer"},  # the stages
     {"build", "forget", "transfer"},

@@ -27,9 +27,10 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from justmem import embed, notes, pending, tokens, transfer
-from justmem.answer.replies import LEAST_TOKENS, replies
+from justmem.answer.pieces import LEAST_TOKENS, replies
 from justmem.budget.ledger import Ledger, Tally
 from justmem.build import Builder
+from justmem.change_log import check, entries
 from justmem.domain import (
     KINDS,
     STATUSES,
@@ -66,13 +67,11 @@ from justmem.errors import (
     NotInMemory,
 )
 from justmem.forget import expiry
-from justmem.forget.forgetting import Forgetting, Target
+from justmem.forget.targets import Forgetting, Target
 from justmem.intake.filters import as_filter
-from justmem.intake.questions import LONG, as_question, as_speaker
 from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time, id_from_content
 from justmem.language.citing import cite
-from justmem.log import check, entries
 from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
     Answerer,
@@ -97,7 +96,18 @@ from justmem.subjects import about, history
 from justmem.subjects.names import NO_NAMES, Names, cards_of, names
 from justmem.text import SEGMENT, both_ends
 from justmem.tracing import traced
-from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.validation import (
+    LONG_QUESTION,
+    as_choice,
+    as_count,
+    as_flag,
+    as_id,
+    as_path,
+    as_question,
+    as_speaker,
+    as_text,
+    shown,
+)
 
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")
@@ -495,7 +505,7 @@ class AsyncMemory:
         if redacted != text:
             tally.notes.append("the question was redacted")
         if len(redacted) > SEGMENT:
-            tally.notes.append(LONG)
+            tally.notes.append(LONG_QUESTION)
         extent = await self._store.look(waiting=1)
         tally.history_tokens = extent.tokens
         asked = Evidence(

@@ -1,8 +1,4 @@
-"""What callers hand in, checked before anything is done with it.
-
-Type checkers see most of it earlier; programs without one, and whatever was typed or sent by
-somebody else, are told here in a sentence.
-"""
+"""Checks arguments before anything is done with them, and says in a sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-from justmem.errors import InputError, InvalidSetting, NotInMemory
-from justmem.text import clean
+from justmem.errors import InputError, InvalidQuestion, InvalidSetting, NotInMemory
+from justmem.text import SEGMENT, clean
 
 T = TypeVar("T", bound=str)
 
@@ -23,8 +19,8 @@ _MOST = 2**63 - 1  # what both stores can count to
 
 
 def shown(value: object) -> str:
-    """A value inside a message: its beginning, or its type where it has none that can be shown.
-    Not every value can be written out: numbers are too long for that, and lists too deep."""
+    """A value for an error message: its beginning, or its type. Some values cannot be written out:
+    a number may be too long, a list nested too deeply."""
     if isinstance(value, str):
         return repr(value[:_SHOWN] + "…" if len(value) > _SHOWN else value)
     if isinstance(value, float | date | None) or (isinstance(value, int) and abs(value) <= _MOST):
@@ -40,7 +36,7 @@ def as_text(value: object, what: str) -> str:
 
 
 def as_id(value: object, what: str) -> str:
-    """The id of a card or a session. Nothing is there by an impossible one."""
+    """The id of a card or a session. An id that nothing can have raises NotInMemory."""
     id = as_text(value, f"The id of a {what}")
     if isinstance(value, str) and "\0" in value:
         raise InputError(f"The id of a {what} cannot hold a NUL character: {shown(value)}.")
@@ -63,7 +59,7 @@ def as_count(value: object, what: str, *, least: int = 0) -> int:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a file system will look at it at all."""
+    """Whether a file system accepts it as a name."""
     try:
         raw = os.fsencode(text)
     except UnicodeEncodeError:
@@ -73,14 +69,14 @@ def _is_name(text: str) -> bool:
 
 
 def as_flag(value: object, what: str) -> bool:
-    """ "no" would count as yes."""
+    """Only True or False: the text "no" would count as true."""
     if not isinstance(value, bool):
         raise InputError(f"{what} is True or False, not {shown(value)}.")
     return value
 
 
 def as_path(value: object) -> Path:
-    """With a ~ in front read as a home."""
+    """A leading ~ is the home folder."""
     if not isinstance(value, str | os.PathLike):
         raise InvalidSetting(f"A file is named by a text or a path, not by {shown(value)}.")
     if not _is_name(str(value)):
@@ -92,3 +88,33 @@ def as_path(value: object) -> Path:
             f"{shown(str(value))} begins with ~ and names nobody on this machine: write the "
             "folder out."
         ) from None
+
+
+# ---------------------------------------------------------------- questions
+
+_LONGEST_QUESTION = 100_000  # characters
+_LONGEST_NAME = 200
+
+LONG_QUESTION = (  # for the receipt
+    f"the question is long: memory was searched for the {SEGMENT // 2:,} characters at each of "
+    "its ends"
+)
+
+
+def as_question(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidQuestion("The question is empty: ask something, or pass the remark as text.")
+    if len(value) > _LONGEST_QUESTION:
+        raise InvalidQuestion(
+            f"The question has {len(value)} characters, more than {_LONGEST_QUESTION}: "
+            "`remember` long material first, then ask about it."
+        )
+    return clean(value).strip()
+
+
+def as_speaker(value: object) -> str | None:
+    """One line, as in a session."""
+    name = " ".join(as_text(value, "The speaker").split()) if value is not None else ""
+    if len(name) > _LONGEST_NAME:
+        raise InvalidQuestion(f"The speaker's name is longer than {_LONGEST_NAME} characters.")
+    return name or None

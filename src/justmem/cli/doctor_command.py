@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from justmem import providers
+from justmem.change_log import check as check_log
 from justmem.cli import file_checks
 from justmem.cli.context import Exit, Json, run_of
 from justmem.cli.model_commands import configured, present
@@ -21,7 +22,6 @@ from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.integrations import hooks
-from justmem.log import check as check_log
 from justmem.opening import spaces_of
 from justmem.ports import Prompt, Store
 

@@ -14,7 +14,7 @@ from justmem.cli.context import Json, moment, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import Certificate, Expiring, Forgotten, Preview, dump
 from justmem.errors import InputError, InvalidSetting
-from justmem.forget.forgetting import Target
+from justmem.forget.targets import Target
 from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview
