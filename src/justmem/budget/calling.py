@@ -1,8 +1,8 @@
-"""One call of a language model, entered as what it cost.
+"""One call of a language model, with a credible count of its tokens.
 
-What a provider reports is entered as it is, as long as it can be true: more than was allowed too,
-with a note, and the next call finds less left. A count that cannot be true is replaced by our own.
-A call that was broken off may still be billed: it is entered with its longest reply.
+A provider's count is used if it is credible, even if it is more than was allowed: then a note says
+so, and the next call has less left. Any other count is replaced by our own. A call that was broken
+off may still be billed, so it counts with its longest reply.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST = 20_000  # characters that any reply may have
 
 
 async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Completion:
-    """`notes` get what is remarkable about its cost."""
+    """Adds to `notes` what is unusual about its cost."""
     with _answered_for(model.name, prompt, notes):
         done = await model.complete(prompt)
     return _entered(done, prompt, notes)
@@ -49,7 +49,7 @@ async def stream(
 
 @contextmanager
 def carrying(calls: Sequence[Call]) -> Iterator[None]:
-    """Whatever goes wrong inside also says what was spent before."""
+    """An error raised inside also carries the calls made before."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""Writing a receipt while the work goes on, and keeping the work within its limits."""
+"""Tally: what the work has cost so far. Ledger: what a space spends by day, and its limits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tally:
             self.calls += error.calls
             error.calls = tuple(self.calls)
             raise
-        except GeneratorExit:  # whoever read the steps has gone, perhaps in the middle of a call
+        except GeneratorExit:  # the caller stopped reading the steps, perhaps during a call
             self.abandoned = True
             raise
         except BaseException as error:
@@ -96,7 +96,7 @@ class Tally:
 
 
 def _check(numbers: NDArray[np.float32], shape: tuple[int, ...], who: str) -> None:
-    """Whoever made them: what is stored or ranked by must be as many numbers as it stands for."""
+    """One finite number for each place, whichever model made them."""
     if numbers.shape != shape and (numbers.size or shape[0]):
         raise ModelNonsense(
             f"{who} gave numbers of the shape {numbers.shape}, where {shape} was asked for: check "
@@ -112,7 +112,8 @@ def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Whoever is cancelled meanwhile is so afterwards: the ledger must not be left half written."""
+    """Finishes the work first, then raises the cancellation: the ledger must not be left half
+    written."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
