@@ -19,7 +19,6 @@ from justmem.store.storage import Storage, storage
 from justmem.testing import HashEmbedder
 from justmem.transfer import fingerprint, wholes
 from postgres import Server, binaries, create_database, short_folder
-from stores import waiting
 from stories import by_rules
 
 PROMISE = "What you export and load elsewhere is the same memory, and every log is whole."
@@ -155,7 +154,7 @@ def _session(chance: random.Random) -> list[dict[str, str]]:
 
 async def _compare(one: AsyncMemory, other: AsyncMemory) -> None:
     assert await one.sessions() == await other.sessions(), "sessions differ"
-    assert await waiting(one) == await waiting(other), "what waits differs"
+    assert await one.waiting() == await other.waiting(), "what waits differs"
     for question in _QUESTIONS:
         found = [await side.recall(question) for side in (one, other)]
         left, right = (
