@@ -111,7 +111,7 @@ def _some(texts: Sequence[Hostile]) -> list[tuple[int, Hostile]]:
 def check_server(texts: Sequence[Hostile], folder: Path) -> None:
     with serve(folder) as server, server.owner() as client:
         for n, each in enumerate(texts):
-            told = session_of(each.text).model_dump(mode="json")
+            told = session_of(each.text).model_dump(mode="json", exclude_none=True)
             told |= {"id": f"h{n} " + " ".join(each.text.split())[:80]}
             if not told["id"].isprintable():
                 told["id"] = f"h{n}"
