@@ -37,7 +37,7 @@ _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
 
 
 class Verdict(Spent):
-    """A line of verdicts.N.jsonl. `right` is None where there is no verdict."""
+    """A line of a file of verdicts. `right` is None where there is no verdict."""
 
     right: bool | None = None
     score: float | None = None  # BEAM: from 0 to 1
