@@ -24,6 +24,7 @@ ENVIRONMENTS = ROOT / "build" / "envs"
 FRAMEWORKS: dict[str, list[str]] = {
     "claude_code": ["claude-agent-sdk"],
     "langchain": ["langchain", "langgraph", "langchain-tests"],
+    "langgraph": ["langgraph", "langgraph-checkpoint-sqlite", "pip", "hatchling"],
     "openai_agents": ["openai-agents"],
     "google_adk": ["google-adk"],
     "pydantic_ai": ["pydantic-ai-slim"],
