@@ -28,7 +28,6 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from store import Writer, build
 
 from justmem import AsyncMemory, config
 from justmem.answer.rules import RulesAnswerer
@@ -39,6 +38,7 @@ from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
 from justmem.store.sqlite import open_store
+from store import Writer, build
 
 QUESTION = "When did Mira's {} {} have the {} {}?"
 

@@ -551,7 +551,7 @@ class AsyncMemory:
 
     def _first_person(self, asked: Evidence) -> bool:
         text = both_ends(asked.question)
-        return self._language.named(text, "X") != text
+        return self._language.name_speaker(text, "X") != text
 
     async def _retrieve(
         self, asked: Evidence, names: Names, tally: Tally, where: Filter

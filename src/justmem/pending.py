@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from justmem.budget.ledger import Tally
 from justmem.domain import Candidate, Evidence, Retention, Session, quote
-from justmem.language.words import content, overlap
+from justmem.language.words import content_stems, overlap
 from justmem.ports import Store
 from justmem.text import both_ends
 
@@ -77,9 +77,9 @@ def _note(count: int) -> str:
 
 def _sharing(sessions: Sequence[Session], question: str) -> list[tuple[float, Session, int]]:
     """Turns by the share of the question's words that they have, best first."""
-    wanted = set(content(both_ends(question)))
+    wanted = set(content_stems(both_ends(question)))
     found = [
-        (overlap(wanted, content(both_ends(turn.text))), session, number)
+        (overlap(wanted, content_stems(both_ends(turn.text))), session, number)
         for session in sessions
         for number, turn in session.user_side
     ]

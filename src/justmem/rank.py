@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import Card, EventDate, Value
-from justmem.language.words import content
+from justmem.language.words import content_stems
 from justmem.ports import Vectors
 
 Scores = NDArray[np.float32]
@@ -83,9 +83,9 @@ def averaged(near: Scores) -> Scores:
 
 def names_subject(cards: Sequence[Card], views: Sequence[str]) -> Scores:
     """1 where a view names the card's subject. It orders and never filters."""
-    said = set(content(" ".join(views)))
+    said = set(content_stems(" ".join(views)))
     subjects = {card.subject for card in cards}
-    named = {subject: not said.isdisjoint(content(subject)) for subject in subjects}
+    named = {subject: not said.isdisjoint(content_stems(subject)) for subject in subjects}
     return np.array([named[card.subject] for card in cards], np.float32)
 
 

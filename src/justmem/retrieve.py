@@ -26,7 +26,7 @@ from justmem.domain import (
     Turn,
     quote,
 )
-from justmem.language.words import content, named_in, overlap, words
+from justmem.language.words import content_stems, overlap, stems_of_names, words
 from justmem.ports import (
     Embedder,
     Filter,
@@ -123,7 +123,7 @@ class Retrieval:
         broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self._paper)
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
         if asked.speaker and not self._paper:
-            texts = [self._language.named(text, asked.speaker) for text in texts]
+            texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
@@ -167,10 +167,10 @@ class Retrieval:
         if not pool.cards or bound is None or self._paper or asked.plan.mode == "reply":
             return bool(pool.cards)
         question = asked.question
-        people = {word for card in pool.cards for word in content(card.subject)}
-        told = [set(content(card.text)) for card in pool.cards]
-        wanted, names = set(content(question)), named_in(question)
-        if wanted & people or self._language.named(question, "X") != question:
+        people = {word for card in pool.cards for word in content_stems(card.subject)}
+        told = [set(content_stems(card.text)) for card in pool.cards]
+        wanted, names = set(content_stems(question)), stems_of_names(question)
+        if wanted & people or self._language.name_speaker(question, "X") != question:
             bound -= _PERSONAL
         if names and not asked.plan.needs_source and not any(_is_in(n, told) for n in names):
             bound += _STRANGER

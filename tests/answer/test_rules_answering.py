@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Candidate, Evidence, Session, Turn
-from justmem.language.en.excerpts import excerpt
+from justmem.language.en.excerpts import find_excerpt
 from justmem.language.en.replies import CLOSEST
 from justmem.language.languages import LANGUAGES
 from justmem.ports import NOT_IN_MEMORY, Reply
@@ -220,7 +220,7 @@ def half(x):
     ],
 )
 def test_an_excerpt_is_what_was_asked_for(question: str, expected: str) -> None:
-    start, end = excerpt(question, REPLY)
+    start, end = find_excerpt(question, REPLY)
     assert REPLY[start:end].startswith(expected)
     if "allergies" not in question:
         assert REPLY[start:end] == expected

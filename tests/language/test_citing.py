@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from justmem.domain import Card, Session, Turn
 from justmem.language.citing import cite, quote
-from justmem.language.words import best_stretch
+from justmem.language.words import best_passage
 
 AT = datetime(2023, 5, 8)
 LONG = (
@@ -65,7 +65,7 @@ def test_a_turn_with_its_own_time_was_said_then() -> None:
 
 @given(st.text(max_size=600), st.text(max_size=60))
 def test_a_quote_is_always_a_stretch_of_its_turn(text: str, hint: str) -> None:
-    start, end = best_stretch(hint, text)
+    start, end = best_passage(hint, text)
     assert 0 <= start <= end <= len(text)
     cited = quote(hint, session(text), 1)
     assert cited.quote == text[cited.start : cited.end]

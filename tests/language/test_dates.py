@@ -164,4 +164,4 @@ def test_the_period_of_a_question(question: str, expected: str) -> None:
     ],
 )
 def test_a_date_is_said_plainly(phrase: str, said: str) -> None:
-    assert dates.say(dates.resolve(phrase, AT)) == said
+    assert dates.describe(dates.resolve(phrase, AT)) == said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from justmem.language.en.first_person import first_person, named
+from justmem.language.en.first_person import is_first_person, name_speaker
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from justmem.language.en.first_person import first_person, named
     ],
 )
 def test_the_speaker_is_named(asked: str, meant: str) -> None:
-    assert named(asked, "Mira") == meant
-    assert first_person(asked)
+    assert name_speaker(asked, "Mira") == meant
+    assert is_first_person(asked)
 
 
 def test_what_is_about_others_stays_as_it_is() -> None:
@@ -42,9 +42,9 @@ def test_what_is_about_others_stays_as_it_is() -> None:
         "Can you remind us?",
         "",
     ):
-        assert named(text, "Mira") == text
-        assert not first_person(text)
+        assert name_speaker(text, "Mira") == text
+        assert not is_first_person(text)
 
 
 def test_a_strange_name_is_only_text() -> None:
-    assert named("What do I like?", r"\1 {x}") == r"What does \1 {x} like?"
+    assert name_speaker("What do I like?", r"\1 {x}") == r"What does \1 {x} like?"

@@ -12,7 +12,7 @@ import pytest
 from justmem import AsyncMemory, Budget, tokens
 from justmem.domain import Answer, Call, Card, Session
 from justmem.errors import InputError, NotInMemory
-from justmem.language.words import content
+from justmem.language.words import content_stems
 from justmem.plan import REWRITES
 from justmem.ports import Completion, Prompt
 from justmem.store.sqlite import open_store
@@ -105,9 +105,11 @@ async def _remembered(memory: AsyncMemory, session: Session, before: list[Card])
         assert card.session_id == session.id
         assert card.turns, f"{card} rests on nothing"
         assert set(card.turns) <= set(range(1, len(session.turns) + 1))
-        said = {stem for n in card.turns for stem in content(session.turn(n).text)}
-        said |= {stem for n in card.turns if n > 1 for stem in content(session.turn(n - 1).text)}
-        told = set(content(card.fact)) - set(content(card.subject))
+        said = {stem for n in card.turns for stem in content_stems(session.turn(n).text)}
+        said |= {
+            stem for n in card.turns if n > 1 for stem in content_stems(session.turn(n - 1).text)
+        }
+        told = set(content_stems(card.fact)) - set(content_stems(card.subject))
         assert not told or told & said, f"{card.text!r} is not in its turns"
         assert "lighthouse" not in card.text or "lighthouse" in str(session.turns)
     others = [card for card in await memory.cards() if card.session_id != session.id]

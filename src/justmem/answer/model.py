@@ -16,7 +16,7 @@ from justmem.budget import calling
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, quote
-from justmem.language.words import content, overlap
+from justmem.language.words import content_stems, overlap
 from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply, StreamingModel
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
@@ -202,8 +202,8 @@ def _referred(
 
 
 def _supporting(text: str, evidence: Evidence) -> list[Card]:
-    said = content(text)
-    scored = [(overlap(content(card.text), said), card) for card in evidence.cards]
+    said = content_stems(text)
+    scored = [(overlap(content_stems(card.text), said), card) for card in evidence.cards]
     return [card for score, card in scored if score >= 0.4][:3]
 
 

@@ -31,7 +31,7 @@ from justmem.domain import (
     Status,
     card_id,
 )
-from justmem.language.words import content, overlap
+from justmem.language.words import content_stems, overlap
 from justmem.ports import Language
 from justmem.prompts.parse import Line, otherwise
 from justmem.runtime import deadlines
@@ -129,7 +129,7 @@ def check(drafts: Sequence[Draft], session: Session, language: Language) -> Chec
 
 def _stems(text: str) -> frozenset[str]:
     deadlines.check()
-    return frozenset(content(text))
+    return frozenset(content_stems(text))
 
 
 def _card(draft: Draft, session: Session, turns: tuple[int, ...], language: Language) -> Card:
@@ -156,9 +156,9 @@ def _event_date(text: str, session: Session, language: Language) -> EventDate:
 def _provenance(
     draft: Draft, session: Session, spoken: Sequence[frozenset[str]]
 ) -> tuple[tuple[int, ...], str]:
-    said = set(content(draft.fact))
+    said = set(content_stems(draft.fact))
     # Who speaks is no evidence for what is said, unless there is nothing else to go by.
-    told = said - set(content(draft.subject)) or said
+    told = said - set(content_stems(draft.subject)) or said
     named = tuple(n for n in draft.turns if 1 <= n <= len(session.turns))
     # A short answer is understood from the question before it: the turn before counts as context.
     context = {n: spoken[n - 1] | (spoken[n - 2] if n > 1 else frozenset()) for n in named}

@@ -7,7 +7,7 @@ A quotation is cut out of the turn by offsets, never copied from anywhere else, 
 from __future__ import annotations
 
 from justmem.domain import Card, Citation, Session
-from justmem.language.words import best_stretch
+from justmem.language.words import best_passage
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
@@ -42,7 +42,7 @@ def _place(card: Card, turn: int) -> Citation:
 def quote(hint: str, session: Session, turn: int, *, card_id: str | None = None) -> Citation:
     """The one or two sentences of the turn that say most of what the hint says."""
     said = session.turn(turn)
-    start, end = best_stretch(hint, said.text)
+    start, end = best_passage(hint, said.text)
     return Citation(
         session_id=session.id,
         turn=turn,

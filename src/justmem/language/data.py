@@ -11,11 +11,11 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class StateWords:
-    """Of something that holds until something newer is said, such as where somebody lives."""
+    """The words about a state: what holds until a newer value is said, such as a home."""
 
-    said: tuple[str, ...]  # phrases that the value follows
-    asked: frozenset[str]  # words of questions for it
-    told: frozenset[str]  # other words of statements about it
+    value_phrases: tuple[str, ...]  # phrases that the value follows
+    question_words: frozenset[str]  # words of questions for it
+    statement_words: frozenset[str]  # other words of statements about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +24,17 @@ class EnglishWords:
     forms: Mapping[str, str]  # went -> go
     smalltalk: frozenset[str]
     requests: frozenset[str]
-    leaning: frozenset[str]
+    references: frozenset[str]
     preference: frozenset[str]
     relation: frozenset[str]
-    asking: frozenset[str]
+    question_words: frozenset[str]
     calendar: frozenset[str]
     commands: frozenset[str]
     corrections: tuple[str, ...]
     possession: frozenset[str]
     peoples: frozenset[str]
-    english: frozenset[str]
-    nameless: frozenset[str]
+    common_words: frozenset[str]
+    not_names: frozenset[str]
     remark_views: tuple[str, ...]
     other_languages: Mapping[str, frozenset[str]]
     states: Mapping[str, StateWords]
@@ -54,9 +54,9 @@ def english() -> EnglishWords:
     )
     states = {
         name: StateWords(
-            tuple(filter(None, map(str.strip, each["said"].split(";")))),
-            frozenset(each["asked"].split()),
-            frozenset(each["told"].split()),
+            tuple(filter(None, map(str.strip, each["value_phrases"].split(";")))),
+            frozenset(each["question_words"].split()),
+            frozenset(each["statement_words"].split()),
         )
         for name, each in table.pop("states").items()
     }

@@ -31,7 +31,7 @@ def detect(text: str) -> Detected:
     if not words:
         return "en" if head.isascii() else "other"
     lists = english()
-    ours = sum(word in lists.english for word in words)
+    ours = sum(word in lists.common_words for word in words)
     theirs = max(sum(word in known for word in words) for known in lists.other_languages.values())
     foreign = sum(not word.isascii() for word in words)
     return "other" if theirs > ours or foreign > max(ours, len(words) // 4) else "en"

@@ -38,8 +38,8 @@ class Languages:
     def search_text(self, text: str) -> str:
         return self._of(text).search_text(text)
 
-    def named(self, text: str, speaker: str) -> str:
-        return self._of(text).named(text, speaker)
+    def name_speaker(self, text: str, speaker: str) -> str:
+        return self._of(text).name_speaker(text, speaker)
 
     def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
         text = both_ends(question)

@@ -18,7 +18,7 @@ from justmem.domain import (
     card_id,
 )
 from justmem.language.citing import cite
-from justmem.language.words import content, overlap, sentences
+from justmem.language.words import content_stems, overlap, sentences
 from justmem.ports import NOT_IN_MEMORY, Reply
 from justmem.runtime import deadlines
 
@@ -27,9 +27,9 @@ USER = ("", "user", "human")  # roles that name nobody
 MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: sentences share a card up to this length
 _QUOTED = 3  # quotations of an answer
-_SHARED = 0.5  # share of the question's words that a quoted card must have
+_MIN_OVERLAP = 0.5  # share of the question's words that a quoted card must have
 _SPOKEN = re.compile(r"(?P<who>[^\n:]{1,80}?) said: ")
-_WIDE = 5  # characters that count as a word in scripts without spaces
+_CHARACTERS_PER_WORD = 5  # characters that count as a word in scripts without spaces
 
 
 class Plain:
@@ -39,8 +39,8 @@ class Plain:
         found: dict[str, Card] = {}
         for number, turn in session.user_side:
             deadlines.check()
-            speaker = subject(turn.speaker)
-            for said in statements(turn.text):
+            speaker = subject_name(turn.speaker)
+            for said in group_sentences(turn.text):
                 fact = f"said: {said}"
                 card = Card(
                     id=card_id(session.id, speaker, fact),
@@ -64,10 +64,10 @@ class Plain:
         match = _SPOKEN.match(text)
         if match is None:
             return text
-        told = self.named(text[match.end() :], match["who"])
+        told = self.name_speaker(text[match.end() :], match["who"])
         return told if match["who"] in told else f"{match['who']}: {told}"
 
-    def named(self, text: str, speaker: str) -> str:
+    def name_speaker(self, text: str, speaker: str) -> str:
         return text
 
     def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
@@ -83,7 +83,7 @@ class Plain:
         return frozenset()
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-        wanted = set(content(evidence.question))
+        wanted = set(content_stems(evidence.question))
         fitting = [one.card for one in evidence.chosen if _fits(one, wanted)][:_QUOTED]
         cited = [cite(card, sessions.get(card.session_id))[-1] for card in fitting]
         if not cited:
@@ -97,14 +97,14 @@ class Plain:
 
 def _fits(candidate: Candidate, wanted: set[str]) -> bool:
     near = candidate.scores.get("rerank", 0.0) > 0
-    return near or overlap(wanted, content(candidate.card.text)) >= _SHARED
+    return near or overlap(wanted, content_stems(candidate.card.text)) >= _MIN_OVERLAP
 
 
-def subject(speaker: str) -> str:
+def subject_name(speaker: str) -> str:
     return "User" if speaker.strip().lower() in USER else speaker
 
 
-def statements(text: str) -> Iterator[str]:
+def group_sentences(text: str) -> Iterator[str]:
     """Neighbouring sentences, a few at a time."""
     held: list[str] = []
     made = 0
@@ -123,4 +123,4 @@ def statements(text: str) -> Iterator[str]:
 def _length(text: str) -> int:
     """In words. A script without spaces is counted by characters."""
     parts = text.split()
-    return max(len(parts), 0 if text.isascii() else len(text) // (_WIDE * 2))
+    return max(len(parts), 0 if text.isascii() else len(text) // (_CHARACTERS_PER_WORD * 2))

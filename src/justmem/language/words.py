@@ -122,12 +122,12 @@ def is_stop(word: str) -> bool:
     return word.replace("'", "") in english().stop
 
 
-def content(text: str) -> list[str]:
+def content_stems(text: str) -> list[str]:
     """Stems of the words that carry meaning, in order, with repeats."""
-    return [stem(word) for word in words(text) if not is_stop(word) and _weighs(word)]
+    return [stem(word) for word in words(text) if not is_stop(word) and _has_meaning(word)]
 
 
-def _weighs(word: str) -> bool:
+def _has_meaning(word: str) -> bool:
     return len(word) > 1 or word.isdigit() or not word.isascii()
 
 
@@ -161,26 +161,26 @@ def names(text: str) -> Iterator[str]:
     """Runs of capitalised words that are not merely the start of a sentence."""
     for sentence in sentences(text):
         for match in _NAME.finditer(sentence.text):
-            name = _trim(match.group())
+            name = _trim_name(match.group())
             alone = match.start() == 0 and " " not in name and not name.isupper()
             if name and not (alone and is_stop(name.lower())):
                 yield name
 
 
-def named_in(text: str) -> set[str]:
+def stems_of_names(text: str) -> set[str]:
     """Stems of the capitalised words inside a sentence, without those of the calendar."""
-    inside = (match[0] for one in sentences(text) for match in _INSIDE.finditer(one.text))
+    inside = (match[0] for one in sentences(text) for match in _NAME_INSIDE.finditer(one.text))
     found = (word for match in inside for word in words(match))
     return {stem(word) for word in found if not is_stop(word) and word not in english().calendar}
 
 
-_INSIDE = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
+_NAME_INSIDE = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
 _NAME = re.compile(
     r"\b[A-Z][\w&+.'’-]*(?:(?: of| the| and| for| de| &)?(?: [A-Z0-9][\w&+.'’-]*))*", re.UNICODE
 )
 
 
-def _trim(name: str) -> str:
+def _trim_name(name: str) -> str:
     parts = re.sub(r"['’]s$", "", name.strip(".,'’-")).split()
     while parts and (is_stop(parts[0].lower().replace("’", "'")) or parts[0].lower() in _OPENERS):
         parts = parts[1:]
@@ -193,7 +193,7 @@ _OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi
 _SHORT = 160  # characters: a text up to this long is one stretch
 
 
-def best_stretch(hint: str, text: str) -> tuple[int, int]:
+def best_passage(hint: str, text: str) -> tuple[int, int]:
     """Offsets of the best-matching one or two neighbouring sentences, or of the whole text if
     it is short. Of equals the earlier and shorter one."""
     whole = len(text) - len(text.lstrip()), len(text.rstrip())
@@ -202,8 +202,8 @@ def best_stretch(hint: str, text: str) -> tuple[int, int]:
     pieces = sentences(text)
     if len(pieces) < 2:
         return whole
-    wanted = set(content(hint))
-    stems = [content(piece.text) for piece in pieces]
+    wanted = set(content_stems(hint))
+    stems = [content_stems(piece.text) for piece in pieces]
     # A word that every second sentence has tells little about which one is meant.
     frequency = Counter(stem for found in stems for stem in set(found))
     weigh = {stem: 1.0 / math.sqrt(frequency[stem]) for stem in wanted if stem in frequency}

@@ -26,7 +26,7 @@ class Language(Protocol):
         """The text of a card as it is searched: with names for "I" and "my"."""
         ...
 
-    def named(self, text: str, speaker: str) -> str:
+    def name_speaker(self, text: str, speaker: str) -> str:
         """`text` with the speaker's name for "I" and "my"; unchanged if it has neither."""
         ...
 

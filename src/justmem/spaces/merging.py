@@ -8,7 +8,7 @@ import numpy as np
 
 from justmem import rank
 from justmem.domain import Budget, Candidate, Card, Evidence, Receipt, SpaceCard, SpacesEvidence
-from justmem.language.words import content, overlap
+from justmem.language.words import content_stems, overlap
 from justmem.rank import Profile, Scores
 
 
@@ -54,9 +54,9 @@ def _candidates(evidence: Evidence) -> list[Candidate]:
 def _scores(
     asked: Evidence, candidates: list[Candidate], cards: list[Card], profile: Profile
 ) -> Scores:
-    wanted = set(content(asked.question))
+    wanted = set(content_stems(asked.question))
     near = np.array([[one.scores.get("cosine", 0.0) for one in candidates]], np.float32)
-    shared = np.array([[overlap(wanted, content(card.text)) for card in cards]], np.float32)
+    shared = np.array([[overlap(wanted, content_stems(card.text)) for card in cards]], np.float32)
     signals = {
         "dense": rank.averaged(near),
         "lexical": rank.averaged(shared),

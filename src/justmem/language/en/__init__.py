@@ -22,16 +22,16 @@ from justmem.ports import Reply
 class English(Plain):
     def cards(self, session: Session) -> list[Card]:
         """Turns in other languages are kept as they are."""
-        return statements.cards_of(session)
+        return statements.make_cards(session)
 
     def is_small_talk(self, text: str) -> bool:
         return statements.is_chat(text)
 
-    def named(self, text: str, speaker: str) -> str:
-        return first_person.named(text, speaker)
+    def name_speaker(self, text: str, speaker: str) -> str:
+        return first_person.name_speaker(text, speaker)
 
     def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
-        return questions.plan_of(question, at, spans)
+        return questions.plan_question(question, at, spans)
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return dates.resolve(text, at)

@@ -9,44 +9,52 @@ from collections.abc import Mapping
 
 from justmem.domain import Evidence, Session
 from justmem.language.en.direct import direct_answer
-from justmem.language.en.lists import LISTED, counted, in_order, listed, own_name_asked, profile
+from justmem.language.en.lists import (
+    MOST_LISTED,
+    find_count,
+    find_list,
+    find_order,
+    find_own_name,
+    find_profile,
+)
 from justmem.language.en.relevance import (
-    QUOTED,
-    Answered,
-    arranged,
-    distinct,
-    fitting,
+    MOST_QUOTED,
+    Findings,
     is_certain,
     is_unknown,
-    ranked,
-    understood,
-    with_updates,
+    one_per_turn,
+    order_for_quoting,
+    parse_question,
+    put_update_first,
+    rank_statements,
+    select_fitting,
 )
 from justmem.language.en.statements import is_small_talk
 from justmem.language.en.states import attribute_asked, superseded
 
 
-def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Answered | None:
+def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Findings | None:
     """None: memory does not hold it."""
-    asked = understood(evidence)
-    found = ranked(evidence, asked, sessions)
-    if known := profile(evidence):
+    asked = parse_question(evidence)
+    found = rank_statements(evidence, asked, sessions)
+    if known := find_profile(evidence):
         return known
     remark = evidence.plan.mode == "reply"
     if remark and is_small_talk(evidence.question):
         return None
-    if special := own_name_asked(evidence) or in_order(evidence, found):
+    if special := find_own_name(evidence) or find_order(evidence, found):
         return special
-    fit = fitting(found, asked)
+    fit = select_fitting(found, asked)
     if not fit or (not remark and is_unknown(asked, found, fit)):
         return None
-    if several := counted(evidence, asked, fit) or listed(evidence, asked, fit):
+    if several := find_count(evidence, asked, fit) or find_list(evidence, asked, fit):
         return several
     earlier = superseded((one.card for one in found), evidence.at.date())
     # Of a state the newest statement counts, even if its words fit less well.
-    state = attribute_asked(evidence.question) and not asked.past
-    best = distinct(fit)[: LISTED if state else QUOTED]
-    quoted = with_updates(asked, arranged(asked, best, earlier), distinct(fit))[:QUOTED]
+    state = attribute_asked(evidence.question) and not asked.about_past
+    best = one_per_turn(fit)[: MOST_LISTED if state else MOST_QUOTED]
+    ordered = order_for_quoting(asked, best, earlier)
+    quoted = put_update_first(asked, ordered, one_per_turn(fit))[:MOST_QUOTED]
     direct = "" if remark else direct_answer(evidence, asked, fit, earlier)
     certain = bool(direct) or remark or any(is_certain(asked, one) for one in quoted)
-    return Answered(direct, quoted, earlier, certain=certain)
+    return Findings(direct, quoted, earlier, certain=certain)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.language.en.phrases import Said, matches, span
+from justmem.language.en.phrases import Utterance, match_phrases, span
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DatePhrase:
     """A date phrase at `text[start:end]`, and what it means."""
 
     start: int
@@ -31,15 +31,19 @@ def resolve(text: str, at: date) -> EventDate:
     return max(found, key=lambda one: one.end - one.start).date if found else UNKNOWN_DATE
 
 
-def find(text: str, at: date, *, future: bool | None = None) -> list[Found]:
+def find(text: str, at: date, *, future: bool | None = None) -> list[DatePhrase]:
     """Every date phrase in the text, in order, none inside another. `future` settles which
     Friday "Friday" is; if it is None, the nearest sign before the phrase settles it, or else the
     first one after it."""
-    signs = signs_of(text) if future is None else ()
-    said = Said(_day(at), future, tuple(signs))
-    hits = [Found(start, end, text[start:end], when) for start, end, when in matches(text, said)]
+    signs = _direction_signs(text) if future is None else ()
+    said = Utterance(_day(at), future, tuple(signs))
+    hits = [
+        DatePhrase(start, end, text[start:end], when)
+        for start, end, when in match_phrases(text, said)
+    ]
     hits.sort(key=lambda one: (one.start - one.end, one.start))
-    kept: list[Found] = []  # in order of place, and apart: only its two neighbours can touch a hit
+    # Sorted by place, without overlap: a hit can overlap only its two neighbours.
+    kept: list[DatePhrase] = []
     for hit in hits:
         place = bisect_left(kept, hit.start, key=lambda one: one.start)
         before, after = kept[max(0, place - 1) : place], kept[place : place + 1]
@@ -75,13 +79,13 @@ _DIRECTION = re.compile(
 )
 
 
-def direction(text: str) -> bool | None:
+def points_ahead(text: str) -> bool | None:
     """True: the first sign points ahead; False: behind; None: there is none."""
     match = _DIRECTION.search(text)
     return None if match is None else match["ahead"] is not None
 
 
-def signs_of(text: str) -> list[tuple[int, bool]]:
+def _direction_signs(text: str) -> list[tuple[int, bool]]:
     """Where each sign of direction ends, and whether it points ahead."""
     return [(match.end(), match["ahead"] is not None) for match in _DIRECTION.finditer(text)]
 
@@ -99,7 +103,7 @@ _LONG_AGO = date(1900, 1, 1)
 def period(question: str, at: date) -> EventDate:
     """The time a question is about: "in May 2023", "before June", "between March and May"."""
     asked = _day(at)
-    backward = direction(question) is not True
+    backward = points_ahead(question) is not True
     match = _BETWEEN.search(question)
     if match:
         first, last = (_bound(match[part], asked) for part in ("first", "last"))
@@ -139,7 +143,7 @@ def _bound(text: str, asked: date) -> EventDate:
 # ---------------------------------------------------------------- dates as people say them
 
 
-def say(when: EventDate) -> str:
+def describe(when: EventDate) -> str:
     """ "7 May 2023", "May 2023", "the week of 8 May 2023", "the weekend of 6 May 2023"."""
     start, end = when.start, when.end
     if start is None or end is None:
@@ -155,10 +159,10 @@ def say(when: EventDate) -> str:
         return f"the week of {start.day} {start:%B %Y}"
     if length == 1 and start.weekday() == 5:
         return f"the weekend of {start.day} {start:%B %Y}"
-    return f"{_edge(start, first=True)} to {_edge(end, first=False)}"
+    return f"{_describe_bound(start, first=True)} to {_describe_bound(end, first=False)}"
 
 
-def _edge(on: date, *, first: bool) -> str:
+def _describe_bound(on: date, *, first: bool) -> str:
     """One end of a range, no more exact than it is."""
     opens = first and on.day == 1
     closes = not first and (on + timedelta(days=1)).day == 1

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from justmem.domain import Citation, Evidence, Source, Turn
 from justmem.language.data import english
-from justmem.language.words import best_stretch, content, names, overlap, sentences, stem, words
+from justmem.language.words import (
+    best_passage,
+    content_stems,
+    names,
+    overlap,
+    sentences,
+    stem,
+    words,
+)
 
 _ENOUGH = 0.25  # share of the asked words, roughly, that a quoted turn must have
 _SHORT = 300  # characters: a turn up to this long is quoted whole
@@ -37,38 +45,38 @@ _SAYER = re.compile(
 )
 
 
-def quotation(evidence: Evidence) -> Citation | None:
+def best_quotation(evidence: Evidence) -> Citation | None:
     """The stretch of the sources that says most of what is asked; None if none says enough."""
     question = evidence.question
     turns = [(place, source, n, t) for place, source in enumerate(evidence.sources) for n, t in
              source.turns]  # fmt: skip
     speakers = {turn.speaker.lower() for _, _, _, turn in turns}
-    if not _names_known(question, turns, speakers):
+    if not _sources_have_names(question, turns, speakers):
         return None
-    known = {one for name in speakers for one in content(name)}
-    wanted = set(content(_asking(question))) - known
-    context = set(content(question)) - known
+    known = {one for name in speakers for one in content_stems(name)}
+    wanted = set(content_stems(_asking_sentence(question))) - known
+    context = set(content_stems(question)) - known
     best: tuple[float, Citation] | None = None
     before: Turn | None = None
     for place, source, number, turn in turns:
         if _may_answer(turn, question, speakers, evidence.sources):
-            cited = _cited(_asking(question), source, number, turn)
-            said = content(turn.text)
+            cited = _cited(_asking_sentence(question), source, number, turn)
+            said = content_stems(turn.text)
             score = 0.5 * (overlap(wanted, said) + overlap(context, said)) - 0.1 * place
-            score += 0.3 * overlap(wanted, content(cited.quote))
+            score += 0.3 * overlap(wanted, content_stems(cited.quote))
             if before is not None and before.speaker != turn.speaker:  # what it replies to
-                score += 0.3 * overlap(wanted, content(before.text))
+                score += 0.3 * overlap(wanted, content_stems(before.text))
             if best is None or score > best[0]:
                 best = score, cited
         before = turn
     return best[1] if best is not None and best[0] >= _ENOUGH else None
 
 
-def _asking(question: str) -> str:
+def _asking_sentence(question: str) -> str:
     """The sentence that asks, where others lead up to it."""
     said = [one.text for one in sentences(question)]
     last = said[-1] if said else ""
-    return last if len(set(content(last))) >= 3 else question
+    return last if len(set(content_stems(last))) >= 3 else question
 
 
 def _may_answer(turn: Turn, question: str, speakers: set[str], sources: Sequence[Source]) -> bool:
@@ -87,18 +95,18 @@ def _may_answer(turn: Turn, question: str, speakers: set[str], sources: Sequence
     return turn.role == "assistant" or not assisted
 
 
-def _names_known(
+def _sources_have_names(
     question: str, turns: Sequence[tuple[int, Source, int, Turn]], speakers: set[str]
 ) -> bool:
     """Whether the sources have one of the names that are asked about, if there are any."""
-    known = {one for name in speakers for one in words(name)} | {"i"} | english().asking
+    known = {one for name in speakers for one in words(name)} | {"i"} | english().question_words
     asked = {one for name in names(question) for one in words(name)} - known
     said = {stem(one) for _, _, _, turn in turns for one in words(turn.text)}
     return not asked or bool(set(map(stem, asked)) & said)
 
 
 def _cited(question: str, source: Source, number: int, turn: Turn) -> Citation:
-    start, end = excerpt(question, turn.text)
+    start, end = find_excerpt(question, turn.text)
     return Citation(
         session_id=source.session_id,
         turn=number,
@@ -110,23 +118,23 @@ def _cited(question: str, source: Source, number: int, turn: Turn) -> Citation:
     )
 
 
-def excerpt(question: str, text: str) -> tuple[int, int]:
+def find_excerpt(question: str, text: str) -> tuple[int, int]:
     """Offsets of what is asked for: item N of a list, the code, a paragraph with what it
     introduces, or the best one or two sentences."""
-    number = _number(question)
+    number = _item_number(question)
     item = next(_items(text, number), None) if number else None
     if item:
         return item
     if _CODE.search(question) and (code := _FENCED.search(text)):
         return code.span()
     if len(text) <= _SHORT:
-        return _stripped(text, 0, len(text))
-    best = best_stretch(question, text)
+        return _strip_range(text, 0, len(text))
+    best = best_passage(question, text)
     start, end = _paragraph(text, *best)
     return (start, end) if end - start <= _LONGEST else best
 
 
-def _number(question: str) -> int:
+def _item_number(question: str) -> int:
     match = _NUMBER.search(question)
     if match is None:
         return 0
@@ -141,7 +149,7 @@ def _items(text: str, wanted: int) -> Iterator[tuple[int, int]]:
     for line in text.splitlines(keepends=True):
         match = _ITEM.match(line)
         if match and found is not None:
-            yield _stripped(text, found, start)
+            yield _strip_range(text, found, start)
             found = None
         if match:
             bullets = bullets + 1 if match["bullet"] else 0
@@ -149,11 +157,11 @@ def _items(text: str, wanted: int) -> Iterator[tuple[int, int]]:
                 found = start
         elif not line.strip():
             if found is not None:
-                yield _stripped(text, found, start)
+                yield _strip_range(text, found, start)
             found, bullets = None, 0
         start += len(line)
     if found is not None:
-        yield _stripped(text, found, len(text))
+        yield _strip_range(text, found, len(text))
 
 
 def _paragraph(text: str, start: int, end: int) -> tuple[int, int]:
@@ -164,15 +172,15 @@ def _paragraph(text: str, start: int, end: int) -> tuple[int, int]:
     if text[:last].rstrip(" *_").endswith(":"):
         after = text.find("\n\n", last + 2)
         last = len(text) if after < 0 else after
-    return _stripped(text, first, last)
+    return _strip_range(text, first, last)
 
 
-def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+def _strip_range(text: str, start: int, end: int) -> tuple[int, int]:
     piece = text[start:end]
     return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
-def sentence_range(text: str, start: int, end: int, longest: int) -> tuple[int, int]:
+def widen_to_sentences(text: str, start: int, end: int, longest: int) -> tuple[int, int]:
     """A stretch with the sentences after and before it, as far as they fit."""
     pieces = sentences(text)
     inside = [n for n, one in enumerate(pieces) if one.start < end and one.end > start]

@@ -43,7 +43,7 @@ _PAIRS = [
 ]
 
 
-def named(text: str, speaker: str) -> str:
+def name_speaker(text: str, speaker: str) -> str:
     """`text` as somebody else would put it who speaks of `speaker` by name."""
 
     def put(match: re.Match[str], instead: str) -> str:
@@ -55,5 +55,5 @@ def named(text: str, speaker: str) -> str:
     return text
 
 
-def first_person(text: str) -> bool:
-    return named(text, "X") != text
+def is_first_person(text: str) -> bool:
+    return name_speaker(text, "X") != text

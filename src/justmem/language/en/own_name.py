@@ -43,7 +43,7 @@ def name_in(text: str) -> str | None:
 
 def _is_name(name: str) -> bool:
     first, lists = name.split()[0].lower(), english()
-    known = (lists.nameless, lists.peoples, lists.calendar, lists.smalltalk)
+    known = (lists.not_names, lists.peoples, lists.calendar, lists.smalltalk)
     if is_stop(first) or any(first in words for words in known):
         return False
     return name[0].isupper() or not _VERB.fullmatch(name)

@@ -12,14 +12,14 @@ from justmem.domain import EventDate
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Utterance:
     """When the words were said, and whether they point ahead."""
 
     at: date
     future: bool | None  # None: nothing shows it
     signs: tuple[tuple[int, bool], ...] = ()  # where signs of direction end, and what they show
 
-    def near(self, place: int) -> Said:
+    def at_place(self, place: int) -> Utterance:
         """The same with the direction that holds at this place of the text: that of the last sign
         before it, else that of the first sign."""
         if not self.signs:
@@ -29,7 +29,7 @@ class Said:
 
 
 Match = re.Match[str]
-Resolver = Callable[[Match, Said], EventDate | None]
+Resolver = Callable[[Match, Utterance], EventDate | None]
 
 _MONTHS = {name.lower(): number for number, name in enumerate(month_abbr) if name}
 _WEEKDAYS = {name.lower(): number for number, name in enumerate(day_abbr)}
@@ -130,7 +130,7 @@ def _side(match: Match) -> str:
     return " ".join((match.groupdict().get("side") or "").lower().split())
 
 
-def _yearly(match: Match, said: Said, build: Callable[[int], EventDate]) -> EventDate:
+def _choose_year(match: Match, said: Utterance, build: Callable[[int], EventDate]) -> EventDate:
     """Of a date that returns each year, the one meant: by an explicit year, by "last" or "next", by
     the direction of the sentence, else the nearest."""
     if named := match.groupdict().get("year"):
@@ -152,12 +152,12 @@ def _yearly(match: Match, said: Said, build: Callable[[int], EventDate]) -> Even
     return min(years, key=lambda one: abs((one.start or at) - at))
 
 
-def _iso(match: Match, said: Said) -> EventDate:
+def _iso(match: Match, said: Utterance) -> EventDate:
     on = date(int(match["y"]), int(match["m"]), int(match["d"]))
     return span(on, on)
 
 
-def _slashed(match: Match, said: Said) -> EventDate:
+def _slashed(match: Match, said: Utterance) -> EventDate:
     """Month first, unless only the other way is a date."""
     month, day = int(match["a"]), int(match["b"])
     if month > 12:
@@ -165,24 +165,26 @@ def _slashed(match: Match, said: Said) -> EventDate:
     if text := match.groupdict().get("y"):
         on = date(int(text) + (2000 if len(text) == 2 else 0), month, day)
         return span(on, on)
-    return _yearly(match, said, lambda year: span(date(year, month, day), date(year, month, day)))
+    return _choose_year(
+        match, said, lambda year: span(date(year, month, day), date(year, month, day))
+    )
 
 
-def _month_day(match: Match, said: Said) -> EventDate:
+def _month_day(match: Match, said: Utterance) -> EventDate:
     month = _MONTHS[match["month"].lower()[:3]]
     first = _ORDINALS.get(match["day"].lower()) or int(match["day"])
     last = int(match.groupdict().get("last") or first)
-    return _yearly(
+    return _choose_year(
         match, said, lambda year: span(date(year, month, first), date(year, month, last))
     )
 
 
-def _month(match: Match, said: Said) -> EventDate:
+def _month(match: Match, said: Utterance) -> EventDate:
     month = _MONTHS[match["month"].lower()[:3]]
-    return _yearly(match, said, lambda year: _months((year, month), (year, month)))
+    return _choose_year(match, said, lambda year: _months((year, month), (year, month)))
 
 
-def _day_of_month(match: Match, said: Said) -> EventDate | None:
+def _day_of_month(match: Match, said: Utterance) -> EventDate | None:
     """ "On the 20th": the next or the last one, if it is known which."""
     if said.future is None:
         return None
@@ -196,28 +198,28 @@ def _day_of_month(match: Match, said: Said) -> EventDate | None:
     return None
 
 
-def _year(match: Match, said: Said) -> EventDate:
+def _year(match: Match, said: Utterance) -> EventDate:
     return _years(int(match["year"]), int(match["year"]))
 
 
-def _season(match: Match, said: Said) -> EventDate:
+def _season(match: Match, said: Utterance) -> EventDate:
     """Winter of a year begins in its December."""
     first = _FIRST_MONTH[match["season"].lower()]
 
     def of(year: int) -> EventDate:
         return _months((year, first), (year + 1, 2) if first == 12 else (year, first + 2))
 
-    return _yearly(match, said, of)
+    return _choose_year(match, said, of)
 
 
-def _holiday(match: Match, said: Said) -> EventDate:
+def _holiday(match: Match, said: Utterance) -> EventDate:
     month, day = _HOLIDAYS[match["holiday"].lower().replace("’", "'")]
 
     def of(year: int) -> EventDate:
         on = date(year, month, day or 22 + (3 - date(year, month, 1).weekday()) % 7)
         return span(on, on)
 
-    return _yearly(match, said, of)
+    return _choose_year(match, said, of)
 
 
 def _count(match: Match) -> tuple[int, int]:
@@ -226,24 +228,24 @@ def _count(match: Match) -> tuple[int, int]:
     return _VAGUE.get(word, (number, number))
 
 
-def _ago(match: Match, said: Said) -> EventDate | None:
+def _ago(match: Match, said: Utterance) -> EventDate | None:
     near, far = _count(match)
     return _shift(match["unit"].lower(), -far, -near, said.at)
 
 
-def _half_ago(match: Match, said: Said) -> EventDate:
+def _half_ago(match: Match, said: Utterance) -> EventDate:
     back = -18 if match["unit"].lower() == "year" else -1
     return _shift("month", back, back, said.at)
 
 
-def _ahead(match: Match, said: Said) -> EventDate | None:
+def _ahead(match: Match, said: Utterance) -> EventDate | None:
     """ "In two weeks" is a date only of what is to come: "built it in two weeks" is a duration."""
     if said.future is not True and not match[0].lower().endswith(("now", "time")):
         return None
     return _shift(match["unit"].lower(), *_count(match), said.at)
 
 
-def _within(match: Match, said: Said) -> EventDate | None:
+def _within(match: Match, said: Utterance) -> EventDate | None:
     """ "In the last two months", counted back from the day it is said."""
     count, unit, at = _count(match)[1] if match["num"] else 1, match["unit"].lower(), said.at
     if unit in ("day", "week"):
@@ -252,12 +254,12 @@ def _within(match: Match, said: Said) -> EventDate | None:
     return span(date(year, month, min(at.day, monthrange(year, month)[1])), at)
 
 
-def _day(match: Match, said: Said) -> EventDate:
+def _day(match: Match, said: Utterance) -> EventDate:
     first, last = _DAYS[" ".join(match[0].lower().split())]
     return _shift("day", first, last, said.at)
 
 
-def _weekday(match: Match, said: Said) -> EventDate | None:
+def _weekday(match: Match, said: Utterance) -> EventDate | None:
     """A bare weekday has a date only where the sentence shows whether it is past or to come."""
     number, side, at = _WEEKDAYS[match["weekday"].lower()[:3]], _side(match), said.at
     back, ahead = (at.weekday() - number) % 7 or 7, (number - at.weekday()) % 7
@@ -272,7 +274,7 @@ def _weekday(match: Match, said: Said) -> EventDate | None:
     return span(on, on)
 
 
-def _unit(match: Match, said: Said) -> EventDate:
+def _unit(match: Match, said: Utterance) -> EventDate:
     """Last, this and next week, weekend, month, year."""
     side, unit = _side(match), match["unit"].lower()
     step = -1 if side in _LAST else 1 if side in _NEXT else 0
@@ -361,7 +363,7 @@ _ELSEWHERE = re.compile(
 )
 
 
-def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
+def match_phrases(text: str, said: Utterance) -> Iterator[tuple[int, int, EventDate]]:
     """Every phrase of every rule, overlapping or not."""
     text = re.sub(r"\s", " ", text)
     if not _ANY.search(text):
@@ -369,7 +371,7 @@ def matches(text: str, said: Said) -> Iterator[tuple[int, int, EventDate]]:
     for pattern, resolver in _RULES:
         for match in pattern.finditer(text):
             try:
-                when = resolver(match, said.near(match.start()))
+                when = resolver(match, said.at_place(match.start()))
             except (ValueError, OverflowError):  # 31 June, the year 0: no such day
                 continue
             before = text[max(0, match.start() - 30) : match.start()]

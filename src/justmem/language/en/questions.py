@@ -20,8 +20,8 @@ _LONGEST_VIEW = 30  # words of a rewrite
 _MOST_ENTITIES = 6
 
 
-def plan_of(question: str, at: datetime, spans: bool | None = None) -> Plan:
-    text = _normal(question)
+def plan_question(question: str, at: datetime, spans: bool | None = None) -> Plan:
+    text = _normalize(question)
     if not is_question(text):
         views = remark_views(text)
         if spans is None:
@@ -48,7 +48,7 @@ def plan_of(question: str, at: datetime, spans: bool | None = None) -> Plan:
     )
 
 
-def _normal(question: str) -> str:
+def _normalize(question: str) -> str:
     """The two ends of a long question tell what it needs."""
     return both_ends(" ".join(question.replace("’", "'").split()))
 
@@ -315,7 +315,7 @@ def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
 
 def entities_of(text: str) -> tuple[str, ...]:
     """The names in it."""
-    found = (name for name in names(text) if name.lower() not in english().nameless)
+    found = (name for name in names(text) if name.lower() not in english().not_names)
     return tuple(dict.fromkeys(found))[:_MOST_ENTITIES]
 
 
@@ -331,7 +331,7 @@ _PAIR = re.compile(r"\b(?:both )?(?P<one>[A-Z][\w-]+) and (?P<other>[A-Z][\w-]+)
 
 def rewrites_of(question: str) -> tuple[str, ...]:
     """The question as a statement; for two people, one statement for each."""
-    told = _statement(_normal(question).rstrip("?!. "))
+    told = _as_statement(_normalize(question).rstrip("?!. "))
     pair = _PAIR.search(told)
     people = (pair["one"], pair["other"]) if pair else ()
     views = [_PAIR.sub(name, told, count=1) for name in people] or [told]
@@ -340,7 +340,7 @@ def rewrites_of(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(view for view in cut if view and view.lower() != plain))[:2]
 
 
-def _statement(text: str) -> str:
+def _as_statement(text: str) -> str:
     """ "What languages does Nora speak" -> "Nora speak languages"."""
     match = _ASKED.match(text)
     if match:

@@ -10,15 +10,17 @@ from functools import cache
 
 from justmem.domain import Candidate, Card, Evidence, Session
 from justmem.language.data import english
-from justmem.language.en.first_person import first_person
-from justmem.language.words import content, is_stop, names, stem, words
+from justmem.language.en.first_person import is_first_person
+from justmem.language.words import content_stems, is_stop, names, stem, words
 
-QUOTED = 3  # quotations of an answer
+MOST_QUOTED = 3  # quotations of an answer
 _WEAK = -6.0  # closeness below which a statement must share most words of the question
 _STRONG = 4.0  # closeness from which a missing word does not matter
 _CERTAIN = 1.0  # closeness from which a missing word does not make a statement uncertain
 _LEAST = -10.0  # closeness below which words in common mean nothing
-_ELSE = 0.3  # more of the asked words in another's statement: the question has the wrong person
+# If a statement of somebody else has this much more of the asked words, the question names the
+# wrong person.
+_MUCH_MORE = 0.3
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
@@ -48,24 +50,24 @@ class Statement:
     correction: int = 0  # the turn of the same session that corrects it; 0: none
 
     @property
-    def said(self) -> date:
+    def said_on(self) -> date:
         return self.card.said_at.date()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """What a question is about."""
 
     text: str
     topic: frozenset[str]  # stems, without names and without words of asking
     names: frozenset[str]  # stems of the names
     people: frozenset[str]  # those of them who speak in memory
-    own: bool  # about the one who asks
-    past: bool
+    first_person: bool  # about the one who asks
+    about_past: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Findings:
     """A direct answer, if there is one, and the statements to quote. `earlier` no longer hold.
     `certain`: False if the statements may not answer the question."""
 
@@ -76,34 +78,36 @@ class Answered:
     certain: bool = True
 
 
-def understood(evidence: Evidence) -> Asked:
+def parse_question(evidence: Evidence) -> Question:
     question = evidence.question
     speakers = {stem(w) for one in evidence.chosen for w in words(one.card.subject)}
     named = {stem(w) for name in names(question) for w in words(name) if not is_stop(w)}
     named |= speakers & set(map(stem, words(question)))
-    named -= set(map(stem, english().asking | english().calendar))
-    topic = frozenset(content(question)) - named - set(map(stem, english().asking))
-    return Asked(
+    named -= set(map(stem, english().question_words | english().calendar))
+    topic = frozenset(content_stems(question)) - named - set(map(stem, english().question_words))
+    return Question(
         text=question,
         topic=topic,
         names=frozenset(named),
         people=frozenset(named & speakers),
-        own=first_person(question),
-        past=bool(_PAST.search(question)),
+        first_person=is_first_person(question),
+        about_past=bool(_PAST.search(question)),
     )
 
 
-def ranked(evidence: Evidence, asked: Asked, sessions: Mapping[str, Session]) -> list[Statement]:
+def rank_statements(
+    evidence: Evidence, asked: Question, sessions: Mapping[str, Session]
+) -> list[Statement]:
     dated = evidence.plan.mode == "date"
     found = []
     for candidate in evidence.chosen:
-        one = statement_of(candidate, sessions)
+        one = statement_from(candidate, sessions)
         if "rerank" not in candidate.scores:  # vectors of different embedders say less than words
-            shared = covered(content(evidence.question), one.stems)
+            shared = coverage(content_stems(evidence.question), one.stems)
             one = replace(one, closeness=max(one.closeness, 8 * shared - 4))
-        worth = candidate.score + 2 * covered(asked.topic, one.stems)
+        worth = candidate.score + 2 * coverage(asked.topic, one.stems)
         worth += share_of_names(asked, one)
-        if asked.own and not asked.names and of_another(one.text, asked):
+        if asked.first_person and not asked.names and is_about_another(one.text, asked):
             worth -= 1
         if one.card.kind == "interaction":
             worth -= 0.5
@@ -113,14 +117,14 @@ def ranked(evidence: Evidence, asked: Asked, sessions: Mapping[str, Session]) ->
     return sorted(found, key=lambda one: -one.worth)
 
 
-def statement_of(candidate: Candidate, sessions: Mapping[str, Session]) -> Statement:
+def statement_from(candidate: Candidate, sessions: Mapping[str, Session]) -> Statement:
     card, scores = candidate.card, candidate.scores
     text = card.fact.removeprefix("said: ").removeprefix("asked the assistant: ")
     near = (scores.get("cosine", 0.0) - 0.68) * 80
     return Statement(
         card=card,
         text=_CONTEXT.sub("", text),
-        stems=frozenset(content(card.text)),
+        stems=frozenset(content_stems(card.text)),
         closeness=scores.get("rerank", max(-10.0, min(10.0, near))),
         correction=_correction(card, sessions.get(card.session_id)),
     )
@@ -142,15 +146,15 @@ def _corrects(text: str) -> bool:
     return bool(re.match(rf"(?:{pattern})\b", text, re.IGNORECASE)) and not text.endswith("?")
 
 
-def covered(wanted: Iterable[str], given: Iterable[str], *, least: int = 4) -> float:
+def coverage(wanted: Iterable[str], given: Iterable[str], *, least: int = 4) -> float:
     """The share of the wanted stems that are given, as themselves or in a longer word. `least`:
     letters from which the beginning of a word stands for it."""
     wish, have = set(wanted), set(given)
-    return sum(has(one, have, least) for one in wish) / len(wish) if wish else 0.0
+    return sum(contains_stem(one, have, least) for one in wish) / len(wish) if wish else 0.0
 
 
-def has(wanted: str, given: Collection[str], least: int = 4) -> bool:
-    if wanted in given or not _alike(wanted).isdisjoint(given):
+def contains_stem(wanted: str, given: Collection[str], least: int = 4) -> bool:
+    if wanted in given or not _stems_for_state(wanted).isdisjoint(given):
         return True
     return any(
         (len(wanted) >= least and one.startswith(wanted))
@@ -160,114 +164,116 @@ def has(wanted: str, given: Collection[str], least: int = 4) -> bool:
 
 
 @cache
-def _alike(word: str) -> frozenset[str]:
+def _stems_for_state(word: str) -> frozenset[str]:
     """Stems of the words that tell of the state that a word asks for: live and moved."""
     states = english().states.values()
-    asking = [one for one in states if word in {stem(each) for each in one.asked}]
-    return frozenset(stem(each) for one in asking for each in one.asked | one.told)
+    asking = [one for one in states if word in {stem(each) for each in one.question_words}]
+    return frozenset(
+        stem(each) for one in asking for each in one.question_words | one.statement_words
+    )
 
 
-def share_of_names(asked: Asked, one: Statement) -> float:
+def share_of_names(asked: Question, one: Statement) -> float:
     """The share of the asked names that a statement has. "Dal" may be Dalhousie."""
-    return covered(asked.names, one.stems, least=3)
+    return coverage(asked.names, one.stems, least=3)
 
 
-def of_another(text: str, asked: Asked) -> bool:
+def is_about_another(text: str, asked: Question) -> bool:
     """Whether a statement is about somebody else than the one who says it: "My partner Jonas is
     allergic". Not if the question asks about the partner too."""
     own = _SELF.search(text)
     kin = re.search(r"\b(?:my|our) (?:\w+ ){0,1}(?:" + "|".join(english().relation) + r")\b", text,
                     re.IGNORECASE)  # fmt: skip
     other = _PRONOUN.search(text)
-    if kin and covered(set(content(kin[0])), asked.topic | asked.names):
+    if kin and coverage(set(content_stems(kin[0])), asked.topic | asked.names):
         return False
     first = min((m.start() for m in (kin, other) if m), default=None)
     return own is None and first is not None and len(text[:first].split()) < 5
 
 
-def is_about(one: Statement, text: str, asked: Asked, speaker: str | None) -> bool:
+def is_about(one: Statement, text: str, asked: Question, speaker: str | None) -> bool:
     """Whether these words of a statement are plainly about the right subject: every name that is
     asked about is in them, or "I" where the one asked about speaks. A relation that is not asked
     about, such as a sister, makes it doubtful."""
-    told = frozenset(content(text))
+    told = frozenset(content_stems(text))
     relations = frozenset(map(stem, english().relation))
     if (told & relations) - set(map(stem, words(asked.text))):
         return False
     own = bool(_SELF.search(text) or _MY.search(text))
     by = set(map(stem, words(one.card.subject)))
     for name in asked.names:
-        if not has(name, told, 3) and not (own and name in by):
+        if not contains_stem(name, told, 3) and not (own and name in by):
             return False
-    if asked.own and not asked.names:
+    if asked.first_person and not asked.names:
         return own and (speaker is None or one.card.subject.lower() == speaker.lower())
     return True
 
 
-def fitting(found: Sequence[Statement], asked: Asked) -> list[Statement]:
+def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statement]:
     """The statements worth quoting. Words that no statement has are left out of account."""
     said = {one for each in found for one in each.stems}
-    topic = {one for one in asked.topic if has(one, said)}
+    topic = {one for one in asked.topic if contains_stem(one, said)}
     # A speaker's name is in each of their statements: it says nothing.
     words_asked = (topic | (asked.names - asked.people)) or asked.names
     fitting = [
         one
         for one in found
         if one.closeness > 0
-        or (covered(topic, one.stems) >= 0.5 and one.closeness >= _LEAST)
-        or (covered(words_asked, one.stems, least=3) > 0 and one.closeness > _WEAK)
+        or (coverage(topic, one.stems) >= 0.5 and one.closeness >= _LEAST)
+        or (coverage(words_asked, one.stems, least=3) > 0 and one.closeness > _WEAK)
     ]
-    if asked.own and not asked.names:
-        fitting = [one for one in fitting if not of_another(one.text, asked)] or fitting
+    if asked.first_person and not asked.names:
+        fitting = [one for one in fitting if not is_about_another(one.text, asked)] or fitting
     if asked.people:  # what somebody else said about themselves is no answer
         own = [one for one in fitting if asked.people & one.stems]
         others = [one for one in fitting if not asked.people & one.stems]
-        best = max((covered(asked.topic, one.stems) for one in own), default=0.0)
-        told = max((covered(asked.topic, one.stems) for one in others), default=0.0)
-        fitting = own if told - best < _ELSE else []
+        best = max((coverage(asked.topic, one.stems) for one in own), default=0.0)
+        told = max((coverage(asked.topic, one.stems) for one in others), default=0.0)
+        fitting = own if told - best < _MUCH_MORE else []
     return fitting
 
 
-def is_unknown(asked: Asked, found: Sequence[Statement], fitting: Sequence[Statement]) -> bool:
+def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[Statement]) -> bool:
     """Whether the question is about something that memory does not hold."""
     said = {one for each in found for one in each.stems}
     best = max(one.closeness for one in fitting)
-    if any(not has(name, said, 3) for name in asked.names):
+    if any(not contains_stem(name, said, 3) for name in asked.names):
         return True
     wanted = asked.topic | asked.names
     nouns = {stem(m["noun"].lower()) for m in _ASKED_NOUN.finditer(asked.text)} & asked.topic
-    if best < _STRONG and any(not has(noun, said) for noun in nouns):
+    if best < _STRONG and any(not contains_stem(noun, said) for noun in nouns):
         return True
     if asked.names and not any(share_of_names(asked, one) for one in fitting):
         return True
-    if asked.own and not asked.names and _I_ASKED.search(asked.text):
-        return all(of_another(one.text, asked) for one in fitting)
-    return not covered(wanted, said) and best < 2
+    if asked.first_person and not asked.names and _I_ASKED.search(asked.text):
+        return all(is_about_another(one.text, asked) for one in fitting)
+    return not coverage(wanted, said) and best < 2
 
 
-def is_certain(asked: Asked, one: Statement) -> bool:
+def is_certain(asked: Question, one: Statement) -> bool:
     """Whether a statement may be taken for the answer. At a closeness of 0, a reranker finds that
     as likely as not."""
-    return one.closeness > _CERTAIN or (one.closeness > 0 and covered(asked.topic, one.stems) == 1)
+    return one.closeness > _CERTAIN or (one.closeness > 0 and coverage(asked.topic, one.stems) == 1)
 
 
-def with_updates(
-    asked: Asked, quoted: Sequence[Statement], found: Iterable[Statement]
+def put_update_first(
+    asked: Question, quoted: Sequence[Statement], found: Iterable[Statement]
 ) -> list[Statement]:
     """For a question about the present, newer statements about the same thing come first if they
     say that it changed: "Miso is on 5.1 kilos now"."""
-    if asked.past or not quoted or re.search(r"\bdid\b", asked.text, re.IGNORECASE):
+    if asked.about_past or not quoted or re.search(r"\bdid\b", asked.text, re.IGNORECASE):
         return list(quoted)
-    last = max(one.said for one in quoted)
+    last = max(one.said_on for one in quoted)
     wanted = (asked.topic | asked.names) - asked.people
     newer = [
         one
         for one in found
-        if one.said > last and _CHANGED.search(one.text) and covered(wanted, one.stems) > 0
+        if one.said_on > last and _CHANGED.search(one.text) and coverage(wanted, one.stems) > 0
     ]
-    return [*sorted(newer, key=lambda one: one.said, reverse=True)[:1], *quoted]
+    return [*sorted(newer, key=lambda one: one.said_on, reverse=True)[:1], *quoted]
 
 
-def distinct(found: Iterable[Statement]) -> list[Statement]:
+def one_per_turn(found: Iterable[Statement]) -> list[Statement]:
     """One statement of each turn."""
     kept: dict[tuple[str, int], Statement] = {}
     for one in found:
@@ -275,17 +281,19 @@ def distinct(found: Iterable[Statement]) -> list[Statement]:
     return list(kept.values())
 
 
-def arranged(asked: Asked, found: Sequence[Statement], earlier: frozenset[str]) -> list[Statement]:
+def order_for_quoting(
+    asked: Question, found: Sequence[Statement], earlier: frozenset[str]
+) -> list[Statement]:
     """Best first; of statements that share the same words with the question the newest first,
     or the oldest if the past is asked about. What no longer holds comes last."""
     wanted = asked.topic | asked.names
-    shared = [frozenset(w for w in wanted if has(w, one.stems)) for one in found]
+    shared = [frozenset(w for w in wanted if contains_stem(w, one.stems)) for one in found]
     place = {same: shared.index(same) for same in shared}
-    sign = 1 if asked.past else 0 if re.search(r"\bdid\b", asked.text, re.IGNORECASE) else -1
+    sign = 1 if asked.about_past else 0 if re.search(r"\bdid\b", asked.text, re.IGNORECASE) else -1
     order = sorted(
         range(len(found)),
         key=lambda n: (
-            (found[n].card.id in earlier) != asked.past and bool(earlier),
+            (found[n].card.id in earlier) != asked.about_past and bool(earlier),
             place[shared[n]],
             sign * found[n].card.said_at.timestamp(),
         ),

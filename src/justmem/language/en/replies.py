@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from justmem.domain import Access, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote
 from justmem.language.en import answers, excerpts
-from justmem.language.en.relevance import Answered
+from justmem.language.en.relevance import Findings
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 CLOSEST = "No statement answers this for certain. The closest:"
@@ -15,7 +15,7 @@ _LONGEST = 280  # characters: a turn up to this long is quoted whole
 
 
 def reply(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-    if evidence.access is Access.REPLAY and (cited := excerpts.quotation(evidence)):
+    if evidence.access is Access.REPLAY and (cited := excerpts.best_quotation(evidence)):
         return Reply(_line(cited, cited.quote), sufficient=True, citations=(cited,))
     answered = answers.answer(evidence, sessions)
     if answered is None:
@@ -31,7 +31,7 @@ def reply(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
 
 
 def _quotations(
-    question: str, answered: Answered, sessions: Mapping[str, Session]
+    question: str, answered: Findings, sessions: Mapping[str, Session]
 ) -> Iterator[tuple[str, Citation]]:
     """Each quotation as a line and as a citation. A correction follows what it corrects, and the
     assistant's reply the request it answers, if the request is the best there is."""
@@ -48,7 +48,7 @@ def _quotations(
         if session is not None and not place and one.card.kind == "interaction":
             for number, turn in enumerate(session.turns, 1):
                 if number in one.card.turns and turn.role == "assistant":
-                    start, end = excerpts.excerpt(question, turn.text)
+                    start, end = excerpts.find_excerpt(question, turn.text)
                     said = _cut(quote("", session, number), turn.text, start, end)
                     yield _line(said, said.quote), said
 
@@ -67,7 +67,7 @@ def _quoted(card: Card, text: str, session: Session | None, *, whole: bool) -> C
     start = said.find(text)
     start, end = (start, start + len(text)) if start >= 0 else (own.start, own.end)
     if whole:
-        start, end = excerpts.sentence_range(said, start, end, _LONGEST)
+        start, end = excerpts.widen_to_sentences(said, start, end, _LONGEST)
     return _cut(own, said, start, end)
 
 

@@ -18,7 +18,7 @@ from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.language.en.own_name import name_in
-from justmem.language.words import content, sentences, stem, words
+from justmem.language.words import content_stems, sentences, stem, words
 from justmem.runtime import deadlines
 
 _LONGEST = 40  # words: statements that belong together are joined up to this length
@@ -91,15 +91,15 @@ class _Piece:
     request: bool = False
 
 
-def cards_of(session: Session) -> list[Card]:
+def make_cards(session: Session) -> list[Card]:
     assisted = any(turn.role == "assistant" for turn in session.turns)
-    pieces = _with_assistant(session) if assisted else _among_people(session)
+    pieces = _pieces_of_user(session) if assisted else _pieces_of_people(session)
     cards: dict[str, Card] = {}
     seen: set[tuple[str, ...]] = set()
     for speaker, at, piece in pieces:
         deadlines.check()
         card = _card(session, speaker, at, piece)
-        key = (speaker, *sorted(set(content(piece.text))))
+        key = (speaker, *sorted(set(content_stems(piece.text))))
         if card.id not in cards and (len(key) == 1 or key not in seen):
             seen.add(key)
             cards[card.id] = card
@@ -135,21 +135,21 @@ def _card(session: Session, speaker: str, at: datetime, piece: _Piece) -> Card:
 # ---------------------------------------------------------------- people among themselves
 
 
-def _among_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
+def _pieces_of_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     people = frozenset(stem(word) for _, turn in session.user_side for word in words(turn.speaker))
     before: tuple[int, Turn] | None = None
     for number, turn in session.user_side:
         deadlines.check()
-        text, photo = _spoken(turn.text)
+        text, photo = _split_captions(turn.text)
         told = _statements(text, number, turn.at or session.at, people)
         asked = about = ""
         if before and before[1].speaker != turn.speaker:
-            earlier, their_photo = _spoken(before[1].text)
-            asked = _question(earlier)
+            earlier, their_photo = _split_captions(before[1].text)
+            asked = _last_question(earlier)
             about = "" if asked else _last_statement(earlier, people) or their_photo
-        if not told and asked and content(text):
+        if not told and asked and content_stems(text):
             told = [_Piece(text.strip(), (number,))]  # "Four." answers a question
-        if told and before and (asked or (about and _leans(told[0].text))):
+        if told and before and (asked or (about and _refers_back(told[0].text))):
             context = f'asked "{asked}"' if asked else f'about "{about}"'
             told[0] = replace(told[0], context=context, turns=(before[0], number))
         if photo and told:
@@ -161,13 +161,13 @@ def _among_people(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
         before = (number, turn)
 
 
-def _question(text: str) -> str:
+def _last_question(text: str) -> str:
     """The last question of a turn, with the sentence before it if it points there."""
     said = [sentence.text for sentence in sentences(text)]
     for place in range(len(said) - 1, -1, -1):
-        if said[place].endswith("?") and len(content(said[place])) > 0:
+        if said[place].endswith("?") and len(content_stems(said[place])) > 0:
             question = said[place]
-            points = any(word in english().leaning for word in words(question))
+            points = any(word in english().references for word in words(question))
             if points and place and len(said[place - 1].split()) <= _CONTEXT:
                 question = f"{said[place - 1]} {question}"
             return question if len(question.split()) <= 2 * _CONTEXT else said[place]
@@ -184,13 +184,13 @@ def _last_statement(text: str, people: frozenset[str]) -> str:
 # ---------------------------------------------------------------- a user and an assistant
 
 
-def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
+def _pieces_of_user(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
     for number, turn in session.user_side:
         deadlines.check()
         at = turn.at or session.at
-        speaker = plain.subject(turn.speaker)
-        text, photo = _spoken(turn.text)
-        turns = (number, number + 1) if _answered(session, number) else (number,)
+        speaker = plain.subject_name(turn.speaker)
+        text, photo = _split_captions(turn.text)
+        turns = (number, number + 1) if _is_answered(session, number) else (number,)
         if _is_paste(text):
             yield speaker, at, _Piece(_opening(text), turns, request=True)
             continue
@@ -204,7 +204,7 @@ def _with_assistant(session: Session) -> Iterator[tuple[str, datetime, _Piece]]:
             yield speaker, at, _Piece(f"[photo: {photo}]", (number,))
 
 
-def _answered(session: Session, number: int) -> bool:
+def _is_answered(session: Session, number: int) -> bool:
     return number < len(session.turns) and session.turn(number + 1).role == "assistant"
 
 
@@ -248,7 +248,7 @@ def is_command(sentence: str) -> bool:
 # ---------------------------------------------------------------- a turn in statements
 
 
-def _spoken(text: str) -> tuple[str, str]:
+def _split_captions(text: str) -> tuple[str, str]:
     """The words of a turn, and the captions of its photos."""
     captions = [_PHOTO.sub("", match[1]).strip() for match in _CAPTION.finditer(text)]
     return _CAPTION.sub(" ", text).strip(), "; ".join(filter(None, captions))
@@ -260,7 +260,7 @@ def _statements(
     """Sentences that tell something. What points at the sentence before it, or is very short,
     stays with it."""
     if detect(text) != "en":
-        return [_Piece(said, (number,)) for said in plain.statements(text)]
+        return [_Piece(said, (number,)) for said in plain.group_sentences(text)]
     told: list[_Piece] = []
     for sentence in sentences(text):
         said = sentence.text
@@ -270,24 +270,24 @@ def _statements(
         if not request and is_small_talk(said, people):
             continue
         last = told[-1] if told else None
-        if last and last.request == request and _joins(last.text, said, at):
+        if last and last.request == request and _belongs_to_last(last.text, said, at):
             told[-1] = replace(last, text=f"{last.text} {said}")
         elif len(told) < plain.MOST_PER_TURN:
             told.append(_Piece(said, (number,), request=request))
     return told
 
 
-def _joins(last: str, said: str, at: datetime) -> bool:
+def _belongs_to_last(last: str, said: str, at: datetime) -> bool:
     """Statements of different dates stay apart, unless the second points at the first."""
     length = len(last.split()) + len(said.split())
     if length <= _SHORT:
-        return _leans(said) or event_date(last, at) == event_date(said, at)
-    return length <= _LONGEST and _leans(said)
+        return _refers_back(said) or event_date(last, at) == event_date(said, at)
+    return length <= _LONGEST and _refers_back(said)
 
 
-def _leans(text: str) -> bool:
+def _refers_back(text: str) -> bool:
     first = next(iter(words(text[:60])), "")
-    return first.partition("'")[0] in english().leaning
+    return first.partition("'")[0] in english().references
 
 
 def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
@@ -295,7 +295,7 @@ def is_small_talk(sentence: str, people: frozenset[str] = frozenset()) -> bool:
     if any(character.isdigit() for character in sentence):
         return False
     known = english().smalltalk
-    left = [w for w in content(_PRAISE.sub(" ", sentence)) if w not in people]
+    left = [w for w in content_stems(_PRAISE.sub(" ", sentence)) if w not in people]
     return all(word in _stems(known) for word in left)
 
 
@@ -337,7 +337,7 @@ def event_date(text: str, at: datetime) -> EventDate:
 def status_of(text: str, when: EventDate, at: datetime) -> Status:
     if when.start is not None and when.start > at.date():
         return "planned"
-    future = dates.direction(text)
+    future = dates.points_ahead(text)
     if future is None:
         return "stable"
     return "planned" if future else "completed"

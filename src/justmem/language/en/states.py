@@ -51,7 +51,7 @@ def states_in(card: Card) -> list[State]:
     for attribute, pattern in _patterns():
         for match in pattern.finditer(said):
             before = re.split(r"[.!?] ", said[: match.start()])[-1]
-            holder = _holder(before.strip(), card.subject) or own
+            holder = _find_holder(before.strip(), card.subject) or own
             value = match["value"].rstrip(".,'’")
             plain = not is_stop(value.lower()) and not NOT_SO.search(_last_clause(before))
             if holder and plain:
@@ -78,25 +78,29 @@ def superseded(cards: Iterable[Card], asked: date) -> frozenset[str]:
         for card, state, since in told
         if newest[state.attribute, state.holder][0] > since
         and newest[state.attribute, state.holder][1].lower() != state.value.lower()
-        and not any(c.id == card.id and s is not state and _is(newest, s) for c, s, _ in told)
+        and not any(
+            c.id == card.id and s is not state and _is_newest(newest, s) for c, s, _ in told
+        )
     )
 
 
-def _is(newest: dict[tuple[str, str], tuple[date, str]], state: State) -> bool:
+def _is_newest(newest: dict[tuple[str, str], tuple[date, str]], state: State) -> bool:
     return newest[state.attribute, state.holder][1] == state.value
 
 
 def attribute_asked(question: str) -> str | None:
     """The state that a question asks for."""
     asked = set(words(question))
-    return next((name for name, one in english().states.items() if one.asked & asked), None)
+    return next(
+        (name for name, one in english().states.items() if one.question_words & asked), None
+    )
 
 
 def _last_clause(before: str) -> str:
     return _BREAK.split(before)[-1]
 
 
-def _holder(before: str, speaker: str) -> str:
+def _find_holder(before: str, speaker: str) -> str:
     """Whose state it is: the last one named in its clause, or the subject of a clause before."""
     place = -1  # of the match that counts
     for clause in reversed(_BREAK.split(before)):
@@ -112,7 +116,7 @@ def _holder(before: str, speaker: str) -> str:
 def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     found = []
     for name, one in english().states.items():
-        lead = "|".join(re.escape(phrase) for phrase in one.said)
+        lead = "|".join(re.escape(phrase) for phrase in one.value_phrases)
         value = _PLACE if name == "home" else _NAME
         pattern = rf"\b(?:{lead}) {value}" if lead else _WEIGHT
         found.append((name, re.compile(pattern, re.IGNORECASE)))
