@@ -110,7 +110,7 @@ def judged(figures: Figures) -> str:
 def _load(folder: Path, seed: int) -> Iterator[Load]:
     with ExitStack() as stack:
         chat = stack.enter_context(serve_openai(_upstream))
-        settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\nopen_spaces = 3\n"
+        settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\n"
         settings += f'idle_seconds = 5\nupstream = "{chat.url}"\n'
         server = stack.enter_context(serve(folder / "server", server=settings))
         client = stack.enter_context(server.owner())

@@ -26,8 +26,9 @@ Operation = Callable[[Tenant, Tenant, Random], str]
 Value = Callable[[Tenant, Tenant, Random], Any]
 
 PAGES = ("/", "/app.js", "/openapi.json", "/nothing", "/keys.json", "/../home/keys.json")
+CHATS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 # Of these, `forget` and its like take one at a time.
-TARGETS = ("card", "turn", "session", "subject", "since", "everything")
+TARGETS = ("card", "turn", "session", "subject", "key", "since", "everything")
 
 
 def operations(world: World) -> dict[str, Operation]:
@@ -76,6 +77,27 @@ def _sessions(me: Tenant, other: Tenant, r: Random) -> Any:
     return [me.session(r)]
 
 
+def _labels(me: Tenant, other: Tenant, r: Random) -> Any:
+    return {"topic": _word(me, other, r)}
+
+
+def _key(me: Tenant, other: Tenant, r: Random) -> str:
+    """Both tenants use the same ones."""
+    return me.sending(r.choice(("k1", "k2", *other.guessable[-3:])))
+
+
+def _turns(me: Tenant, other: Tenant, r: Random) -> Any:
+    return me.session(r)["turns"]
+
+
+def _filtered(me: Tenant, other: Tenant, r: Random) -> dict[str, Any]:
+    filters = {"sessions": [_id(me, other, r)], "labels": _labels(me, other, r), "limit": 5}
+    chosen = r.choice((*filters, ""))
+    return {"question": _question(me, other, r), "at": "2024-12-01"} | {
+        name: value for name, value in filters.items() if name == chosen
+    }
+
+
 def _fixed(*values: Any) -> Value:
     return lambda me, other, r: r.choice(values)
 
@@ -84,7 +106,11 @@ VALUES: Mapping[str, Value] = {
     **dict.fromkeys(("question", "query"), _question),
     **dict.fromkeys(("card_id", "session_id", "card", "turn", "session", "id", "of"), _id),
     **dict.fromkeys(("subject", "text", "last"), _word),
-    **dict.fromkeys(("at", "since", "until"), _fixed("2024-05-10", "2024-12-01")),
+    **dict.fromkeys(("key", "prefix"), _key),
+    **dict.fromkeys(("value", "labels"), _labels),
+    "evidence": lambda me, other, r: me.memory.recall(_question(me, other, r)),
+    "tokens": _fixed(50, 400),
+    **dict.fromkeys(("at", "since", "until", "as_of"), _fixed("2024-05-10", "2024-12-01")),
     **dict.fromkeys(("limit", "before"), _fixed(1, 5, 100)),
     "offset": _fixed(0, 1),
     "kind": _fixed("event", "fact"),
@@ -94,7 +120,9 @@ VALUES: Mapping[str, Value] = {
     "actor": _word,
     "sessions": _sessions,
     "everything": _fixed(True),
-    **dict.fromkeys(("turns", "verify", "preview", "vectors", "wait"), _fixed(True, False)),
+    **dict.fromkeys(
+        ("turns", "verify", "preview", "vectors", "wait", "cards"), _fixed(True, False)
+    ),
     "format": _fixed("jsonl", "markdown"),
     "file": _file,
     "path": lambda me, other, r: str(me.folder / f"backup-{r.getrandbits(64):x}"),
@@ -111,13 +139,26 @@ BODIES: Mapping[str, Value] = {
         "candidates": True,
         "at": "2024-12-01",
     },
+    "Recall": _filtered,
+    "RecallSpaces": lambda me, other, r: {
+        "question": _question(me, other, r),
+        "spaces": [me.space, *([me.sending(other.space)] if r.random() < 0.5 else [])],
+    },
+    "TurnsIn": lambda me, other, r: {"turns": _turns(me, other, r), "at": "2024-05-10"},
+    "NoteIn": lambda me, other, r: {"text": me.sentence(r), "value": _labels(me, other, r)},
     "Forget": lambda me, other, r: {
-        r.choice(("card", "session", "subject")): _id(me, other, r),
+        r.choice(("card", "session", "subject", "key")): _id(me, other, r),
         "preview": r.random() < 0.5,
     },
     "ChatIn": lambda me, other, r: {
         "messages": [{"role": "user", "content": _said(me, other, r)}],
         "stream": r.random() < 0.3,
+    },
+    "ResponseIn": lambda me, other, r: {"model": "m", "input": _said(me, other, r)},
+    "MessageIn": lambda me, other, r: {
+        "model": "m",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": _said(me, other, r)}],
     },
 }
 
@@ -154,6 +195,12 @@ def _by_library(name: str) -> Operation:
         given = _given(names, me, other, r)
         if name in ("remember", "keep"):
             given["session"] = me.session(r)
+        if name == "append":
+            given["turns"] = _turns(me, other, r)
+        if name == "note":
+            given["text"] = me.sentence(r)
+        if name == "recall" and "sessions" in given:
+            given["sessions"] = [_id(me, other, r)]
         try:
             done = getattr(me.memory, name)(**given)
             done = list(done) if inspect.isgenerator(done) else done
@@ -161,7 +208,7 @@ def _by_library(name: str) -> Operation:
             done = error
         if given.get("everything"):
             me.reopen()
-        if name == "keep":
+        if name in ("keep", "append"):
             me.memory.retry()
         return received(done)
 
@@ -186,7 +233,9 @@ def _by_http(method: str, path: str, about: Any, described: Any) -> Operation:
         if each["in"] == "query"
     }
     shape = about.get("requestBody", {}).get("content", {}).get("application/json", {})
-    kind = shape.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    schema = shape.get("schema", {})
+    first = schema.get("oneOf", [schema])[0]  # the others are shorter forms of it
+    kind = first.get("$ref", "").rpartition("/")[2]
     assert not shape or kind in BODIES, f"say in BODIES what {method} {path} takes: {kind}"
 
     def operation(me: Tenant, other: Tenant, r: Random) -> str:
@@ -203,7 +252,7 @@ def _by_http(method: str, path: str, about: Any, described: Any) -> Operation:
         body = BODIES[kind](me, other, r) if kind else None
         chats = me.chats()
         answer = me.client.request(method, address, params=query, json=body, headers=headers)
-        if path.startswith("/v1/chat") and answer.is_success:  # streamed: remembered after its end
+        if path in CHATS and answer.is_success:  # streamed: remembered after its end
             until(lambda: me.chats() > chats)
         _check(answer, path, space, me, other)
         if method == "DELETE" and answer.is_success:

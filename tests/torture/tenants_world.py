@@ -25,7 +25,7 @@ from servers import Running, serve, until
 from torture.databases import database
 
 SERVER = (
-    "rate = 1e9\nburst = 1000000\nsearch_and_fetch = true\npause_seconds = 0\nopen_spaces = 3\n"
+    "rate = 1e9\nburst = 1000000\nsearch_and_fetch = true\npause_seconds = 0\nidle_seconds = 1\n"
 )
 # {} makes each pair its own: all of them live in one folder, or one database.
 PAIRS = (
@@ -173,7 +173,15 @@ def upstream(request: Request) -> Respond:
     if request.path == "/v1/models":
         return Respond({"object": "list", "data": []})
     # What it was shown comes back: a note from another's memory would come with it.
-    said = json.dumps(request.body["messages"])[-3000:]
+    said = json.dumps(request.body)[-3000:]
+    if request.path == "/v1/responses":
+        content = [{"type": "output_text", "text": said}]
+        output = [{"type": "message", "role": "assistant", "content": content}]
+        return Respond({"id": "r", "object": "response", "output": output})
+    if request.path == "/v1/messages":
+        return Respond({"id": "m", "type": "message", "content": [{"type": "text", "text": said}]})
+    if request.path == "/v1/messages/count_tokens":
+        return Respond({"input_tokens": 3})
     return Respond(chat_stream(said) if request.body.get("stream") else chat_body(said))
 
 
@@ -182,7 +190,7 @@ def worlds(folder: Path, kinds: int) -> Iterator[list[World]]:
     """A folder of files, and (if `kinds` is 2) a PostgreSQL."""
     with ExitStack() as stack:
         chat = stack.enter_context(serve_openai(upstream))
-        settings = f'{SERVER}upstream = "{chat.url}"\n'
+        settings = f'{SERVER}upstream = "{chat.url}"\nanthropic_upstream = "{chat.url}"\n'
         made = [World(stack.enter_context(serve(folder / "files", server=settings)), None)]
         if kinds > 1:
             url = database("tenants")
