@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import httpx
 import pytest
 
+from justmem.domain import Session, Turn
 from servers import Running, serve
 
 
@@ -111,3 +113,12 @@ def test_history_and_profile_over_http(ana: httpx.Client) -> None:
     assert "Vienna" in ana.get("profile").json()["text"]
     assert ana.get("profile", params={"subject": "Jonas"}).status_code == 404
     assert ana.get("history").status_code == 422
+
+
+def test_a_dumped_session_can_be_sent(ana: httpx.Client) -> None:
+    turn = Turn(speaker="Mira", text="I moved to Porto.")
+    dumped = Session(id="chat", at=datetime(2024, 5, 1), turns=(turn,)).model_dump(mode="json")
+    assert dumped["until"] is None
+    done = ana.post("sessions", params={"wait": True}, json=dumped)
+    assert (done.status_code, len(done.json()["cards"])) == (200, 1)
+    assert ana.post("sessions", json=dumped | {"until": "2030-01-01"}).status_code == 422

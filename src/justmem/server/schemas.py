@@ -87,6 +87,7 @@ class SessionIn(Request):
     labels: dict[str, str] | None = Field(
         None, max_length=20, description="Names and values to filter by."
     )
+    until: None = Field(None, description="Only null: a note has its end set at its own address.")
     turns: Turns | None = None
     messages: Turns | None = None
 
