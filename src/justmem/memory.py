@@ -727,9 +727,9 @@ class AsyncMemory:
     ) -> Forgotten:
         """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
         included), a subject, a note by its `key`, or the whole space, on disk too. With a turn go
-        the cards that rest on it; with a subject, its cards and the turns they rest on, unless
-        `turns` is False; with a card its turns only if `turns` is True. What was forgotten on its
-        own does not come back with its session.
+        the cards that rest on it; with a subject, all that `about` finds and the turns of its
+        cards, unless `turns` is False; with a card its turns only if `turns` is True. What was
+        forgotten on its own does not come back with its session.
 
         `verify` then looks for it everywhere and adds a certificate; NotForgotten if anything of
         it is left."""

@@ -99,7 +99,7 @@ class Retrieval:
             tally.notes.append(UNRELATED)
             return asked
         with tally.stage("select"):
-            scores, reranked = await self._scores(views, pool, tally)
+            scores, reranked = await self._scores(views, pool, plan, tally)
             chosen, read = self._chosen(scores, pool, plan, where.limit or self._budget.cards)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
         found = asked.model_copy(
@@ -181,7 +181,7 @@ class Retrieval:
     # ------------------------------------------------------------ selection
 
     async def _scores(
-        self, views: Sequence[View], pool: Pool, tally: Tally
+        self, views: Sequence[View], pool: Pool, plan: Plan, tally: Tally
     ) -> tuple[Scores, dict[int, float]]:
         """The score of each candidate, and the reranker's logits of those it read. In the paper
         (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best

@@ -378,10 +378,10 @@ def test_a_preview_shows_what_would_go_and_leaves_it(run: Run, ana: Path) -> Non
     assert counts["sessions"] == len(data(run("sessions", "--json"))) == 1
 
 
-def test_a_subject_that_no_card_is_about_says_where_to_look(run: Run, ana: Path) -> None:
-    shown = run("forget", "--subject", "Nobody", "--preview")
-    assert "No card is about Nobody" in shown.output
-    assert "justmem about" in shown.output
+def test_a_subject_that_memory_does_not_know_is_named(run: Run, ana: Path) -> None:
+    for how in ("--preview", "--yes"):
+        shown = run("forget", "--subject", "Nobody", how)
+        assert "no card about Nobody and no turn that names it" in shown.output
 
 
 def test_a_forgotten_turn_is_shown_as_such(run: Run, ana: Path) -> None:

@@ -2,11 +2,8 @@
 
 from datetime import datetime
 
-import pytest
-from pydantic import ValidationError
-
 from justmem.domain import Session, Turn
-from justmem.extract.drafts import Draft, check
+from justmem.extract.drafts import check, read_draft
 from justmem.language.languages import LANGUAGES
 
 SESSION = Session(
@@ -22,7 +19,9 @@ SESSION = Session(
 
 
 def row(text: str):
-    return Draft.model_validate(text)
+    draft = read_draft(text)
+    assert draft is not None
+    return draft
 
 
 def checked(*rows: str):
@@ -77,7 +76,7 @@ def test_the_same_card_twice_is_one() -> None:
 
 
 def test_objects_with_the_same_fields_are_read_too() -> None:
-    draft = Draft.model_validate(
+    draft = read_draft(
         {
             "subject": "Ben",
             "fact": "Ben adopted a greyhound",
@@ -87,6 +86,7 @@ def test_objects_with_the_same_fields_are_read_too() -> None:
             "turns": [2],
         }
     )
+    assert draft is not None
     assert draft.fact == "adopted a greyhound"
     assert draft.turns == (2,)
 
@@ -107,9 +107,7 @@ def test_an_interaction_is_anchored_to_the_reply() -> None:
 
 def test_whatever_a_model_sends_is_a_draft_or_nothing() -> None:
     for item in (None, 3, "", "a | b", {"subject": 1}, {"subject": "A", "fact": " "}, [], ["x"]):
-        with pytest.raises(ValidationError):
-            Draft.model_validate(item)
-    odd = Draft.model_validate(
-        {"subject": "A", "fact": "b", "turns": {"x": "9" * 10_000}, "kind": []}
-    )
+        assert read_draft(item) is None
+    odd = read_draft({"subject": "A", "fact": "b", "turns": {"x": "9" * 10_000}, "kind": []})
+    assert odd is not None
     assert odd.turns == ()

@@ -94,6 +94,50 @@ async def test_a_subject_goes_with_the_turns_its_cards_rest_on(memory: AsyncMemo
     assert await memory.cards(subject="Mira") == []
 
 
+JONAS = [
+    {"speaker": "Mira", "text": "I met Jonas at the climbing hall."},
+    {"role": "assistant", "text": "Say hello to Jonas."},
+    {"speaker": "Mira", "text": "I own a kayak."},
+    {"speaker": "Jonas", "text": "I have a red canoe."},
+]
+
+
+async def test_a_subject_goes_with_all_that_about_finds(make: Make) -> None:
+    memory = await make()
+    await memory.remember(JONAS, at="2024-07-01", id="m")
+    await memory.note("Jonas is allergic to nuts.", key="nuts")
+    await memory.note("The kayak is in the shed.", key="shed")
+    waits = [{"role": "user", "text": "Jonas called."}, JONAS[2]]
+    await memory.keep(waits, at="2024-07-02", id="w")
+    found = await memory.about("Jonas")
+    assert (found.cards, found.turns) == (3, 3)
+    preview = await memory.preview_forget(subject="Jonas")
+    assert {card.id for card in found.known} <= {card.id for card in preview.cards}
+    assert set(preview.turns) == {"m#1", "m#2", "m#4", "w#1"}
+    gone = await memory.forget(subject="Jonas", verify=True)
+    assert counts(gone).model_copy(update={"certificate": None}) == preview.forgotten
+    assert (gone.cards, gone.turns, gone.sessions) == (3, 5, 1)
+    assert await said(memory, "m") == ["", "", "I own a kayak.", ""]
+    assert await said(memory, "w") == ["", "I own a kayak."]
+    assert [note.key for note in await memory.notes()] == ["shed"]
+    await memory.remember(JONAS, at="2024-07-01", id="m")
+    await memory.retry()
+    left = await memory.about("Jonas")
+    assert (left.cards, left.turns) == (0, 0)
+
+
+async def test_a_subject_named_by_a_common_word_takes_only_its_own_cards(make: Make) -> None:
+    memory = await make()
+    chat = [
+        {"speaker": "Will", "text": "I own a kayak."},
+        {"speaker": "Mira", "text": "I will move to Porto."},
+    ]
+    await memory.remember(chat, at="2024-07-01", id="m")
+    await memory.forget(subject="Will")
+    assert await said(memory, "m") == ["", "I will move to Porto."]
+    assert [card.subject for card in await memory.cards()] == ["Mira"]
+
+
 async def test_a_subject_can_go_and_leave_what_was_said(memory: AsyncMemory) -> None:
     held = len(await memory.cards(subject="User"))
     gone = await memory.forget(subject="User", turns=False)

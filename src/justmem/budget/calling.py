@@ -135,7 +135,7 @@ def believed(call: Call, prompt: Prompt, text: str | None, notes: list[str]) -> 
 
 
 def credible(told: Any, own: int, most: int) -> int | None:
-    """The reported token count if it is plausible next to our own count, else None."""
+    """What was told, if it can be a count of what we count as `own`."""
     if not isinstance(told, int) or isinstance(told, bool):
         return None
     return told if own * _LEAST_SHARE <= told <= most else None

@@ -74,8 +74,8 @@ def forget(
     if preview:
         found = _preview(context, what)
         _show(found, json)
-        if subject and not found.cards and not json:
-            _tell_of_mentions(subject)
+        if subject and not found.cards and not found.turns and not json:
+            _tell_of_nothing(subject)
         return
     if not yes:
         _ask(context, what)
@@ -88,8 +88,8 @@ def forget(
         print_json(dump(gone))
         return
     out().print(f"Forgotten: {_counted(gone)}.")
-    if subject and not gone.cards:
-        _tell_of_mentions(subject)
+    if subject and not gone.cards and not gone.turns:
+        _tell_of_nothing(subject)
     if gone.certificate is not None:
         out().print(_certificate(gone.certificate))
 
@@ -147,13 +147,9 @@ def _show_expiring(found: Expiring, json: bool) -> None:
     say(f"Older than [retention] allows: {_counted(count)}.", "dim")
 
 
-def _tell_of_mentions(subject: str) -> None:
-    """A subject that only other people's cards mention is not forgotten: say so."""
-    say(
-        f"No card is about {plain(subject, one_line=True)}. `justmem about` lists the cards and "
-        "turns that mention it: forget those one by one.",
-        "dim",
-    )
+def _tell_of_nothing(subject: str) -> None:
+    name = plain(subject, one_line=True)
+    say(f"Memory holds no card about {name} and no turn that names it.", "dim")
 
 
 def _check(what: Given) -> None:

@@ -16,6 +16,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -91,6 +92,13 @@ class Draft(BaseModel):
         """A fact continues the sentence that the subject begins."""
         subject = info.data.get("subject", "")
         return fact[len(subject) + 1 :] if fact.lower().startswith(f"{subject} ".lower()) else fact
+
+
+def read_draft(item: Any) -> Draft | None:
+    try:
+        return Draft.model_validate(item)
+    except ValidationError:
+        return None
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ between, it is still there to be forgotten again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -15,8 +15,9 @@ from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import CardFilter, KeepingModel, Language, Place, Store, card_in, session_in
+from justmem.ports import KeepingModel, Language, Place, Store, card_in, session_in
 from justmem.ports.traces import Traces
+from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
 
@@ -160,12 +161,43 @@ class Forgetting:
         if (place := _place(target)) is not None:
             await self._check(place)
             return Going(turns={place[0]: [place[1]]})
-        subjects = [] if target.subject is None else await self._subjects(target.subject)
-        cards = await self._cards(target, subjects)
-        going = Going(cards={card.id: card for card in cards}, subjects=subjects)
-        if target.turns or (target.turns is None and target.subject is not None):
-            going.turns = await self._spoken(cards)
-        return going
+        if target.subject is not None:
+            return await self._about(target.subject.strip(), turns=target.turns is not False)
+        card = await card_in(self._store, target.card or "")
+        return Going(
+            cards={card.id: card}, turns=await self._spoken([card]) if target.turns else {}
+        )
+
+    async def _about(self, subject: str, *, turns: bool) -> Going:
+        """All that `about` finds, and the turns of its cards. The user's name stands for the
+        subject "User" too."""
+        called = await names(self._store, self._language)
+        meant = [subject, USER] if called.mean(subject) else [subject]
+        cards = await cards_about(self._store, subject, called)
+        if not words.content_stems(
+            subject
+        ):  # a common word such as "Will" is in cards about others
+            own = {name.casefold() for name in meant}
+            cards = [card for card in cards if card.subject.casefold() in own]
+        spoken = await self._named(subject, await self._spoken(cards)) if turns else {}
+        touched = {*spoken, *(card.session_id for card in cards)}
+        # A note without its words would be nothing: it goes whole.
+        gone = {r.id: r for r in await self._store.sessions() if r.is_note and r.id in touched}
+        return Going(
+            cards={card.id: card for card in cards if card.session_id not in gone},
+            turns={id: numbers for id, numbers in spoken.items() if id not in gone},
+            sessions=gone,
+            subjects=meant,
+        )
+
+    async def _named(self, subject: str, spoken: Mapping[str, list[int]]) -> dict[str, list[int]]:
+        """With the turns that name the subject, also those that have no cards yet."""
+        numbers = {id: set(turns) for id, turns in spoken.items()}
+        for passage in await places_naming(self._store, subject):
+            numbers.setdefault(passage.session_id, set()).add(passage.turn)
+        for id, turns in (await named_waiting(self._store, subject)).items():
+            numbers.setdefault(id, set()).update(turns)
+        return {id: sorted(turns) for id, turns in numbers.items() if turns}
 
     async def _sessions(self, target: Target) -> Sequence[SessionRecord]:
         records = await self._store.sessions()
@@ -198,20 +230,6 @@ class Forgetting:
             raise NotInMemory(f"Session {session_id!r} has {len(current.turns)} turns.")
         if text.turn(number).forgotten:
             raise NotInMemory(f"Turn {session_id}#{number} was forgotten before.")
-
-    async def _subjects(self, subject: str) -> list[str]:
-        """The user's name stands for the subject "User" too."""
-        called = await names(self._store, self._language)
-        return [subject, USER] if called.mean(subject) else [subject]
-
-    async def _cards(self, target: Target, subjects: Sequence[str]) -> Sequence[Card]:
-        if target.card is not None:
-            return [await card_in(self._store, target.card)]
-        return [
-            card
-            for subject in subjects
-            for card in await self._store.cards(CardFilter(subject=subject))
-        ]
 
     async def _spoken(self, cards: Sequence[Card]) -> dict[str, list[int]]:
         """The turns that cards rest on, but for those that are gone already."""

@@ -164,6 +164,6 @@ def index_again(db: Connection) -> None:
 
 
 def leave_traces(db: Connection) -> None:
-    """Words were replaced: the next sweep removes what is left of them in the file. After
-    `forget` the next opening must sweep. Here the sweep may wait."""
+    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
+    after `forget` that need not be at the next opening."""
     db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)

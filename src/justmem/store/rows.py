@@ -121,8 +121,7 @@ def card_row(key: int, card: Card) -> tuple[Any, ...]:
 
 
 def card_mark(row: Sequence[Any]) -> str:
-    """A hash of a card's row, without its space and this hash, which `check` compares. A
-    migration that adds a column must leave it out of this hash for old rows."""
+    """Of a row of `cards` without its space and its mark."""
     return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=6).hexdigest()
 
 

@@ -19,9 +19,10 @@ from justmem.store import drivers, schema
 from justmem.store.sqlite_connection import SqliteConnection, writing
 from justmem.store.writes import create as create_space
 
-# The file header holds this number. It distinguishes our files from other SQLite files.
-APPLICATION = 0x4A4D3032  # "JM02"
-OLD_APPLICATION = 0x4A4D454D  # the format of early development versions
+APPLICATION = 0x4A4D3032  # "JM02", in the file's header: tells our files from other SQLite files
+# "JM02", in the file's header: tells our files from other SQLite files
+OLD_APPLICATION = 0x4A4D454D  # of version 0.1.0
+# of version 0.1.0
 
 
 def prepare(db: sqlite3.Connection, where: str, space: str) -> None:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from justmem.domain import About, Card, Citation, Kind, Passage, Session
 from justmem.errors import InputError
+from justmem.language.words import content_stems
 from justmem.ports import CardFilter, Store
-from justmem.subjects.names import Names, cards_of
+from justmem.subjects.names import USER, Names
 
 # What holds now comes before what happened, and that before what was asked for.
 _ORDER: tuple[Kind, ...] = (
@@ -23,8 +24,8 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
     subject = subject.strip()
     if not subject:
         raise InputError("Say whom or what you want to know about.")
-    cards = await _cards(store, subject, names)
-    places = await _places(store, subject)
+    cards = by_kind(names.cards(await cards_about(store, subject, names)))
+    places = await places_naming(store, subject)
     sessions = {record.id: record for record in await store.sessions()}
     times = [card.said_at for card in cards]
     times += [sessions[id].at for id in {p.session_id for p in places} if id in sessions]
@@ -45,12 +46,13 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
     )
 
 
-async def _cards(store: Store, subject: str, names: Names) -> list[Card]:
-    """Of which it is the subject, and which name it."""
-    of = await cards_of(store, CardFilter(subject=subject), names)
-    with_it = await cards_of(store, CardFilter(text=subject), names)
-    found = {(card.session_id, card.id): card for card in [*of, *with_it]}
-    return by_kind(found.values())
+async def cards_about(store: Store, subject: str, names: Names) -> list[Card]:
+    """As they are stored: those of which it is the subject, and those that name it."""
+    wanted = [CardFilter(subject=subject), CardFilter(text=subject)]
+    if names.mean(subject):
+        wanted.append(CardFilter(subject=USER))
+    found = [card for where in wanted for card in await store.cards(where)]
+    return list({(card.session_id, card.id): card for card in found}.values())
 
 
 def by_kind(cards: Iterable[Card]) -> list[Card]:
@@ -59,12 +61,31 @@ def by_kind(cards: Iterable[Card]) -> list[Card]:
     return sorted(latest, key=lambda card: _ORDER.index(card.kind))
 
 
-async def _places(store: Store, subject: str) -> list[Passage]:
+async def places_naming(store: Store, subject: str) -> list[Passage]:
     """One passage for each turn that names it, of sessions that are still there."""
     found: dict[tuple[str, int], Passage] = {}
     for passage in await store.mentions(subject):
         found.setdefault((passage.session_id, passage.turn), passage)
     return list(found.values())
+
+
+async def named_waiting(store: Store, subject: str) -> dict[str, list[int]]:
+    """The turns that name it in sessions that wait for their cards, by session. A turn of a
+    changed text has the number that it has in the current text, where it is in both."""
+    wanted = set(content_stems(subject))
+    ids = [record.id for record in await store.sessions() if not record.state.settled]
+    current = await store.texts(ids)
+    found: dict[str, list[int]] = {}
+    for id, newest in (await store.texts(ids, newest=True)).items() if wanted else ():
+        known = [turn.text for turn in current[id].turns]
+        for number, turn in enumerate(newest.turns, 1):
+            if not wanted <= set(content_stems(turn.text)):
+                continue
+            if turn.text in known:
+                found.setdefault(id, []).append(known.index(turn.text) + 1)
+            elif number > len(known):
+                found.setdefault(id, []).append(number)
+    return found
 
 
 async def _citations(store: Store, page: Sequence[Passage]) -> list[Citation]:

@@ -17,7 +17,7 @@ const KEEPS = {
   turn: "Its words go, and the cards that rest on it. The other turns keep their numbers.",
   period: "The sessions of these days go, with their words and cards.",
   session: "Its words go, its cards, and everything made for finding them.",
-  subject: "The turns that its cards rest on go too. Turns that only mention it stay.",
+  subject: "The cards about it or naming it go, the turns they rest on, and the turns that name it.",
   everything: "All words, cards and counts of this space go, and the space itself.",
 };
 
