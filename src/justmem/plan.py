@@ -21,8 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from justmem.budget import calling
-from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan
-from justmem.domain.value import Value
+from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line

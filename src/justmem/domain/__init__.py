@@ -16,7 +16,9 @@ from justmem.domain.cards import (
     Precision,
     Quarantined,
     Status,
+    Value,
     card_id,
+    dump,
 )
 from justmem.domain.conversations import (
     NOTE,
@@ -29,10 +31,7 @@ from justmem.domain.conversations import (
     quote,
     quoted,
 )
-from justmem.domain.health import Damage, Health
-from justmem.domain.limits import Budget, Retention
-from justmem.domain.log import Checked, Entry
-from justmem.domain.notes import Note
+from justmem.domain.limits import Budget, Call, Receipt, Retention, Stage, Usage
 from justmem.domain.questions import (
     MODES,
     OPERATIONS,
@@ -48,20 +47,23 @@ from justmem.domain.questions import (
     SpaceCard,
     SpacesEvidence,
 )
-from justmem.domain.receipts import Call, Receipt, Stage, Usage
 from justmem.domain.results import (
     About,
     Certificate,
+    Checked,
+    Damage,
+    Entry,
     Expiring,
     Forgotten,
+    Health,
     HistoryEntry,
     Loaded,
+    Note,
     Preview,
     Remembered,
     Stats,
     SubjectProfile,
 )
-from justmem.domain.value import Value, dump
 
 __all__ = [
     "KINDS",

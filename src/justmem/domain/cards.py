@@ -1,4 +1,4 @@
-"""What is remembered of it: cards, their dates, and what stands beside them."""
+"""Cards, their dates, and the frozen base class of all domain types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import calendar
 import hashlib
 import re
 from datetime import date, datetime
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
-from justmem.domain.value import Value
+from pydantic import BaseModel, ConfigDict
 
 Kind = Literal[
     "fact", "event", "preference", "state", "measurement", "relation", "list", "interaction", "note"
@@ -18,6 +18,40 @@ Precision = Literal["day", "month", "year", "range", "unknown"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = get_args(Status)
 _ISO = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?(?:T.*)?")
+
+
+# The slots of a model, which frozen ones refuse to fill by name.
+_put_fields, _put_given, _put_extra, _put_private = (
+    BaseModel.__dict__[slot].__set__
+    for slot in (
+        "__dict__",
+        "__pydantic_fields_set__",
+        "__pydantic_extra__",
+        "__pydantic_private__",
+    )
+)
+
+
+class Value(BaseModel):
+    """A frozen value that refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def trusted(cls, **fields: Any) -> Self:
+        """Of fields that we wrote ourselves, all of them, unchecked: what `model_construct` does,
+        without looking for those left out. A search makes hundreds."""
+        value = cls.__new__(cls)
+        _put_fields(value, fields)
+        _put_given(value, set(fields))
+        _put_extra(value, None)
+        _put_private(value, None)
+        return value
+
+
+def dump(value: BaseModel) -> dict[str, Any]:
+    """A value as plain JSON types."""
+    return value.model_dump(mode="json")
 
 
 class EventDate(Value):

@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from justmem.domain.cards import UNKNOWN_DATE, Card
-from justmem.domain.value import Value
+from justmem.domain.cards import UNKNOWN_DATE, Card, Value
 
 Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)

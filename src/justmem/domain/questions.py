@@ -9,10 +9,9 @@ from typing import Literal, get_args
 
 from pydantic import Field, computed_field
 
-from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate
+from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Value
 from justmem.domain.conversations import Turn
-from justmem.domain.receipts import Receipt
-from justmem.domain.value import Value
+from justmem.domain.limits import Receipt
 
 Operation = Literal["lookup", "aggregate", "temporal", "order", "compare"]
 Mode = Literal[

@@ -1,19 +1,94 @@
-"""What the other verbs return."""
+"""What the other operations return: results, log entries, notes."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
-from justmem.domain.cards import Card, Quarantined
+from justmem.domain.cards import Card, Quarantined, Value
 from justmem.domain.conversations import SessionRecord, SessionState
-from justmem.domain.log import Entry
+from justmem.domain.limits import Receipt
 from justmem.domain.questions import Citation
-from justmem.domain.receipts import Receipt
-from justmem.domain.value import Value
+
+
+class Entry(Value):
+    """One line of the change log: who did what, when, to which sessions and cards. It holds ids
+    and counts, and no words of a conversation. `before` is the hash of the entry before, so that
+    none can be changed or taken out unseen."""
+
+    number: int
+    at: datetime  # UTC
+    actor: str
+    verb: str
+    targets: tuple[str, ...] = ()
+    counts: Mapping[str, int] = Field(default_factory=dict)
+    before: str
+    hash: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What `hash` has to be: of the other fields, as JSON in ASCII with sorted keys."""
+        at = self.at.isoformat(timespec="milliseconds")
+        said = [self.number, at, self.actor, self.verb, self.targets, self.counts, self.before]
+        canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Checked(Value):
+    """What looking through the log found. `last` is its newest entry's hash: kept elsewhere, it
+    shows later whether everything up to it is still there."""
+
+    entries: int = 0
+    last: str = ""
+    problem: str = ""  # where the chain breaks, and how
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def whole(self) -> bool:
+        return not self.problem
+
+
+class Damage(Value):
+    """Something in a store that cannot be right, and what to do about it."""
+
+    what: str
+    fix: str
+
+
+class Health(Value):
+    """What `check` went through, and what it found wrong."""
+
+    space: str
+    sessions: int
+    cards: int
+    passages: int
+    damage: tuple[Damage, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        return not self.damage
+
+
+class Note(Value):
+    """A text exactly as it was given, with an optional JSON value. `value_json` is the value's
+    text, byte for byte."""
+
+    key: str
+    text: str
+    card_id: str
+    at: datetime
+    until: datetime | None = None
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    value_json: str | None = None
+
+    @property
+    def value(self) -> Any:
+        return None if self.value_json is None else json.loads(self.value_json)
 
 
 class Remembered(Value):

@@ -6,7 +6,6 @@ Any object with these methods will do; nothing has to inherit from anything here
 
 from __future__ import annotations
 
-from justmem.ports.author import Author, acting_as
 from justmem.ports.language import Language
 from justmem.ports.models import (
     Closes,
@@ -46,11 +45,13 @@ from justmem.ports.stages import (
 )
 from justmem.ports.store import (
     BEGUN,
+    Author,
     Digested,
     Embed,
     Rest,
     Store,
     Whole,
+    acting_as,
     card_in,
     session_in,
 )

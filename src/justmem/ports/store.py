@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Protocol
@@ -25,13 +26,39 @@ from justmem.domain import (
     Turn,
 )
 from justmem.errors import NotInMemory
-from justmem.ports.author import Author
 from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
 from justmem.ports.traces import Searched, Traces
 from justmem.ports.vectors import Vectors
 
+_actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)
 BEGUN = "its cards are being made"
 Embed = Callable[[Index, Sequence[str]], Awaitable[Vectors]]
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Whom the change log names, and by which clock."""
+
+    name: str
+    clock: Callable[[], datetime]
+    reads: bool = False  # log reads too
+
+    @property
+    def acting(self) -> Author:
+        """The author under the name of `acting_as`. Called outside of the store's threads."""
+        name = _actor.get()
+        return self if name is None else replace(self, name=name)
+
+
+@contextmanager
+def acting_as(actor: str | None) -> Iterator[None]:
+    """The log names this actor for what is done inside the block. None changes nothing."""
+    before = _actor.get()
+    _actor.set(before if actor is None else actor)
+    try:
+        yield
+    finally:
+        _actor.set(before)  # not `reset`: a generator may end in another context than it began in
 
 
 @dataclass(frozen=True, slots=True)
