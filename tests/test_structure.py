@@ -25,8 +25,8 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "transcripts", "testing"},
-    {"extract", "embed", "plan", "retrieve", "pending", "notes", "answer"},  # the stages
-    {"build", "forget", "transfer"},
+    {"extract", "embed", "plan", "retrieve", "notes", "answer"},  # the stages
+    {"ask", "build", "forget", "transfer"},
     {"memory"},
     {"sync", "providers", "server_settings"},
     {"config"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from justmem import embed, notes, tokens
@@ -40,6 +41,10 @@ from justmem.ports import (
     Store,
     Whole,
 )
+from justmem.validation import shown
+
+OnDone = Callable[[Remembered], None]
+T = TypeVar("T")
 
 _ATTEMPTS = 20  # at the cards of a session that others add to
 
@@ -179,3 +184,25 @@ class Builder:
         if spent:
             tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
         return max(0, self._budget.session_tokens - spent)
+
+
+async def run_each(
+    items: Iterable[T], do: Callable[[T], Awaitable[Remembered | None]], on_done: OnDone | None
+) -> list[Remembered]:
+    """All at once. Returns the results in the order of the items."""
+    if on_done is not None and not callable(on_done):
+        raise InputError(f"on_done must be callable, not {shown(on_done)}.")
+
+    async def one(item: T) -> Remembered | None:
+        result = await do(item)
+        if on_done and result:
+            on_done(result)
+        return result
+
+    tasks = [asyncio.create_task(one(item)) for item in items]
+    try:
+        return [done for done in await asyncio.gather(*tasks) if done]
+    finally:  # after a store error the others would fail too: stop them
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

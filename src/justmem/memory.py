@@ -10,26 +10,17 @@ remember(session)                     ask(question)
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
-from justmem import embed, notes, pending, tokens, transfer
-from justmem.answer.pieces import LEAST_TOKENS, replies
-from justmem.budget.ledger import Ledger, Tally
-from justmem.build import Builder
+from justmem import embed, notes, transfer
+from justmem.ask import Asker, GivenPlan, Step
+from justmem.budget.ledger import Ledger
+from justmem.build import Builder, OnDone, run_each
 from justmem.change_log import check, entries
 from justmem.domain import (
     KINDS,
@@ -47,7 +38,6 @@ from justmem.domain import (
     HistoryEntry,
     Loaded,
     Note,
-    Plan,
     Preview,
     Quarantined,
     Receipt,
@@ -58,21 +48,13 @@ from justmem.domain import (
     Source,
     Stats,
     SubjectProfile,
-    quote,
-    quoted,
 )
-from justmem.errors import (
-    InputError,
-    InvalidSession,
-    NotInMemory,
-)
+from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget import expiry
 from justmem.forget.targets import Forgetting, Target
 from justmem.intake.filters import as_filter
 from justmem.intake.redaction import Redact, Redacted, Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time, id_from_content
-from justmem.language.citing import cite
-from justmem.plan import PlanParts, planned, supplied
 from justmem.ports import (
     Answerer,
     Author,
@@ -80,46 +62,31 @@ from justmem.ports import (
     Closes,
     Embedder,
     Extractor,
-    Filter,
     Language,
     Planner,
-    Reply,
     Reranker,
     Store,
-    card_in,
     session_in,
 )
 from justmem.rank import Profile
-from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
+from justmem.retrieve import Retrieval
 from justmem.runtime.forks import Origin
-from justmem.subjects import about, history
-from justmem.subjects.names import NO_NAMES, Names, cards_of, names
-from justmem.text import SEGMENT, both_ends
+from justmem.subjects import about, history, lookup
+from justmem.subjects.names import Names, cards_of, names
 from justmem.tracing import traced
-from justmem.validation import (
-    LONG_QUESTION,
-    as_choice,
-    as_count,
-    as_flag,
-    as_id,
-    as_path,
-    as_question,
-    as_speaker,
-    as_text,
-    shown,
-)
+from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
 
-OnDone = Callable[[Remembered], None]
-T = TypeVar("T")
+When = datetime | str | None
+Day = date | str | None
 
 
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
 
-    `clock` tells the present: the default of `at`, the day on which tokens are spent, the times in
-    the change log. `redact` takes out what must not be kept, before anything is stored or sent to a
-    model. `actor` is the name in the change log, and `log_reads` whether it has reads too.
-    `closing` are the parts to close with the memory, besides its store.
+    `clock` returns the current time: the default of `at`, the day that tokens are counted for, the
+    times in the change log. `redact` removes secrets before anything is stored or sent to a model.
+    `actor` is the name in the change log. `log_reads` logs reads too. `closing` are parts to close
+    with the memory, besides its store.
     """
 
     def __init__(
@@ -149,24 +116,15 @@ class AsyncMemory:
         self._store = store
         self.ledger = Ledger(store, self.budget.day_tokens, clock)
         self._embedder = embedder
-        self._planner = planner
-        self._answerer = answerer
         self._language = language
-        self._builder = Builder(
-            store,
-            embedder,
-            extractor,
-            language,
-            self.budget,
-            self.retention,
-            self.ledger,
-            concurrency,
-        )
+        self._redaction = Redaction(redact)
+        parts = (language, self.budget, self.retention, self.ledger)
+        self._builder = Builder(store, embedder, extractor, *parts, concurrency)
         self._retrieval = Retrieval(
             store, embedder, reranker, self.budget, self.ranking, self.retention, language
         )
+        self._asker = Asker(store, planner, self._retrieval, answerer, self._redaction, *parts)
         self._forgetting = Forgetting(store, (extractor, planner, answerer), clock, language)
-        self._redaction = Redaction(redact)
         self._clock = clock
         self._closing = closing
         self._origin = Origin()
@@ -180,24 +138,21 @@ class AsyncMemory:
 
     @traced("upsert_memory")
     async def remember(
-        self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
+        self, session: SessionLike, *, at: When = None, id: str | None = None
     ) -> Remembered:
         """Stores the session's words, then makes its cards. A session is a text, a list of
-        messages or a mapping with `turns`. One that is known word for word costs nothing. A
-        changed one replaces the old one and its cards.
+        messages or a mapping with `turns`. An unchanged session costs nothing. A changed one
+        replaces the old one and its cards. `at` is when it took place; default: the session's own
+        time, else now.
 
-        `at` is when it took place. Without it, the session's own time, else now.
-
-        If a model fails, nothing is lost: the result says `failed` and why, and `retry` tries
+        If a model fails, the words are kept, the result says `failed` and why, and `retry` tries
         again."""
         return await self._remember(await self._given(session, at, id))
 
-    async def _given(
-        self, value: SessionLike, at: datetime | str | None = None, id: str | None = None
-    ) -> Redacted:
+    async def _given(self, value: SessionLike, at: When = None, id: str | None = None) -> Redacted:
         """The session as it may be stored. One without a time takes place now, unless it is known
         by its id: then it keeps its time."""
-        now = self._now()
+        now = self._time()
         session = as_session(value, at=at, id=id, otherwise=now)
         if at is None and session.at == now and session.id != id_from_content(session):
             known = await self._store.texts([session.id], newest=True)
@@ -205,8 +160,9 @@ class AsyncMemory:
                 session = session.model_copy(update={"at": known[session.id].at})
         return await self._redaction.session(session)
 
-    def _now(self) -> datetime:
-        return as_time(self._clock()).replace(microsecond=0)
+    def _time(self, at: When = None) -> datetime:
+        """The given time, by default now."""
+        return as_time(self._clock()).replace(microsecond=0) if at is None else as_time(at)
 
     async def _remember(self, given: Redacted) -> Remembered:
         await self._bind()
@@ -217,7 +173,7 @@ class AsyncMemory:
             return await self._builder.make_cards(record.id, given.notes)
 
     async def keep(
-        self, session: SessionLike, *, at: datetime | str | None = None, id: str | None = None
+        self, session: SessionLike, *, at: When = None, id: str | None = None
     ) -> SessionRecord:
         """Stores the session's words and leaves its cards to a later `remember` or `retry`."""
         given = await self._given(session, at, id)
@@ -226,19 +182,14 @@ class AsyncMemory:
 
     @traced("upsert_memory")
     async def append(
-        self,
-        turns: SessionLike,
-        *,
-        id: str,
-        at: datetime | str | None = None,
-        cards: bool = True,
+        self, turns: SessionLike, *, id: str, at: When = None, cards: bool = True
     ) -> Remembered:
         """Adds turns to a session and makes cards of them. Only the new turns cost extraction;
         earlier ones are context. A turn with a `key` that the session has already is left out.
         `at` is when the session takes place, if it is new; default: now. With `cards=False` only
         the words are kept, and `retry` makes the cards."""
         session_id, cards = as_id(id, "session"), as_flag(cards, "cards")
-        when = self._now() if at is None else as_time(at)
+        when = self._time(at)
         given = await self._redaction.session(
             as_session(turns, at=when, id=session_id), rename=False
         )
@@ -269,7 +220,7 @@ class AsyncMemory:
                 f"Different sessions share the id {twice[0]!r}: the later would replace the "
                 "earlier. Give each session an id of its own. Nothing was stored."
             )
-        return await _each(given, self._remember, on_done)
+        return await run_each(given, self._remember, on_done)
 
     async def note(
         self,
@@ -277,15 +228,15 @@ class AsyncMemory:
         *,
         key: str | None = None,
         value: Any = None,
-        at: datetime | str | None = None,
-        until: datetime | str | None = None,
+        at: When = None,
+        until: When = None,
         labels: Mapping[str, str] | None = None,
     ) -> Card:
         """Stores a card exactly as given, without extraction. A note with the same `key` is
         replaced; without a key, one is made from the text. `value` is anything that JSON can
         hold, or JSON as bytes, which stays as it is. The note expires at `until`. `at` is when it
         holds from, by default now."""
-        when = self._now() if at is None else as_time(at)
+        when = self._time(at)
         given = notes.as_note(text, key=key, value=value, at=when, until=until, labels=labels)
         redacted = await self._redaction.session(given, rename=False)
         notes.check_redacted(redacted.session)
@@ -294,11 +245,11 @@ class AsyncMemory:
 
     async def notes(self, prefix: str = "") -> list[Note]:
         """The notes whose key begins with `prefix`, in order of their keys."""
-        return await notes.listed(self._store, as_text(prefix, "prefix"), self._now())
+        return await notes.listed(self._store, as_text(prefix, "prefix"), self._time())
 
     async def note_at(self, key: str) -> Note:
         """The note with that key. NotInMemory if there is none, or it has expired."""
-        return await notes.at_key(self._store, key, self._now())
+        return await notes.at_key(self._store, key, self._time())
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""
@@ -308,7 +259,7 @@ class AsyncMemory:
                 return await self.finish(session.id)
             return None
 
-        return await _each(await self.waiting(), again, on_done)
+        return await run_each(await self.waiting(), again, on_done)
 
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a session that is pending or failed. Turns that others append
@@ -338,247 +289,59 @@ class AsyncMemory:
         self,
         question: str,
         *,
-        at: datetime | str | None = None,
+        at: When = None,
         speaker: str | None = None,
-        plan: Plan | Mapping[str, Any] | None = None,
+        plan: GivenPlan = None,
         limit: int | None = None,
         labels: Mapping[str, str] | None = None,
         sessions: Iterable[str] | None = None,
-        since: date | str | None = None,
-        until: date | str | None = None,
-        as_of: date | str | None = None,
+        since: Day = None,
+        until: Day = None,
+        as_of: Day = None,
     ) -> Evidence:
-        """The evidence that memory holds for a question, or for a remark you are about to reply
-        to, without the answer call.
+        """The evidence for a question, or for a remark to reply to, without the answer call.
 
-        `at` is when it is asked; default: now. "Last week" counts from there, and what was said on
-        later days is left out.
-
-        `speaker` is who says it: "my" is theirs. Without it, the one person whom most cards are
-        about, if there is one.
-
-        `plan` is the caller's plan: a Plan, or a mapping with some of its parts, such as
-        `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the rest, and
-        no model is called for it.
+        `at` is when it is asked; default: now. "Last week" counts from there, and later sessions
+        are left out. `speaker` is who asks: "my" is theirs. Default: the one person whom most
+        cards are about, if there is one. `plan` is a Plan, or a mapping with some of its parts,
+        such as `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the
+        rest, without a model.
 
         The rest are filters. `limit`: at most so many cards. `labels`: only sessions and notes
-        that have all of them. `sessions`: only these, by their ids. `since` and `until`: only what
-        was said in that time, both days included. `as_of`: memory as it was on that day, without
-        what began later."""
-        where = await as_filter(
-            self._store,
-            limit=limit,
-            labels=labels,
-            sessions=sessions,
-            since=since,
-            until=until,
-            as_of=as_of,
-        )
-        steps = self._steps(question, at, speaker, plan, answer=False, where=where)
-        async with aclosing(steps):
-            *_, evidence = [step async for step in steps]
-        assert isinstance(evidence, Evidence)
-        return evidence
+        that have all of them. `sessions`: only these ids. `since` and `until`: only what was said
+        on these days and between them. `as_of`: memory as it was on that day."""
+        where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
+        await self._bind()
+        return await self._asker.recall(question, self._time(at), speaker, plan, where)
 
     @traced("search_memory")
     async def ask(
-        self,
-        question: str,
-        *,
-        at: datetime | str | None = None,
-        speaker: str | None = None,
-        plan: Plan | Mapping[str, Any] | None = None,
+        self, question: str, *, at: When = None, speaker: str | None = None, plan: GivenPlan = None
     ) -> Answer:
         """An answer from memory alone, with the exact words it rests on. `at`, `speaker` and
         `plan` as for `recall`. A remark that asks nothing gets a reply that uses what is
         remembered."""
-        steps = self._steps(question, at, speaker, plan)
-        async with aclosing(steps):
-            *_, answer = [step async for step in steps]
-        assert isinstance(answer, Answer)
-        return answer
+        await self._bind()
+        return await self._asker.ask(question, self._time(at), speaker, plan)
 
     async def answer(self, evidence: Evidence) -> Answer:
         """The answer call alone, from what `recall` returned. `ask` is both together. The receipt
         counts the answer call and not what `recall` spent."""
         await self._bind()
-        tally = Tally()
-        async with self.ledger.allow(self.budget.ask_tokens, tally) as limit:
-            names = await self._names(evidence.at.date())
-            steps = self._answering(evidence, names, tally, limit)
-            async with aclosing(steps):
-                *_, answer = [step async for step in steps]
-        assert isinstance(answer, Answer)
-        return answer
+        return await self._asker.answer(evidence)
 
     async def follow(
-        self,
-        question: str,
-        *,
-        at: datetime | str | None = None,
-        speaker: str | None = None,
-        plan: Plan | Mapping[str, Any] | None = None,
-    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
-        """`ask`, step by step: the plan, the evidence, the answer's text piece by piece as the
-        model writes it, and the answer itself, which alone is checked and cited."""
-        steps = self._steps(question, at, speaker, plan, streaming=True)
+        self, question: str, *, at: When = None, speaker: str | None = None, plan: GivenPlan = None
+    ) -> AsyncGenerator[Step]:
+        """`ask`, step by step: the plan, the evidence, pieces of the text as the model writes
+        them, and the answer. Only the answer is checked and cited."""
+        await self._bind()
+        steps = self._asker.steps(question, self._time(at), speaker, plan, streaming=True)
         async with aclosing(steps):
             async for step in steps:
                 yield step
 
-    async def _steps(
-        self,
-        question: str,
-        at: datetime | str | None,
-        speaker: str | None,
-        given: Plan | Mapping[str, Any] | None,
-        *,
-        answer: bool = True,
-        streaming: bool = False,
-        where: Filter = NO_FILTER,
-    ) -> AsyncGenerator[Plan | Evidence | str | Answer]:
-        """The plan, the evidence, the text (in pieces, if streaming), the answer."""
-        plan = supplied(given)
-        await self._bind()
-        tally, names = Tally(), NO_NAMES
-        async with self.ledger.allow(self.budget.ask_tokens, tally) as tokens:
-            asked, search = await self._understand(question, at, speaker, tally)
-            if search and plan is None and getattr(self._planner, "spends", True):
-                asked, search = await self._relevant(asked, tally)
-            if search:
-                left = tokens - LEAST_TOKENS if answer and tokens is not None else tokens
-                asked = await self._plan(asked, plan, tally, left)
-            yield asked.plan
-            if search:
-                names = await self._names(asked.at.date())
-                asked = await self._retrieve(asked, names, tally, where)
-            evidence = asked.model_copy(update={"receipt": tally.receipt()})
-            yield evidence
-            if not answer:
-                return
-            steps = self._answering(evidence, names, tally, tokens, streaming=streaming)
-            async with aclosing(steps):
-                async for step in steps:
-                    yield step
-
-    async def _answering(
-        self,
-        evidence: Evidence,
-        names: Names,
-        tally: Tally,
-        limit: int | None,
-        *,
-        streaming: bool = False,
-    ) -> AsyncGenerator[str | Answer]:
-        """The text (in pieces, if streaming), the answer."""
-        sessions = await self._sessions_of(evidence, names)
-        reply, written = Reply("", False), False
-        with tally.stage("answer"):
-            pieces = replies(
-                self._answerer, evidence, sessions, limit=tally.left(limit), streaming=streaming
-            )
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    if isinstance(piece, str):
-                        written = True
-                        yield piece
-                    else:
-                        reply = piece
-                        tally.calls += reply.calls
-        tally.notes += reply.notes
-        if not written:
-            yield reply.text
-        yield Answer(
-            text=reply.text,
-            sufficient=reply.sufficient,
-            citations=tuple(reply.citations),
-            evidence=evidence,
-            receipt=tally.receipt(),
-        )
-
-    async def _understand(
-        self, question: str, at: datetime | str | None, speaker: str | None, tally: Tally
-    ) -> tuple[Evidence, bool]:
-        """The question, checked and redacted, and whether to search memory for it."""
-        text, name = as_question(question), as_speaker(speaker)
-        redacted = await self._redaction.question(text)
-        if redacted != text:
-            tally.notes.append("the question was redacted")
-        if len(redacted) > SEGMENT:
-            tally.notes.append(LONG_QUESTION)
-        extent = await self._store.look(waiting=1)
-        tally.history_tokens = extent.tokens
-        asked = Evidence(
-            question=redacted,
-            at=self._now() if at is None else as_time(at),
-            speaker=name and await self._redaction.name(name),
-        )
-        if not extent.cards and not extent.tokens and not extent.waiting:
-            tally.notes.append("this memory is empty")
-            return asked, False
-        if self._language.is_small_talk(redacted):
-            tally.notes.append("small talk: memory was not searched")
-            return asked.model_copy(update={"plan": Plan(mode="reply")}), False
-        return asked, True
-
-    async def _relevant(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
-        """Whether memory holds anything about the question, planned by rules. If not, a model need
-        not plan it."""
-        rules = await self._plan(asked, PlanParts(), tally, None)
-        names = await self._names(asked.at.date())
-        waiting = (await self._store.look(waiting=1)).waiting
-        if waiting or await self._retrieval.relevant(names.asked(rules), tally):
-            return asked, True
-        tally.notes.append(UNRELATED)
-        return rules, False
-
-    async def _plan(
-        self, asked: Evidence, given: Plan | PlanParts | None, tally: Tally, limit: int | None
-    ) -> Evidence:
-        """With its plan, and with the speaker if the question is in the first person."""
-        speaker = asked.speaker
-        with tally.stage("plan"):
-            if given is not None:
-                given = await self._redaction.plan(given)
-            found = await planned(
-                asked.question, asked.at, given, self._planner, self._language, limit=limit
-            )
-            tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
-            if speaker is None and (found.plan.mode == "reply" or self._first_person(asked)):
-                speaker = (await self._store.look()).main_subject
-        tally.notes += found.notes
-        return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
-
-    def _first_person(self, asked: Evidence) -> bool:
-        text = both_ends(asked.question)
-        return self._language.name_speaker(text, "X") != text
-
-    async def _retrieve(
-        self, asked: Evidence, names: Names, tally: Tally, where: Filter
-    ) -> Evidence:
-        """Discover, select and recover; then the turns of sessions that have no cards yet."""
-        waiting = [each for each in await pending.waiting(self._store) if where.holds(each)]
-        found = await self._retrieval.evidence(names.asked(asked), tally, where)
-        found = await pending.added(self._store, waiting, found, self.retention, tally)
-        found = names.evidence(found.model_copy(update={"plan": asked.plan}))
-        earlier = await asyncio.to_thread(
-            self._language.superseded, found.cards, where.as_of or asked.at.date()
-        )
-        return found.model_copy(update={"earlier": tuple(sorted(earlier))})
-
-    async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
-        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        found = dict(await self._store.texts(list({one.session_id for one in held})))
-        # Quotes of turns that were appended since the cards were made.
-        grown = [
-            card.session_id
-            for card in evidence.cards
-            if card.session_id in found and max(card.turns) > len(found[card.session_id].turns)
-        ]
-        found |= await self._store.texts(grown, newest=True) if grown else {}
-        return {id: names.session(session) for id, session in found.items()}
-
-    # ------------------------------------------------------------ look and forget
+    # ------------------------------------------------------------ read and forget
 
     async def cards(
         self,
@@ -604,30 +367,17 @@ class AsyncMemory:
         return await cards_of(self._store, where, await self._names())
 
     async def card(self, card_id: str) -> Card:
-        """A card by its id, or a quote by its own, which is as in `s12#3`."""
-        found = await self._card(card_id)
+        """A card by its id, or a quote by its turn, such as `s12#3`."""
+        found = await lookup.card(self._store, as_id(card_id, "card"))
         return (await self._names()).card(found)
 
-    async def _names(self, until: date | None = None) -> Names:
-        return await names(self._store, self._language, until)
-
-    async def _card(self, card_id: str) -> Card:
-        card_id = as_id(card_id, "card")
-        if (place := quoted(card_id)) is None:
-            return await card_in(self._store, card_id)
-        session = await session_in(self._store, place[0])
-        if not 1 <= place[1] <= len(session.turns):
-            raise NotInMemory(f"Session {place[0]!r} has {len(session.turns)} turns.")
-        if session.turn(place[1]).forgotten:
-            raise NotInMemory(f"Turn {card_id} was forgotten.")
-        return quote(session, place[1])
+    async def _names(self) -> Names:
+        return await names(self._store, self._language)
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
-        card = await self._card(card_id)
-        session = await session_in(self._store, card.session_id)
-        source = await asyncio.to_thread(_source, card, session)
-        return (await self._names()).source(source)
+        found = await lookup.source(self._store, as_id(card_id, "card"))
+        return (await self._names()).source(found)
 
     async def session(self, session_id: str) -> Session:
         return await session_in(self._store, as_id(session_id, "session"))
@@ -642,72 +392,49 @@ class AsyncMemory:
         return list((await self._store.texts(ids, newest=True)).values())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
-        """Cards of a session that no turn supports: never used, kept to be looked at."""
-        session_id = as_id(session_id, "session")
-        return [
-            each
-            for whole in await self._store.wholes([session_id])
-            for each in whole.digested.quarantined
-        ]
+        """Cards of a session that no turn supports. They are never used as evidence."""
+        found = await self._store.wholes([as_id(session_id, "session")])
+        return [each for whole in found for each in whole.digested.quarantined]
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
-        """Everything that memory holds on a subject, by its words and without a model: the cards
-        about it or naming it, what holds now first, and the turns that name it."""
+        """All cards about a subject or naming it, current ones first, and the turns that name it.
+        Found by words, without a model."""
         subject = as_text(subject, "subject")
         limit, offset = as_count(limit, "limit"), as_count(offset, "offset")
         return await about.about(self._store, subject, await self._names(), limit, offset)
 
     async def history(
-        self,
-        subject: str | None = None,
-        *,
-        card: str | None = None,
-        at: datetime | str | None = None,
+        self, subject: str | None = None, *, card: str | None = None, at: When = None
     ) -> list[HistoryEntry]:
         """What was true when, newest first: the cards of a subject, or a card with those that it
         replaced and that replaced it. What begins after `at` is left out; default: now."""
-        if (subject is None) == (card is None):
-            raise InputError("history takes a subject or card=, one of them.")
-        on = (self._now() if at is None else as_time(at)).date()
-        names = await self._names()
-        if card is not None:
-            one, all = await history.of_card(self._store, as_id(card, "card"), names)
-            found = await asyncio.to_thread(history.entries, all, self._language, on)
-            return history.linked(one, found)
-        cards = await history.of_subject(self._store, as_text(subject, "subject"), names)
-        return await asyncio.to_thread(history.entries, cards, self._language, on)
+        return await history.history(
+            self._store,
+            self._language,
+            subject=None if subject is None else as_text(subject, "subject"),
+            card_id=None if card is None else as_id(card, "card"),
+            on=self._time(at).date(),
+        )
 
     async def profile(
-        self, subject: str | None = None, *, tokens: int = 400, at: datetime | str | None = None
+        self, subject: str | None = None, *, tokens: int = 400, at: When = None
     ) -> SubjectProfile:
         """Short sourced lines about a person, what holds now first, without a model. Default: the
         person whom most cards are about."""
-        on = (self._now() if at is None else as_time(at)).date()
-        names = await self._names()
-        who = as_text(subject, "subject") if subject is not None else await self._main_subject()
-        cards = await history.of_subject(self._store, who, names)
-        limit = as_count(tokens, "tokens")
-        return await asyncio.to_thread(
-            history.profile, names.of(who), cards, self._language, on, limit
-        )
-
-    async def _main_subject(self) -> str:
-        subject = (await self._store.look()).main_subject
-        if subject is None:
-            raise NotInMemory("Memory is not about one person: name the subject.")
-        return subject
+        who = None if subject is None else as_text(subject, "subject")
+        on, limit = self._time(at).date(), as_count(tokens, "tokens")
+        return await history.profile(self._store, self._language, who, on, limit)
 
     async def stats(self) -> Stats:
         return await self._store.stats()
 
     async def check(self) -> Health:
-        """Reads everything in the space and names what cannot be right. Changes nothing; takes
-        about as long as the file takes to read."""
+        """Reads the whole space and lists what is damaged. Changes nothing."""
         return await self._store.check()
 
     async def backup(self, path: str | Path) -> None:
-        """Writes the whole space to a new file, also while others write to it. The file of an
-        encrypted space has the same key. A file that exists is left alone: InvalidFile."""
+        """Writes the whole space to a new file, also while others write to it. The backup of an
+        encrypted space has the same key. InvalidFile if the file exists."""
         await self._store.backup(as_path(path))
 
     @traced("delete_memory")
@@ -719,20 +446,20 @@ class AsyncMemory:
         session: str | None = None,
         subject: str | None = None,
         key: str | None = None,
-        since: date | str | None = None,
-        until: date | str | None = None,
+        since: Day = None,
+        until: Day = None,
         everything: bool = False,
         turns: bool | None = None,
         verify: bool = False,
     ) -> Forgotten:
         """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
-        included), a subject, a note by its `key`, or the whole space, on disk too. With a turn go
-        the cards that rest on it; with a subject, all that `about` finds and the turns of its
-        cards, unless `turns` is False; with a card its turns only if `turns` is True. What was
-        forgotten on its own does not come back with its session.
+        included), a subject, a note by its `key`, or the whole space, on disk too. A turn takes
+        the cards that rest on it. A subject takes all that `about` finds and the turns of its
+        cards, unless `turns` is False. A card takes its turns only if `turns` is True. Remembering
+        the session again does not bring back a forgotten turn or card.
 
-        `verify` then looks for it everywhere and adds a certificate; NotForgotten if anything of
-        it is left."""
+        `verify` searches everywhere for the forgotten text and adds a certificate. NotForgotten
+        if anything of it is left."""
         what = Target(card, turn, session, subject, since, until, everything, turns, key)
         return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
 
@@ -744,66 +471,57 @@ class AsyncMemory:
         session: str | None = None,
         subject: str | None = None,
         key: str | None = None,
-        since: date | str | None = None,
-        until: date | str | None = None,
+        since: Day = None,
+        until: Day = None,
         everything: bool = False,
         turns: bool | None = None,
     ) -> Preview:
-        """What `forget` would take with it. Nothing changes."""
+        """What `forget` would forget. Nothing changes."""
         what = Target(card, turn, session, subject, since, until, everything, turns, key)
         preview = await self._forgetting.preview(what)
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})
 
-    async def expiring(self, *, at: datetime | str | None = None) -> Expiring:
+    async def expiring(self, *, at: When = None) -> Expiring:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
-        when = self._now() if at is None else as_time(at)
-        return await expiry.expiring(self._store, self.retention, when)
+        return await expiry.expiring(self._store, self.retention, self._time(at))
 
-    async def expire(self, *, at: datetime | str | None = None) -> Forgotten:
+    async def expire(self, *, at: When = None) -> Forgotten:
         """Forgets what is older than `retention` allows at that time, on disk too; default: now.
-        Questions leave it out already."""
-        when = self._now() if at is None else as_time(at)
+        Questions do not find it even before."""
+        when = self._time(at)
         return await expiry.expire(self._store, self.retention, when, self._forgetting.expire)
 
     async def reembed(self) -> int:
-        """Makes all vectors anew with the present embedder, and returns how many. The old ones
-        serve until the new ones are complete."""
+        """Makes all vectors again with the current embedder, and returns how many. Questions use
+        the old vectors until the new ones are complete."""
         count = await embed.reembed(self._store, self._embedder, self._language)
         self._bound.add(self._embedder.name)
         return count
 
-    # ------------------------------------------------------------ take along, and look back
+    # ------------------------------------------------------------ export and log
 
     async def export(
-        self,
-        *,
-        format: Literal["jsonl", "markdown"] = "jsonl",
-        vectors: bool = False,
+        self, *, format: Literal["jsonl", "markdown"] = "jsonl", vectors: bool = False
     ) -> AsyncGenerator[str]:
         """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
         `vectors` adds them to the JSON Lines, so that loading need not embed."""
-        if format not in ("jsonl", "markdown"):
-            raise InputError(f"{shown(format)} is no format: choose jsonl or markdown.")
-        vectors = as_flag(vectors, "vectors")
-        made = self._clock().astimezone(UTC)
-        store = self._store
-        lines = (
-            transfer.export(store, made=made, vectors=vectors)
-            if format == "jsonl"
-            else transfer.markdown(store, made=made)
-        )
+        made, vectors = self._clock().astimezone(UTC), as_flag(vectors, "vectors")
+        if as_choice(format, "format", ("jsonl", "markdown")) == "jsonl":
+            lines = transfer.export(self._store, made=made, vectors=vectors)
+        else:
+            lines = transfer.markdown(self._store, made=made)
         async with aclosing(lines):
             async for line in lines:
                 yield line
 
     async def load(self, file: str | Path, *, on_loaded: transfer.OnMoved | None = None) -> Loaded:
-        """Takes in an export, of this or another store. The whole file is checked first: what is
-        damaged, cut short or too new stores nothing, and no session that is here is replaced by
-        another. Interrupted, load it again: it goes on where it was."""
+        """Imports an export of this or another store. The whole file is checked first: nothing is
+        stored from a damaged, incomplete or too new file. Existing sessions are never replaced.
+        After an interruption, load the file again: it continues where it stopped."""
         path = as_path(file)
         if on_loaded is not None and not callable(on_loaded):
-            raise InputError(f"on_loaded is called as it goes on; {shown(on_loaded)} cannot be.")
+            raise InputError(f"on_loaded must be callable, not {shown(on_loaded)}.")
         await self._bind()
         parts = self._embedder, self._language, self._redaction
         return await transfer.load(path, self._store, *parts, on_loaded)
@@ -816,9 +534,8 @@ class AsyncMemory:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
-        """The latest entries of the change log, in order: who did what, when, to how much. `of`
-        is the id of a card or a session: entries that name it. `before` is a number, for the page
-        before."""
+        """The latest entries of the change log, in order: who did what and when. `of`: only those
+        that name this card or session. `before`: only those before this entry number."""
         if since is not None and not isinstance(since, datetime):
             raise InputError(f"since is a datetime, not {shown(since)}.")
         return await entries(
@@ -830,8 +547,8 @@ class AsyncMemory:
         )
 
     async def check_log(self, *, last: str | None = None) -> Checked:
-        """Whether every entry is as it was written and none is missing. `last` is the hash of an
-        entry that was kept elsewhere: without one, what was cut off at the end cannot be seen."""
+        """Whether every entry is unchanged and none is missing. `last` is the hash of an entry that
+        you kept elsewhere. Without it, entries missing at the end cannot be noticed."""
         return await check(self._store, None if last is None else as_id(last, "entry"))
 
     async def close(self) -> None:
@@ -846,46 +563,5 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-
-async def _each(
-    items: Iterable[T], do: Callable[[T], Awaitable[Remembered | None]], on_done: OnDone | None
-) -> list[Remembered]:
-    """All at once. The results in the order of the items."""
-    if on_done is not None and not callable(on_done):
-        raise InputError(f"on_done must be callable, not {shown(on_done)}.")
-
-    async def one(item: T) -> Remembered | None:
-        result = await do(item)
-        if on_done and result:
-            on_done(result)
-        return result
-
-    tasks = [asyncio.create_task(one(item)) for item in items]
-    try:
-        return [done for done in await asyncio.gather(*tasks) if done]
-    finally:  # after a store error the others would fail too: stop them
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _source(card: Card, session: Session) -> Source:
-    """The turns of a card with one turn around them."""
-    first, last = max(1, min(card.turns) - 1), min(len(session.turns), max(card.turns) + 1)
-    turns = tuple((n, session.turn(n)) for n in range(first, last + 1))
-    return Source(
-        session_id=session.id,
-        at=session.at,
-        turns=turns,
-        whole=len(turns) == len(session.turns),
-        tokens=sum(tokens.count(turn.text) for _, turn in turns),
-        citations=cite(card, session),
-    )

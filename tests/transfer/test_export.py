@@ -376,7 +376,7 @@ async def test_markdown_is_for_reading(opened: Opened) -> None:
     assert "Its cards are not made yet (pending)" in text
     assert r"!\[x\](http://e.vil/x) \<script\> \# hi\[2J" in text
     assert "\x1b" not in text
-    with pytest.raises(Exception, match="choose jsonl or markdown"):
+    with pytest.raises(Exception, match="choose one of jsonl, markdown"):
         [line async for line in memory.export(format="pdf")]  # type: ignore[arg-type]
 
 

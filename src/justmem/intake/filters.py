@@ -13,7 +13,6 @@ from justmem.validation import as_count, as_id, shown
 
 async def as_filter(
     store: Store,
-    *,
     limit: int | None = None,
     labels: Mapping[str, str] | None = None,
     sessions: Iterable[str] | None = None,

@@ -6,6 +6,7 @@ about the same thing (`superseded`), as for answers.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import date
 
@@ -14,12 +15,41 @@ from justmem.domain import Card, HistoryEntry, SubjectProfile
 from justmem.errors import InputError, NotInMemory
 from justmem.ports import CardFilter, Language, Store, card_in
 from justmem.subjects.about import by_kind
-from justmem.subjects.names import Names, cards_of
+from justmem.subjects.names import Names, cards_of, names
 
 _MOST = 1000  # cards of a subject that are read
 
 
-async def of_subject(store: Store, subject: str, names: Names) -> list[Card]:
+async def history(
+    store: Store, language: Language, *, subject: str | None, card_id: str | None, on: date
+) -> list[HistoryEntry]:
+    """The cards of a subject, or a card with those that it replaced and that replaced it. What
+    begins after the day `on` is left out."""
+    if (subject is None) == (card_id is None):
+        raise InputError("history takes a subject or card=, one of them.")
+    called = await names(store, language)
+    if card_id is None:
+        cards = await _cards_of(store, subject or "", called)
+        return await asyncio.to_thread(_entries, cards, language, on)
+    card = called.card(await card_in(store, card_id))
+    cards = await cards_of(store, CardFilter(subject=card.subject, limit=_MOST), called)
+    return _linked(card, await asyncio.to_thread(_entries, cards, language, on))
+
+
+async def profile(
+    store: Store, language: Language, subject: str | None, on: date, limit: int
+) -> SubjectProfile:
+    """Short lines about a subject, what holds now first, within `limit` tokens. Default: the
+    person whom most cards are about."""
+    called = await names(store, language)
+    who = subject if subject is not None else (await store.look()).main_subject
+    if who is None:
+        raise NotInMemory("Memory is not about one person: name the subject.")
+    cards = await _cards_of(store, who, called)
+    return await asyncio.to_thread(_profile, called.of(who), cards, language, on, limit)
+
+
+async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
     """The cards of which it is the subject, without what an assistant was asked for."""
     subject = subject.strip()
     if not subject:
@@ -30,13 +60,7 @@ async def of_subject(store: Store, subject: str, names: Names) -> list[Card]:
     return [card for card in found if card.kind != "interaction"]
 
 
-async def of_card(store: Store, card_id: str, names: Names) -> tuple[Card, list[Card]]:
-    """A card, and all cards of its subject."""
-    card = names.card(await card_in(store, card_id))
-    return card, await cards_of(store, CardFilter(subject=card.subject, limit=_MOST), names)
-
-
-def entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
+def _entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
     """Newest first. What begins after the day `on` is left out."""
     known = sorted((card for card in cards if card.since <= on), key=_order)
     ended = language.superseded(known, on)
@@ -54,7 +78,7 @@ def entries(cards: Sequence[Card], language: Language, on: date) -> list[History
     return found[::-1]
 
 
-def linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+def _linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """The entries that a card replaced, one after another, and those that replaced it."""
     ids = {card.id}
     for _ in all:  # each round adds at least one, or it is complete
@@ -76,11 +100,10 @@ def _order(card: Card) -> tuple[date, str, str]:
     return card.since, card.said_at.isoformat(), card.id
 
 
-def profile(
+def _profile(
     subject: str, cards: Sequence[Card], language: Language, on: date, limit: int
 ) -> SubjectProfile:
-    """Short lines about a subject, what holds now first, within `limit` tokens."""
-    all = entries(cards, language, on)
+    all = _entries(cards, language, on)
     changed = {one.replaced_by for one in all}
     now = [one.card for one in all if one.until is None]
     ordered = sorted(by_kind(now), key=lambda card: card.id not in changed)

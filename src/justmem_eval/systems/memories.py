@@ -40,11 +40,11 @@ _DAY = 24 * 3600.0
 _IRRELEVANT = frozenset(
     [
         "answer",
+        "ask.py",
         "cli",
         "demo",
         "forget",
         "integrations",
-        "pending.py",
         "plan.py",
         "rank.py",
         "retrieve.py",

@@ -1,0 +1,363 @@
+"""Asker: from a question to its answer. Plan, retrieve, answer; each step is one stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any
+
+from justmem.budget.ledger import Ledger, Tally
+from justmem.domain import (
+    Answer,
+    Budget,
+    Candidate,
+    Card,
+    Evidence,
+    Plan,
+    Retention,
+    Session,
+    Source,
+    quote,
+)
+from justmem.intake.redaction import Redaction
+from justmem.language.words import content_stems, overlap
+from justmem.plan import PlanParts, planned, supplied
+from justmem.ports import (
+    NOT_IN_MEMORY,
+    Answerer,
+    Filter,
+    Language,
+    Planner,
+    Reply,
+    Store,
+    StreamingAnswerer,
+)
+from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
+from justmem.subjects.names import NO_NAMES, Names, names
+from justmem.text import SEGMENT, both_ends
+from justmem.validation import LONG_QUESTION, as_question, as_speaker
+
+Step = Plan | Evidence | str | Answer
+GivenPlan = Plan | Mapping[str, Any] | None
+
+_ANSWER_TOKENS = 450  # that an answer call needs: planning leaves them
+_FROM_CARDS = "The words themselves are not kept. From the cards: "
+_NO_WORDS = "The words themselves are not kept, and the cards do not say."
+
+_MOST_PENDING = 100  # sessions without cards that are searched, the latest ones
+_PENDING_TURNS = 3  # of their turns that join the evidence
+_SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
+
+
+class Asker:
+    def __init__(
+        self,
+        store: Store,
+        planner: Planner,
+        retrieval: Retrieval,
+        answerer: Answerer,
+        redaction: Redaction,
+        language: Language,
+        budget: Budget,
+        retention: Retention,
+        ledger: Ledger,
+    ) -> None:
+        self._store = store
+        self._planner = planner
+        self._retrieval = retrieval
+        self._answerer = answerer
+        self._language = language
+        self._redaction = redaction
+        self._budget = budget
+        self._retention = retention
+        self._ledger = ledger
+
+    async def steps(
+        self,
+        question: str,
+        at: datetime,
+        speaker: str | None,
+        given: GivenPlan,
+        *,
+        answer: bool = True,
+        streaming: bool = False,
+        where: Filter = NO_FILTER,
+    ) -> AsyncGenerator[Step]:
+        """The plan, the evidence, the text (in pieces, if streaming), the answer."""
+        plan = supplied(given)
+        tally, names = Tally(), NO_NAMES
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
+            asked, search = await self._understand(question, at, speaker, tally)
+            if search and plan is None and getattr(self._planner, "spends", True):
+                asked, search = await self._relevant(asked, tally)
+            if search:
+                left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
+                asked = await self._plan(asked, plan, tally, left)
+            yield asked.plan
+            if search:
+                names = await self._names(asked.at.date())
+                asked = await self._retrieve(asked, names, tally, where)
+            evidence = asked.model_copy(update={"receipt": tally.receipt()})
+            yield evidence
+            if not answer:
+                return
+            steps = self._answer(evidence, names, tally, tokens, streaming=streaming)
+            async with aclosing(steps):
+                async for step in steps:
+                    yield step
+
+    async def recall(
+        self, question: str, at: datetime, speaker: str | None, given: GivenPlan, where: Filter
+    ) -> Evidence:
+        steps = self.steps(question, at, speaker, given, answer=False, where=where)
+        evidence = await _last(steps)
+        assert isinstance(evidence, Evidence)
+        return evidence
+
+    async def ask(
+        self, question: str, at: datetime, speaker: str | None, given: GivenPlan
+    ) -> Answer:
+        answer = await _last(self.steps(question, at, speaker, given))
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def answer(self, evidence: Evidence) -> Answer:
+        """The answer call alone, from evidence that was retrieved before."""
+        tally = Tally()
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+            names = await self._names(evidence.at.date())
+            answer = await _last(self._answer(evidence, names, tally, limit))
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def _names(self, until: date) -> Names:
+        return await names(self._store, self._language, until)
+
+    async def _understand(
+        self, question: str, at: datetime, speaker: str | None, tally: Tally
+    ) -> tuple[Evidence, bool]:
+        """The question, checked and redacted, and whether to search memory for it."""
+        text, name = as_question(question), as_speaker(speaker)
+        redacted = await self._redaction.question(text)
+        if redacted != text:
+            tally.notes.append("the question was redacted")
+        if len(redacted) > SEGMENT:
+            tally.notes.append(LONG_QUESTION)
+        extent = await self._store.look(waiting=1)
+        tally.history_tokens = extent.tokens
+        asked = Evidence(
+            question=redacted,
+            at=at,
+            speaker=name and await self._redaction.name(name),
+        )
+        if not extent.cards and not extent.tokens and not extent.waiting:
+            tally.notes.append("this memory is empty")
+            return asked, False
+        if self._language.is_small_talk(redacted):
+            tally.notes.append("small talk: memory was not searched")
+            return asked.model_copy(update={"plan": Plan(mode="reply")}), False
+        return asked, True
+
+    async def _relevant(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
+        """Whether memory holds anything about the question, planned by rules. If not, a model need
+        not plan it."""
+        rules = await self._plan(asked, PlanParts(), tally, None)
+        names = await self._names(asked.at.date())
+        waiting = (await self._store.look(waiting=1)).waiting
+        if waiting or await self._retrieval.relevant(names.asked(rules), tally):
+            return asked, True
+        tally.notes.append(UNRELATED)
+        return rules, False
+
+    async def _plan(
+        self, asked: Evidence, given: Plan | PlanParts | None, tally: Tally, limit: int | None
+    ) -> Evidence:
+        """With its plan, and with the speaker if the question is in the first person."""
+        speaker = asked.speaker
+        with tally.stage("plan"):
+            if given is not None:
+                given = await self._redaction.plan(given)
+            found = await planned(
+                asked.question, asked.at, given, self._planner, self._language, limit=limit
+            )
+            tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
+            if speaker is None and (found.plan.mode == "reply" or self._first_person(asked)):
+                speaker = (await self._store.look()).main_subject
+        tally.notes += found.notes
+        return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
+
+    def _first_person(self, asked: Evidence) -> bool:
+        text = both_ends(asked.question)
+        return self._language.name_speaker(text, "X") != text
+
+    async def _retrieve(
+        self, asked: Evidence, names: Names, tally: Tally, where: Filter
+    ) -> Evidence:
+        """Discover, select and recover; then the turns of sessions that have no cards yet."""
+        # Read before the cards: a session that gets its cards meanwhile is found either way.
+        waiting = (await self._store.look(waiting=_MOST_PENDING)).waiting
+        waiting = [session for session in waiting if where.holds(session)]
+        found = await self._retrieval.evidence(names.asked(asked), tally, where)
+        found = await _with_pending(self._store, waiting, found, self._retention, tally)
+        found = names.evidence(found.model_copy(update={"plan": asked.plan}))
+        earlier = await asyncio.to_thread(
+            self._language.superseded, found.cards, where.as_of or asked.at.date()
+        )
+        return found.model_copy(update={"earlier": tuple(sorted(earlier))})
+
+    async def _answer(
+        self,
+        evidence: Evidence,
+        names: Names,
+        tally: Tally,
+        limit: int | None,
+        *,
+        streaming: bool = False,
+    ) -> AsyncGenerator[str | Answer]:
+        """The text (in pieces, if streaming), the answer."""
+        sessions = await self._sessions_of(evidence, names)
+        reply, written = Reply("", False), False
+        with tally.stage("answer"):
+            pieces = self._reply(evidence, sessions, tally.left(limit), streaming)
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    if isinstance(piece, str):
+                        written = True
+                        yield piece
+                    else:
+                        reply = piece
+                        tally.calls += reply.calls
+        tally.notes += reply.notes
+        if not written:
+            yield reply.text
+        yield Answer(
+            text=reply.text,
+            sufficient=reply.sufficient,
+            citations=tuple(reply.citations),
+            evidence=evidence,
+            receipt=tally.receipt(),
+        )
+
+    async def _reply(
+        self,
+        evidence: Evidence,
+        sessions: Mapping[str, Session],
+        limit: int | None,
+        streaming: bool,
+    ) -> AsyncGenerator[str | Reply]:
+        """Pieces of the text, if it is streamed and the answerer can stream. Last, the whole
+        reply."""
+        answerer = self._answerer
+        if not evidence.chosen and not evidence.sources:
+            notes = ["nothing was found: no answer call was made"]
+            yield Reply(NOT_IN_MEMORY, False, notes=notes)
+            return
+        if not streaming or not isinstance(answerer, StreamingAnswerer):
+            reply = await answerer.answer(evidence, sessions, limit=limit)
+            yield _note_missing_words(reply, evidence)
+            return
+        first = True
+        async with aclosing(answerer.stream(evidence, sessions, limit=limit)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    yield _note_missing_words(piece, evidence)
+                else:
+                    yield _FROM_CARDS + piece if first and not evidence.sources_kept else piece
+                    first = False
+
+    async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
+        held: list[Card | Source] = [*evidence.cards, *evidence.sources]
+        found = dict(await self._store.texts(list({one.session_id for one in held})))
+        # Quotes of turns that were appended since the cards were made.
+        grown = [
+            card.session_id
+            for card in evidence.cards
+            if card.session_id in found and max(card.turns) > len(found[card.session_id].turns)
+        ]
+        found |= await self._store.texts(grown, newest=True) if grown else {}
+        return {id: names.session(session) for id, session in found.items()}
+
+
+def _note_missing_words(reply: Reply, evidence: Evidence) -> Reply:
+    """Says so if the question needs exact words that are not kept."""
+    if evidence.sources_kept:
+        return reply
+    return replace(reply, text=_FROM_CARDS + reply.text if reply.sufficient else _NO_WORDS)
+
+
+async def _last(steps: AsyncGenerator[Step] | AsyncGenerator[str | Answer]) -> Step:
+    async with aclosing(steps):
+        *_, last = [step async for step in steps]
+    return last
+
+
+# ---------------------------------------------------------------- sessions without cards
+
+
+async def _with_pending(
+    store: Store,
+    waiting: Sequence[Session],
+    found: Evidence,
+    retention: Retention,
+    tally: Tally,
+) -> Evidence:
+    """The evidence with the turns that share most words with the question, as quotes. Of a session
+    that has cards, only turns that were appended since are quoted: its cards serve for the rest
+    until the new ones are made."""
+    if not waiting:
+        return found
+    tally.notes.append(_pending_note(len(waiting)))
+    shown = [
+        session
+        for session in waiting
+        if session.at.date() <= found.at.date()
+        and not retention.session_expired(session.at, found.at)
+    ]
+    # In a thread: other work of this event loop does not wait for it.
+    rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
+    current = await store.texts(list({session.id for _, session, _ in rows}))
+    score = max((one.score for one in found.chosen), default=0.0)
+    known = {card.id for card in found.cards}
+    more = [
+        Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
+        for share, session, number in rows
+        if session.id in current
+        and number > _turns_with_cards(current[session.id], session)
+        and f"{session.id}#{number}" not in known
+    ][:_PENDING_TURNS]
+    return found.model_copy(
+        update={
+            "chosen": (*found.chosen, *more),
+            "cards": (*found.cards, *(one.card for one in more)),
+        }
+    )
+
+
+def _turns_with_cards(current: Session, waiting: Session) -> int:
+    """How many of the first turns have cards. All count as such where the text was changed."""
+    if current.digest == waiting.digest:
+        return 0
+    return waiting.grown_from(current) or len(waiting.turns)
+
+
+def _pending_note(count: int) -> str:
+    if count == 1:
+        return "1 session waits for its cards: its turns were searched by their words"
+    some = f"{count}" if count < _MOST_PENDING else f"{_MOST_PENDING} or more"
+    return f"{some} sessions wait for their cards: their turns were searched by their words"
+
+
+def _by_shared_words(
+    sessions: Sequence[Session], question: str
+) -> list[tuple[float, Session, int]]:
+    """Turns by the share of the question's words that they have, best first."""
+    wanted = set(content_stems(both_ends(question)))
+    found = [
+        (overlap(wanted, content_stems(both_ends(turn.text))), session, number)
+        for session in sessions
+        for number, turn in session.user_side
+    ]
+    return sorted((row for row in found if row[0] >= _SHARED_WORDS), key=lambda row: -row[0])
