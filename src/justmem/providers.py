@@ -1,16 +1,16 @@
-"""A name like `openai:gpt-4.1-mini` -> the object it names.
+"""Builds the object for a name like `openai:gpt-4.1-mini`.
 
     rules                        no model: our own rules
     none                         no reranker
     openai:NAME                  OpenAI
-    openai:NAME@URL              any server that speaks its protocol
-    onnx:NAME                    a local model, its weights fetched once
+    openai:NAME@URL              any server with the same protocol
+    onnx:NAME                    a local model; its weights are downloaded once
     rerank:NAME@URL              a reranker over HTTP
-    recorded:FILE[=SPEC]         replies kept in a file; SPEC is asked for the missing ones
+    recorded:FILE[=SPEC]         replies recorded in a file; SPEC supplies missing ones
     secrets                      the built-in redaction
-    package.module:attribute     your own object, or something to call for one
+    package.module:attribute     your own object, or a callable that returns it
 
-Where a name is expected an object will do. Each provider is imported when it is named.
+An object may be given instead of a name. A provider is imported when it is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from justmem.intake.redaction import Redact
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
-# What is being fetched, bytes so far, bytes in all.
+# The name of the download, its bytes so far, its bytes in total.
 Report = Callable[[str, int, int], None]
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ _DIMENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name taken apart: `scheme` is `rules`, `none`, `openai`, ... or `object`."""
+    """A parsed name. `scheme` is `rules`, `none`, `openai`, ... or `object`."""
 
     scheme: str
     name: str = ""
@@ -93,7 +93,7 @@ def parse(text: str, part: Part) -> Spec:
 
 
 def without_secrets(value: object) -> str:
-    """A name as it may be printed: without what its URL may hold of secrets."""
+    """A name for printing: without user, password and query of its URL."""
     return _IN_URL.sub("", str(value))
 
 
@@ -153,14 +153,14 @@ def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
 
 
 def key_for(spec: Spec, settings: Settings) -> str | None:
-    """The key that the server of `spec` gets. The one in OPENAI_API_KEY is for OpenAI: any other
-    server gets the key that the user named, or none."""
+    """The key for the server of `spec`. Only OpenAI gets the key in OPENAI_API_KEY. Other servers
+    get the configured key, or none."""
     key = settings.api_key or (settings.openai_key if is_openai(spec.url) else None)
     return key.get_secret_value() if key else None
 
 
 def _checked_key(spec: Spec, settings: Settings) -> str | None:
-    """OpenAI itself always wants a key."""
+    """As `key_for`, with an error if OpenAI has no key."""
     key = key_for(spec, settings)
     if key is None and is_openai(spec.url):
         variable = settings.api_key_env or "OPENAI_API_KEY"
@@ -180,9 +180,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
 
         dim = settings.dimensions or _DIMENSIONS.get(spec.name)
         if dim is None:
-            raise InvalidSetting(
-                f"How long {spec.name}'s vectors are is not known here: set dimensions."
-            )
+            raise InvalidSetting(f"The vector length of {spec.name} is unknown: set dimensions.")
         key = _checked_key(spec, settings)
         return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
     if spec.scheme == "onnx":
@@ -228,8 +226,8 @@ def build_redaction(value: Any) -> Redact | None:
 def build_stage(
     value: Any, method: str, settings: Settings, built: dict[str, LanguageModel | None]
 ) -> Any:
-    """A stage of one's own, a model for ours, or None for the rules. Stages that name the same
-    model share it: `built` holds those made so far."""
+    """The user's own stage, a model for our stage, or None for the rules. `built` caches models, so
+    that stages with the same name share one."""
     if not isinstance(value, str):
         return value if hasattr(value, method) else _checked(value, "model", shown(value))
     if value not in built:
@@ -272,11 +270,11 @@ def _checked(value: Any, part: Part, name: str) -> Any:
     return value
 
 
-# ---------------------------------------------------------------- local models, fetched when used
+# ---------------------------------------------------------------- local models
 
 
 class _Fetched(Generic[T]):
-    """A local model whose weights are fetched by its first use: looking at a memory needs none."""
+    """A local model. Its weights are downloaded and loaded on first use."""
 
     def __init__(self, name: str, settings: Settings, report: Report | None) -> None:
         self.name = name

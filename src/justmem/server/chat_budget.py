@@ -1,4 +1,4 @@
-"""What forwarded chats spend, under the limit of the day of their space."""
+"""Counts the tokens of forwarded chats under the daily limit of their space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
 from justmem.server.access_keys import Key
 from justmem.server.state import Server
 
-REPLY = 4096  # tokens set aside for the reply where the request names no limit
+REPLY = 4096  # tokens reserved for the reply if the request has no limit
 _MEDIUM = 2000  # tokens for one picture, recording or file
 _ENVELOPE = 24
 _MOST = 10_000_000
@@ -23,7 +23,7 @@ _MOST = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a request may cost at most, as far as it can be known before."""
+    """An upper estimate of the cost of a request."""
 
     words: int  # tokens
     media: int  # tokens of pictures, recordings and files
@@ -58,14 +58,20 @@ _COUNTED = (
     *("messages", "input", "system", "instructions", "tools", "functions"),
     *("response_format", "text", "prediction"),
 )
-_MEDIA = ("url", "data", "file_data", "file_id", "image_url")  # hold or name a medium
-_UNREAD = ("signature", "encrypted_content")  # seals of earlier thoughts
+_MEDIA = (
+    "url",
+    "data",
+    "file_data",
+    "file_id",
+    "image_url",
+)  # fields with a picture, recording or file
+_UNREAD = ("signature", "encrypted_content")  # encrypted reasoning, not counted
 _LONGEST = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_EARLIER = ("previous_response_id", "conversation")  # turns that only the provider has
+_EARLIER = ("previous_response_id", "conversation")  # the provider adds turns that we do not see
 
 
 def _strings(value: Any) -> Iterator[tuple[str, str]]:
-    """All texts inside, each with the name of its field."""
+    """All texts in a JSON value, each with the name of its field."""
     left = [("", value)]
     while left:
         name, each = left.pop()
@@ -82,7 +88,7 @@ def _positive(value: Any) -> int | None:
 
 
 def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str]) -> Call:
-    """What the provider reports, where it can be true; else our own count."""
+    """The counts of the provider if they are plausible, else our own."""
     own_out = tokens.count("".join(texts))
     told_in = credible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
     told_out = credible(tokens_out, own_out, _MOST)
@@ -96,10 +102,10 @@ def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str])
 
 
 class Expense:
-    """One forwarded chat in the ledger of its space: set aside before, entered after.
+    """One forwarded chat in the ledger of its space. Tokens are reserved before and entered after.
 
-    A task of its own holds it. So the chat goes on where the space is erased meanwhile, and what
-    a chat that breaks off has set aside is entered all the same."""
+    A separate task holds the reservation. So the chat continues if the space is erased, and the
+    reservation of a broken chat is still entered."""
 
     def __init__(self, server: Server, key: Key, space: str, estimate: Estimate) -> None:
         self.estimate = estimate
@@ -113,7 +119,7 @@ class Expense:
         self.erased = False
 
     async def allow(self) -> None:
-        """BudgetExceeded if it does not fit what is left of the day."""
+        """Raises BudgetExceeded if the estimate exceeds the rest of the daily limit."""
         holding = self._server.background(self._hold())
         seconds = self._server.serving.request_seconds
         try:
@@ -122,7 +128,7 @@ class Expense:
         except TimeoutError:
             holding.cancel()
             raise TooSlow(
-                f"Other chats of this space hold what is left of the limit of the day, for longer "
+                f"Other chats of this space have reserved the rest of the limit of the day for more "
                 f"than {seconds:g} seconds: try again."
             ) from None
         except asyncio.CancelledError:
@@ -130,14 +136,14 @@ class Expense:
             raise
 
     def close(self, call: Call | None = None) -> None:
-        """It is over, and this is what it cost."""
+        """Enters the cost of a finished chat."""
         if not self._over.done():
             self._tally.abandoned = False
             self._tally.calls = [call] if call else []
             self._over.set_result(None)
 
     def abandon(self) -> None:
-        """It broke off: all that was set aside may be billed."""
+        """Enters the whole reservation of a broken chat, because it may be billed."""
         if not self._over.done():
             self._over.set_result(None)
 

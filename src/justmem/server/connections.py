@@ -1,8 +1,8 @@
-"""Connections that ask for nothing cannot keep others out.
+"""Limits on connections, so that idle ones do not block others.
 
-Each connection has `header_seconds` for the headers of a request. One address has at most
-`address_connections`, and all together `most`. Beyond that, a connection without a request under
-way gives its place to a new one: the oldest first, and of the address that has most of them.
+A connection has `header_seconds` to send the headers of a request. One address may have
+`address_connections`, and all addresses together `most`. At the limit, a new connection replaces
+an idle one: the oldest of the address with the most idle connections.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from justmem.server_settings import ServerSettings
 
 MOST = 1900  # below the number at which uvicorn refuses every request
-_FILES = 400  # that the server needs besides, for spaces and models
+_FILES = 400  # open files for spaces and models
 
 
 def most() -> int:
-    """As many as the process may have files open."""
+    """The largest number of connections that the limit on open files allows."""
     try:
         from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
@@ -30,7 +30,7 @@ def most() -> int:
 
 
 class Connections:
-    """All of one server, by address."""
+    """The connections of one server by address."""
 
     def __init__(self, serving: ServerSettings) -> None:
         self.header_seconds = serving.header_seconds
@@ -40,11 +40,11 @@ class Connections:
         self._waiting: defaultdict[str, dict[Connection, None]] = defaultdict(dict)  # oldest first
 
     def protocol(self, *args: Any, **named: Any) -> Connection:
-        """As uvicorn makes one for each connection."""
+        """Called by uvicorn for each connection."""
         return Connection(self, *args, **named)
 
     def admit(self, new: Connection) -> bool:
-        """False if there is no place for it."""
+        """False if the limit is reached and no connection is idle."""
         place = True
         if len(self._open[new.address]) >= self._most_of_one:
             place = self._dismiss(new.address)
@@ -55,7 +55,7 @@ class Connections:
         return place
 
     def waits(self, connection: Connection) -> None:
-        """It has no request under way."""
+        """Marks a connection as idle."""
         self._waiting[connection.address][connection] = None
 
     def works(self, connection: Connection) -> None:
@@ -102,7 +102,7 @@ class Connection(H11Protocol):
         if self._busy:
             self._stop()
             self._all.works(self)
-        elif self._deadline is None:  # of the next request, or of a body that nobody wants
+        elif self._deadline is None:  # for the next request, or for a body that is not read
             self._start()
 
     def on_response_complete(self) -> None:

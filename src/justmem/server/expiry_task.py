@@ -1,4 +1,4 @@
-"""What the server does by itself now and then: forgetting what is too old."""
+"""Forgets expired data at regular intervals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _AHEAD = timedelta(days=31)
 
 
 class ExpiryTask:
-    """By the server's clock, as far as it can be trusted: a wrong year must not empty a memory.
+    """Expires by the server's clock, unless the clock looks wrong: it must not empty a memory.
 
-    A clock that jumped since the last look is not used until it goes evenly again. One that is far
-    ahead of everything that was known when the server started, and of every look since that was
-    trusted, is not used at all: then only a person expires."""
+    After a jump of the clock, one run is skipped. If the clock is more than a month ahead of the
+    newest entry and of the last run, nothing is expired, and the log says what to do."""
 
     def __init__(self, spaces: OpenSpaces, clock: Callable[[], datetime], seconds: float) -> None:
         self._spaces = spaces
@@ -29,10 +28,10 @@ class ExpiryTask:
         self._seconds = seconds
         self._last: tuple[datetime, float] | None = None
         self._started = clock()
-        self._trusted: datetime | None = None  # the latest time that can be believed
+        self._trusted: datetime | None = None  # the latest plausible time
 
     async def run(self) -> None:
-        """To be run beside everything else."""
+        """Runs until it is cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(self._seconds)
@@ -43,7 +42,7 @@ class ExpiryTask:
         names = await self._names()
         if self._trusted is None:
             found = [await self._newest(space) for space in names]
-            # Where there is nothing yet, nothing can be lost.
+            # Without any entry there is nothing to lose.
             self._trusted = max((each for each in found if each is not None), default=now)
         if not even:
             return
@@ -62,7 +61,7 @@ class ExpiryTask:
         steady = asyncio.get_running_loop().time()
         last, self._last = self._last, (now, steady)
         if last is not None and abs(now - last[0] - timedelta(seconds=steady - last[1])) > _JUMP:
-            log.warning("the clock has jumped: nothing is expired until it goes evenly again")
+            log.warning("the clock has jumped: nothing is expired in this run")
             return False
         return True
 
@@ -70,7 +69,7 @@ class ExpiryTask:
         try:
             return await self._spaces.names()
         except JustMemError as error:
-            log.warning("spaces cannot be looked at for what is too old: %s", error)
+            log.warning("expired data cannot be searched: %s", error)
             return []
 
     async def _newest(self, space: str) -> datetime | None:
@@ -80,7 +79,7 @@ class ExpiryTask:
         except NotInMemory:  # erased meanwhile
             return None
         except JustMemError as error:
-            log.warning("a space cannot be looked at for what is too old: %s", error)
+            log.warning("expired data of a space cannot be searched: %s", error)
             return None
 
     async def _expire(self, space: str, now: datetime) -> None:
@@ -90,15 +89,15 @@ class ExpiryTask:
         except NotInMemory:  # erased meanwhile
             return
         except JustMemError as error:
-            log.warning("what is too old in a space stays for now: %s", error)
+            log.warning("expired data of a space cannot be forgotten now: %s", error)
             return
         if gone.cards or gone.sessions:
             log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
 
 
 async def newest(memory: AsyncMemory, before: datetime) -> datetime | None:
-    """When something was last done in a space before a moment, by its log. Where that has no
-    entry, the time of the latest session, though a session may claim any."""
+    """The time of the last change log entry before `before`. Without an entry it is the time of
+    the latest session, which is less reliable because the client sets it."""
     number: int | None = None
     while entries := await memory.log(limit=100, before=number):
         for entry in reversed(entries):

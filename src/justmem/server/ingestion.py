@@ -1,10 +1,9 @@
-"""Sessions on their way to becoming cards.
+"""The queue of sessions that wait for their cards.
 
-`accept` keeps the words, and only then says yes: from there on a session survives a kill. Its
-cards are made in turn, a space after the other, so that one with a thousand sessions does not
-hold up the rest, and one space never has all the workers. Work on one session never overlaps: a
-newer text takes the place of an older one that still waits. A session that was at work when the
-process died is taken up after all others.
+`accept` returns after the words are stored, so an accepted session survives a crash. The spaces
+take turns, and one space never uses all workers. One session is never processed twice at the same
+time: a newer text replaces an older one that still waits. After a crash, the sessions that were in
+work come last, because one of them may have caused it.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ def _size(session: Session) -> int:
 
 @dataclass
 class Job:
-    """A session whose words are kept. `done` brings what became of it."""
+    """A session whose words are stored. `done` is its result."""
 
     space: str
     session: Session
     done: asyncio.Future[Remembered] = field(repr=False)
-    actor: str | None = None  # who sent it; None: the server itself takes it up
+    actor: str | None = None  # who sent it; None: the server itself
     timer: asyncio.TimerHandle | None = None
-    notes: tuple[str, ...] = ()  # of what happened to its words before they were kept
+    notes: tuple[str, ...] = ()  # on changes of the text before it was stored
 
     @property
     def name(self) -> Name:
@@ -76,7 +75,7 @@ class Ingestion:
         self._at_once = at_once
         self._most_of_one = max(1, at_once - 1)  # workers that one space may have
         self._metrics = metrics
-        self._jobs: dict[Name, Job] = {}  # waiting: paused or in turn
+        self._jobs: dict[Name, Job] = {}  # waiting: paused or queued
         self._queue = FairQueue()
         self._working: dict[asyncio.Task[Remembered], Job] = {}
         self._bytes = 0
@@ -86,18 +85,18 @@ class Ingestion:
         self._freed = asyncio.Event()
         self._stopped = False
 
-    # ------------------------------------------------------------ letting in
+    # ------------------------------------------------------------ accepting
 
     async def accept(self, space: str, session: Session, by: str | None = None) -> Job:
-        """Returns when the words are safe. NoRoom, and nothing kept, if too many wait already."""
-        # Here already, though memory would: an id made from the words changes with them.
+        """Returns when the words are stored. A full queue raises NoRoom and stores nothing."""
+        # Memory would redact too, but an id made from the words depends on the redacted text.
         redacted = await self._redaction.session(session)
         async with self.alone(space, redacted.session.id):
             return await self.put(space, redacted.session, by, notes=redacted.notes)
 
     @asynccontextmanager
     async def alone(self, space: str, session_id: str) -> AsyncIterator[None]:
-        """Nothing else happens to the session meanwhile."""
+        """Locks the session."""
         async with self._locks.setdefault((space, session_id), asyncio.Lock()):
             yield
 
@@ -110,10 +109,10 @@ class Ingestion:
         pause: float = 0.0,
         notes: tuple[str, ...] = (),
     ) -> Job:
-        """`accept` for who is `alone` with the session already. `pause`: seconds in which a
-        newer text may still take its place. `notes` go onto its receipt."""
+        """`accept` for a caller that holds the lock of `alone`. The job waits `pause` seconds for
+        a newer text. `notes` are added to its receipt."""
         self._check_room(_size(session))
-        # What waits in this process is to hold no more than the store.
+        # The queue must not hold text that the store does not hold.
         redacted = await self._redaction.session(session, rename=False)
         session, notes = redacted.session, notes or redacted.notes
         async with self._spaces.use(space, by, create=True) as memory:
@@ -126,7 +125,7 @@ class Ingestion:
     async def append(
         self, space: str, id: str, turns: Any, at: Any = None, by: str | None = None
     ) -> Job:
-        """Returns when the turns are safe. `at`: when the session takes place, if it is new."""
+        """Returns when the turns are stored. `at` is the time of a new session."""
         async with self.alone(space, id):
             self._check_room(0)
             async with self._spaces.use(space, by, create=True) as memory:
@@ -142,20 +141,19 @@ class Ingestion:
             return self._enqueue(space, session, 0.0, by, kept.receipt.notes)
 
     async def newest(self, space: str, session_id: str, by: str | None = None) -> Session | None:
-        """The text that would be remembered: one that waits, or else the current one. None if
-        there is none."""
+        """The waiting text of a session, else the current text, else None."""
         if (job := self._jobs.get((space, session_id))) is not None:
             return job.session
         try:
             async with self._spaces.use(space, by) as memory:
-                # A text that failed waits in the store, beside the one its cards come from.
+                # The store holds a failed text beside the text of the current cards.
                 waiting = {session.id: session for session in await memory.waiting()}
                 return waiting.get(session_id) or await memory.session(session_id)
         except NotInMemory:
             return None
 
     async def retry(self, space: str, session_id: str | None = None, by: str | None = None) -> int:
-        """Puts what is pending or failed in turn again. The number of sessions."""
+        """Queues the pending and failed sessions. Returns their number."""
         with self._watching() as changed:
             async with self._spaces.use(space, by) as memory:
                 waiting = await memory.waiting()
@@ -165,9 +163,9 @@ class Ingestion:
         return len(chosen)
 
     async def take_up(self, only: str | None = None) -> None:
-        """What an earlier run of the server left pending."""
+        """Queues the sessions that an earlier run of the server left pending."""
         names = [name for name in await self._spaces.names() if only in (None, name)]
-        for begun in (False, True):  # what was at work then may be what ended the process
+        for begun in (False, True):  # a session in work may have caused a crash, so it comes last
             for space in names:
                 with self._watching() as changed:
                     await self._take_up(space, changed, begun)
@@ -191,7 +189,7 @@ class Ingestion:
     async def _again(
         self, space: str, session: Session, changed: set[Name], by: str | None = None
     ) -> None:
-        """Puts in turn a text that was read from the store, unless it is out of date by now."""
+        """Queues a text that was read from the store, unless it has changed since."""
         while len(self._jobs) >= self._serving.queue and not self._stopped:
             self._freed.clear()
             await self._freed.wait()
@@ -202,7 +200,7 @@ class Ingestion:
 
     @contextmanager
     def _watching(self) -> Iterator[set[Name]]:
-        """The sessions (or, with no id, spaces) that are put or forgotten meanwhile."""
+        """Collects the sessions that change inside the block. An empty id means the whole space."""
         changed: set[Name] = set()
         self._watchers.append(changed)
         try:
@@ -219,8 +217,7 @@ class Ingestion:
     async def forget(
         self, space: str, by: str | None = None, *, verify: bool = False, **what: Any
     ) -> Forgotten:
-        """`what` as for `AsyncMemory.forget`. Nothing else happens meanwhile to the sessions that
-        it touches."""
+        """`what` is as for `AsyncMemory.forget`. Locks the sessions that it touches."""
         async with self._spaces.use(space, by) as memory, AsyncExitStack() as held:
             preview = await memory.preview_forget(**what)
             touched = {card.session_id for card in preview.cards}
@@ -235,7 +232,7 @@ class Ingestion:
             return done
 
     async def _keep_up(self, space: str, memory: AsyncMemory) -> None:
-        """What waits in turn holds no more than memory does."""
+        """Removes forgotten text from the queue."""
         known = {record.id for record in await memory.sessions()}
         texts = {session.id: session for session in await memory.waiting()}
         for name, job in [*self._jobs.items()]:
@@ -257,12 +254,12 @@ class Ingestion:
         self._results.pop(name, None)
         if (job := self._drop(name)) is not None and not job.done.done():
             job.done.set_exception(NotInMemory("The session was forgotten meanwhile."))
-            job.done.exception()  # looked at: nobody has to be waiting
+            job.done.exception()  # marks it as retrieved: asyncio warns otherwise
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ reading
 
     def result(self, space: str, session_id: str) -> Remembered | None:
-        """What became of a session lately, with its receipt."""
+        """The recent result of a session, with its receipt."""
         return self._results.get((space, session_id))
 
     def is_waiting(self, space: str, session_id: str) -> bool:
@@ -275,14 +272,14 @@ class Ingestion:
         paused = sum(job.timer is not None for job in self._jobs.values())
         return {"queued": len(self._queue), "paused": paused, "working": len(self._working)}
 
-    # ------------------------------------------------------------ waiting in turn
+    # ------------------------------------------------------------ the queue
 
     def _check_room(self, more: int) -> None:
         full = len(self._jobs) >= self._serving.queue
         if self._stopped or full or self._bytes + more > QUEUE_BYTES:
             error = NoRoom(
-                "Too many sessions wait to be remembered: send this one again in a little while. "
-                "Nothing of it was kept."
+                "Too many sessions wait to be remembered, so this one was not stored. Send it "
+                "again in a few seconds."
             )
             error.after = 5.0
             raise error
@@ -290,7 +287,7 @@ class Ingestion:
     def _known(
         self, space: str, session: Session, record: SessionRecord, notes: tuple[str, ...]
     ) -> Job:
-        """Said again as it stands: what waited in its place is taken back."""
+        """The stored text was sent again: a different text that waits is dropped."""
         name = (space, session.id)
         fresh = Job(space, session, asyncio.get_running_loop().create_future())
         job = self._drop(name) or fresh
@@ -366,7 +363,7 @@ class Ingestion:
 
     async def _remember(self, job: Job) -> Remembered:
         async with self.alone(*job.name):
-            # Only now: until here a newer text may have taken its place, or it was forgotten.
+            # Checked under the lock: a newer text may have replaced it, or it was forgotten.
             if self._jobs.get(job.name) is not job:
                 raise NotInMemory("The session was forgotten before its cards were made.")
             self._drop(job.name)
@@ -377,21 +374,21 @@ class Ingestion:
 
     def _finished(self, task: asyncio.Task[Remembered]) -> None:
         job = self._working.pop(task)
-        if task.cancelled():  # parked: its words are kept, and the next start takes it up
+        if task.cancelled():  # the words are stored, and the next start continues with it
             job.done.cancel()
         elif (error := task.exception()) is not None:
             if not isinstance(error, NotInMemory):
                 log.error("no cards were made of a session: %s", error, exc_info=_crash(error))
             if not job.done.done():
                 job.done.set_exception(error)
-                job.done.exception()  # looked at: nobody has to be waiting
+                job.done.exception()  # marks it as retrieved: asyncio warns otherwise
         else:
             self._note(job, task.result())
         self._pump()
 
     def _note(self, job: Job, done: Remembered) -> None:
         self._metrics.remembered(done)
-        # The cards are in the store; what is worth keeping here is the receipt.
+        # The store has the cards. Only the receipt is kept here.
         self._results[job.name] = done.model_copy(update={"cards": (), "quarantined": ()})
         while len(self._results) > _MOST_RESULTS:
             self._results.popitem(last=False)
@@ -401,7 +398,7 @@ class Ingestion:
     # ------------------------------------------------------------ stopping
 
     async def stop(self, grace: float) -> None:
-        """Finishes what is under way, for as long as `grace` allows; the rest is parked."""
+        """Waits up to `grace` seconds for the work in progress. The rest stays pending."""
         self._stopped = True
         self._freed.set()
         for job in self._jobs.values():

@@ -1,5 +1,7 @@
-"""The door: what every request passes before the application sees it, and the line in the log
-after. The log holds no words, no names of spaces and no keys."""
+"""Checks every request before the application, and logs it afterwards.
+
+The log contains no words of users, no names of spaces and no keys.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Middleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # The path as it was sent: a %2F inside a name is no boundary, %2e%2e leads nowhere.
+        # The undecoded path: %2F in a name must not split it, and %2e%2e must not go up.
         scope["path"] = scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]
         passage = _Passage(self._server, scope, send)
         try:
@@ -67,7 +69,7 @@ class Middleware:
             with incoming(headers):
                 await self._app(scope, receive, passage.send)
         except JustMemError as error:
-            if passage.status:  # too late for another answer: the connection ends
+            if passage.status:  # the response has begun, so the connection is closed
                 raise
             answer = respond(error, scope["path"])
             if isinstance(error, KeyNeeded) and (sign_in := self._sign_in(scope)):
@@ -79,32 +81,31 @@ class Middleware:
     # ------------------------------------------------------------ checks
 
     def _check_origin(self, headers: Headers) -> None:
-        """A web page elsewhere can make a browser send requests here, and without keys nothing
-        else would stop them; by rebinding its name it can even pass for this server."""
+        """Refuses requests of other web pages. Without keys nothing else stops them. The check of
+        the host prevents DNS rebinding."""
         host = headers.get("host", "")
         if self._server.keys is None and not is_loopback(host_of(host)):
-            raise Refused("Without keys, only requests to this machine's own address are let in.")
+            raise Refused("Without keys, only requests to this machine's own address are allowed.")
         origin = headers.get("origin")
         if origin is None or origin in self._serving.origins:
             return
         if _place(origin) != host.lower():
-            raise Refused("Pages of other origins are not let in: see `origins` in [server].")
+            raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
 
     def _check_site(self, headers: Headers) -> None:
-        """Without keys, a page elsewhere could make a browser ask for things, though it could not
-        read the answers: some such requests name no origin."""
+        """Without keys, refuses requests of other web pages that have no Origin header."""
         if self._server.keys is not None or headers.get("origin") in self._serving.origins:
             return
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise Refused("Pages of other origins are not let in: see `origins` in [server].")
+            raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
 
     def _sign_in(self, scope: Scope) -> SignIn | None:
-        """Tokens of OAuth are for the MCP tools alone."""
+        """OAuth tokens are valid for the MCP tools only."""
         return self._server.sign_in if _inner(scope) == "/mcp" else None
 
     def _identify(self, headers: Headers, sign_in: SignIn | None) -> Key:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        # Clients of Anthropic send a key in a header of its own.
+        # Anthropic's clients send the key as x-api-key.
         token = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
         key = self._server.identify(token or None)
         if key is None and sign_in is not None:
@@ -118,8 +119,7 @@ class Middleware:
         return key
 
     async def _body(self, headers: Headers, receive: Receive) -> Receive:
-        """All of it, before anything is done with it: a slow or endless sender costs no more than
-        `body_bytes` and `body_seconds`."""
+        """Reads the whole body first, within `body_bytes` and `body_seconds`."""
         limit = self._serving.body_bytes
         too_large = TooLarge(f"The request is larger than {limit:,} bytes: send less at a time.")
         declared = headers.get("content-length", "0")
@@ -143,7 +143,7 @@ class Middleware:
 
 
 def _inner(scope: Scope) -> str:
-    """The path as the application knows it, whatever a reverse proxy shows."""
+    """The path without the prefix of a reverse proxy."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
@@ -159,7 +159,7 @@ def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
 
 
 class _Passage:
-    """One request on its way: its answer's headers, and its line in the log."""
+    """One request: adds headers to its response, and logs it."""
 
     def __init__(self, server: Server, scope: Scope, send: Send) -> None:
         self._server = server
@@ -176,16 +176,16 @@ class _Passage:
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
         self._bytes += len(message.get("body", b""))
-        # A client that stops reading would hold on to its answer for ever.
+        # A client that stops reading must not block the response forever.
         async with asyncio.timeout(self._server.serving.write_seconds):
-            with suppress(LocalProtocolError):  # what it sent was no HTTP: nobody to answer
+            with suppress(LocalProtocolError):  # the client did not send HTTP
                 await self._send(message)
 
     def note(self) -> None:
         seconds = time.perf_counter() - self._started
         route = getattr(self._scope.get("route"), "path", None) or self._kind()
         method, status = self._scope["method"], str(self.status or 499)
-        if method not in _METHODS:  # anybody can make up any number of them
+        if method not in _METHODS:  # an unlimited number of names would fill the metrics
             method = "other"
         key: Key | None = self._scope.get(KEY)
         self._server.metrics.request(method, route, status, seconds)
@@ -200,12 +200,12 @@ class _Passage:
         )
 
     def _kind(self) -> str:
-        """Paths that are no route are not named: anybody can make up any number of them."""
+        """Unknown paths have one name: an unlimited number would fill the metrics."""
         return "/mcp" if self._scope["path"] == "/mcp" else "other"
 
 
 def _place(origin: str) -> str | None:
-    """Host and port; None where it is no address."""
+    """Host and port, or None if it is not an address."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one error tree -> problem+json (RFC 9457), here and nowhere else."""
+"""Translates errors into problem+json (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions before learning: local models share a few cores, and somebody waits for an answer."""
+"""Questions have priority over remembering in the local models, because a user waits for them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from justmem.extract.rules import RulesExtractor
 from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
 from justmem.providers import LocalEmbedder, LocalReranker
 
-BATCH = 4  # texts embedded before questions get a chance again
-PATIENCE = 1.0  # seconds that learning gives way; then it takes one step all the same
+BATCH = 4  # texts to embed between two checks for questions
+PATIENCE = 1.0  # seconds that remembering waits for questions before each step
 
 
 class Yielding:
-    """Counts questions at work in local models, and lets learning step aside for them."""
+    """Counts the questions in local models. Remembering waits while there are any."""
 
     def __init__(self) -> None:
         self._questions = 0
@@ -40,8 +40,7 @@ class Yielding:
 
     @asynccontextmanager
     async def step(self) -> AsyncIterator[None]:
-        """Learning takes one step at a time, once no question is at work or patience has run
-        out."""
+        """One step of remembering. It begins without questions, or after `PATIENCE` seconds."""
         async with self._step:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
@@ -80,7 +79,7 @@ class YieldingReranker:
 
 
 class YieldingExtractor:
-    """The rules, after requests that are waiting."""
+    """The rules, which also wait for questions."""
 
     def __init__(self, extractor: RulesExtractor, yielding: Yielding) -> None:
         self._extractor = extractor
@@ -88,12 +87,12 @@ class YieldingExtractor:
 
     async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         async with self._yielding.step():
-            pass  # a step that takes long must not keep the other sessions waiting
+            pass  # the lock is released: a long extraction must not block other sessions
         return await self._extractor.extract(session, limit=limit, after=after)
 
 
 def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a memory, with those that work on this machine's cores made to give way."""
+    """The parts of a memory. Those that use this machine's CPU wait for questions."""
     gate, made = Yielding(), dict(parts)
     if isinstance(made["embedder"], LocalEmbedder):
         made["embedder"] = YieldingEmbedder(made["embedder"], gate)

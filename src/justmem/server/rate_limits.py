@@ -1,4 +1,4 @@
-"""How much one key may do at a time."""
+"""Limits for each key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Bucket:
 
 
 class Limits:
-    """`clock` counts seconds; it need not tell the time."""
+    """`clock` counts seconds from any start."""
 
     def __init__(
         self, serving: ServerSettings, clock: Callable[[], float] = time.perf_counter
@@ -30,15 +30,13 @@ class Limits:
         self._asking: Counter[str] = Counter()
 
     def admit(self, key: str) -> None:
-        """One request. A bucket of `burst` fills again by `rate` a second."""
+        """Counts one request. A bucket of `burst` refills by `rate` per second."""
         now, burst, rate = self._clock(), float(self._serving.burst), self._serving.rate
         bucket = self._buckets.setdefault(key, _Bucket(burst, now))
         bucket.left = min(burst, bucket.left + (now - bucket.at) * rate)
         bucket.at = now
         if bucket.left < 1:
-            error = TooMany(
-                f"This key makes more than {rate:g} requests a second: slow down a little."
-            )
+            error = TooMany(f"This key sends more than {rate:g} requests per second: send fewer.")
             error.after = (1 - bucket.left) / rate
             raise error
         bucket.left -= 1
@@ -47,8 +45,8 @@ class Limits:
     def asking(self, key: str) -> Iterator[None]:
         if self._asking[key] >= self._serving.asks:
             error = TooMany(
-                f"This key has {self._serving.asks} questions under way, as many as it may: "
-                "wait for an answer before you ask the next."
+                f"This key already has {self._serving.asks} questions in progress, the most it may "
+                "have: wait for an answer first."
             )
             error.after = 1.0
             raise error

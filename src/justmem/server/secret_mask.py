@@ -1,4 +1,4 @@
-"""Secrets of the server are taken out of what a chat server sends back."""
+"""Removes the secrets of this server from the replies of a chat server."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class SecretMask:
 
 
 class MaskedStream:
-    """The same for a text that comes in pieces. A secret may be cut in two by them."""
+    """The same for a text in pieces. A secret may be split between two pieces."""
 
     def __init__(self, blanks: SecretMask) -> None:
         self._blanks = blanks
         self._held = b""
 
     def add(self, piece: bytes) -> bytes:
-        """What can be passed on now."""
+        """The bytes that can be sent now."""
         data = self._blanks.whole(self._held + piece)
         ready = len(data) - self._blanks.begun(data)
         self._held = data[ready:]

@@ -1,4 +1,4 @@
-"""What one running server consists of, and how it starts and stops."""
+"""The parts of a running server, and how it starts and stops."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Inquiry:
 
 
 class SignIn(Protocol):
-    """Tokens that MCP clients get by OAuth instead of a key of their own."""
+    """OAuth for MCP clients that have no key."""
 
     @property
     def challenge(self) -> str: ...
@@ -57,8 +57,8 @@ class SignIn(Protocol):
 
 
 class Server:
-    """`clock` is asked for the present when a request does not say when it is made. Without keys
-    everyone is the owner."""
+    """`clock` gives the time of a request that has no `at`. Without keys every client is the
+    owner."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Server:
 
     @asynccontextmanager
     async def running(self, only: str | None = None) -> AsyncIterator[None]:
-        """`only`: the one space whose pending sessions are this process's to take up."""
+        """With `only`, this process continues the pending sessions of that space alone."""
         beside = [
             asyncio.create_task(self._warm()),
             asyncio.create_task(self.ingestion.take_up(only)),
@@ -137,7 +137,7 @@ class Server:
         await self.spaces.close()
 
     async def _warm(self) -> None:
-        """Local weights are fetched and loaded before anybody is told to come."""
+        """Downloads and loads the local models. The server is ready after that."""
         try:
             await asyncio.to_thread(tokens.count, "hello")
             embedder, reranker = self._parts["embedder"], self._parts["reranker"]
@@ -151,7 +151,7 @@ class Server:
         else:
             self.not_ready = None
 
-    # ------------------------------------------------------------ who may
+    # ------------------------------------------------------------ access
 
     def identify(self, token: str | None) -> Key | None:
         if self.keys is None:
@@ -159,12 +159,12 @@ class Server:
         try:
             return self.keys.find(token) if token else None
         except JustMemError as error:
-            log.error("nobody is let in: %s", error)
+            log.error("keys cannot be checked: %s", error)
             return None
 
     @staticmethod
     def check(key: Key, space: str, right: Right) -> None:
-        """A space that the key does not open is, for the key, not there."""
+        """For a key that does not open the space, the space does not exist."""
         if not key.opens(space):
             raise no_such_space(space)
         if not key.may(right):
@@ -186,7 +186,7 @@ class Server:
         return await self.within(work())
 
     async def recall_spaces(self, asked: Inquiry, spaces: Sequence[str]) -> SpacesEvidence:
-        """One ranking over several spaces, all of which the key must open."""
+        """One ranking over several spaces. The key must open all of them."""
         for space in spaces:
             self.check(asked.key, space, "read")
 
@@ -211,8 +211,8 @@ class Server:
         return await self.within(work())
 
     async def follow(self, asked: Inquiry, tell: Callable[[Step], bool]) -> None:
-        """`tell` gets each step and says whether anybody still listens. Nobody does: then it
-        ends before the next model call, but never inside one, since that has to be counted."""
+        """`tell` receives each step and returns whether the client still listens. If not, the work
+        ends before the next model call. A call in progress is finished, so that it is counted."""
         async with self._asking(asked) as (memory, at):
             steps = memory.follow(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
             try:
@@ -246,8 +246,8 @@ class Server:
         return done
 
     async def within(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """The result, if it comes in time. The work itself goes on: a model call under way is
-        paid for, and what it cost has to be entered."""
+        """The result, or TooSlow. The work continues after that, so that a model call in progress
+        is counted."""
         task = self.background(work)
         limit = seconds or self.serving.request_seconds
         await asyncio.wait({task}, timeout=limit)
@@ -256,7 +256,7 @@ class Server:
         return task.result()
 
     def streaming(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work for one reader, which ends at once when the server stops."""
+        """Work for one reader. It is cancelled when the server stops."""
         task = asyncio.create_task(work)
         self._streams.add(task)
         task.add_done_callback(self._streams.discard)
@@ -271,7 +271,7 @@ class Server:
     def _over(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # looked at: whoever asked may have gone
+            task.exception()  # marks it as retrieved: asyncio warns otherwise
 
 
 _VERBS: dict[Right, str] = {"read": "read", "write": "write", "admin": "administer"}
