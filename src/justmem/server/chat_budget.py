@@ -128,7 +128,7 @@ class Expense:
         except TimeoutError:
             holding.cancel()
             raise TooSlow(
-                f"Other chats of this space have reserved the rest of the limit of the day for more "
+                f"Other chats of this space hold the rest of the limit of the day for more "
                 f"than {seconds:g} seconds: try again."
             ) from None
         except asyncio.CancelledError:
