@@ -472,6 +472,58 @@ def test_debug_shows_where_an_error_arose(run: Run) -> None:
     assert "Traceback" in run("--debug", "--model", "nonsense", "stats").stderr
 
 
+BROKEN = """
+class Broken:
+    name, dim = "broken", 3
+
+    async def embed(self, texts, *, query=False):
+        raise {raised}
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        ("KeyError('dim')", "KeyError: 'dim'"),
+        ("RuntimeError('no such device')", "RuntimeError: no such device"),
+        ("RecursionError('too deep')", "RecursionError: too deep"),
+        ("MemoryError()", "MemoryError"),
+        ("AssertionError()", "AssertionError"),
+        ("UnicodeDecodeError('utf-8', b'x', 0, 1, 'invalid')", "UnicodeDecodeError"),
+        ("ExceptionGroup('several', [ValueError(1)])", "ExceptionGroup: several"),
+    ],
+)
+def test_an_unexpected_error_is_one_line_and_exits_with_9(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: str, shown: str
+) -> None:
+    name = f"broken_{shown.partition(':')[0].lower()}"
+    written(tmp_path / f"{name}.py", BROKEN.format(raised=raised))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", f"{name}:Broken")
+
+    result = run("add", "I keep bees.")
+
+    assert result.exit_code == 9
+    [line] = result.stderr.strip().splitlines()
+    assert line.startswith(f"Error: {shown}")
+    assert "--debug" in line
+    assert "Traceback" in run("--debug", "add", "I keep bees.").stderr
+
+
+def test_an_error_of_the_system_is_one_line_and_exits_with_2(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised = "PermissionError(13, 'Permission denied', 'model.bin')"
+    written(tmp_path / "broken_file.py", BROKEN.format(raised=raised))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("JUSTMEM_EMBEDDER", "broken_file:Broken")
+
+    result = run("add", "I keep bees.")
+
+    assert result.exit_code == 2
+    assert result.stderr.strip() == "Error: model.bin: Permission denied."
+
+
 def test_a_damaged_store_exits_with_4(run: Run, ana: Path, tmp_path: Path) -> None:
     next((tmp_path / "home").glob("default.db")).write_bytes(b"not a store" * 1000)
     for side in (tmp_path / "home").glob("default.db-*"):

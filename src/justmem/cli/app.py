@@ -20,6 +20,7 @@ from justmem.errors import JustMemError
 
 _VALUED = ("--space", "--folder", "--model", "--config")
 _FLAGS = ("--debug",)
+_USAGE_ERROR = typer.BadParameter.__mro__[2]  # click.ClickException, wherever typer has click
 
 
 class Listed(NamedTuple):
@@ -132,20 +133,28 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except JustMemError as error:
-            if ctx.params.get("debug"):
-                _print_traceback()
-            say(f"Error: {plain(error, one_line=True)}", "red")
-            raise typer.Exit(exit_code(error)) from None
+        except (typer.Exit, typer.Abort, _USAGE_ERROR):  # typer handles its own
+            raise
         except KeyboardInterrupt:
             say("Interrupted. Finished sessions are kept. `justmem retry` continues with the rest.")
             raise typer.Exit(Exit.INTERRUPTED) from None
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  any error is one line
             if ctx.params.get("debug"):
                 _print_traceback()
-            named = f"{error.filename}: " if error.filename else ""
-            say(f"Error: {plain(f'{named}{error.strerror or error}', one_line=True)}.", "red")
-            raise typer.Exit(Exit.INPUT) from None
+            say(f"Error: {plain(_sentence(error), one_line=True)}", "red")
+            raise typer.Exit(exit_code(error)) from None
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, JustMemError):
+        return str(error)
+    if isinstance(error, OSError):
+        named = f"{error.filename}: " if error.filename else ""
+        return f"{named}{error.strerror or error}."
+    return (
+        f"{type(error).__name__}: {error}. This should not happen: run the command again with "
+        "--debug and report the traceback."
+    )
 
 
 def _print_traceback() -> None:

@@ -42,15 +42,16 @@ class Exit(IntEnum):
     REMAINS = 6
     KEY = 7
     NO_SPACE = 8
+    UNEXPECTED = 9
     INTERRUPTED = 130
 
 
 EXIT_CODES = (
     "0 done; 1 not in memory; 2 wrong usage, file or setting; 3 a model failed; 4 the store "
     "failed; 5 some sessions could not be remembered; 6 forgotten text was still found; 7 the "
-    "encryption key does not fit the space; 8 no such space; 130 interrupted"
+    "encryption key is wrong or missing; 8 no such space; 9 an unexpected error; 130 interrupted"
 )
-_CODES: tuple[tuple[type[JustMemError], Exit], ...] = (  # the first that fits
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (  # the first that fits
     (NoSuchSpace, Exit.NO_SPACE),
     (NotInMemory, Exit.NOT_IN_MEMORY),
     (ModelError, Exit.MODEL),
@@ -59,10 +60,12 @@ _CODES: tuple[tuple[type[JustMemError], Exit], ...] = (  # the first that fits
     (StoreNotLocked, Exit.KEY),
     (StoreError, Exit.STORE),
     (JustMemError, Exit.INPUT),
+    (OSError, Exit.INPUT),
+    (Exception, Exit.UNEXPECTED),
 )
 
 
-def exit_code(error: JustMemError) -> Exit:
+def exit_code(error: Exception) -> Exit:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
