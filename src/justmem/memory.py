@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from justmem import embed, notes, transfer
+from justmem import embed, notes
 from justmem.ask import Asker, GivenPlan, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
@@ -75,6 +75,9 @@ from justmem.subjects import about, history, lookup
 from justmem.subjects.names import Names, cards_of, names
 from justmem.tracing import traced
 from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
+
+if TYPE_CHECKING:
+    from justmem.transfer import OnMoved
 
 When = datetime | str | None
 Day = date | str | None
@@ -506,6 +509,8 @@ class AsyncMemory:
     ) -> AsyncGenerator[str]:
         """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
         `vectors` adds them to the JSON Lines, so that loading need not embed."""
+        from justmem import transfer  # only this and `load` need it
+
         made, vectors = self._clock().astimezone(UTC), as_flag(vectors, "vectors")
         if as_choice(format, "format", ("jsonl", "markdown")) == "jsonl":
             lines = transfer.export(self._store, made=made, vectors=vectors)
@@ -515,10 +520,12 @@ class AsyncMemory:
             async for line in lines:
                 yield line
 
-    async def load(self, file: str | Path, *, on_loaded: transfer.OnMoved | None = None) -> Loaded:
+    async def load(self, file: str | Path, *, on_loaded: OnMoved | None = None) -> Loaded:
         """Imports an export of this or another store. The whole file is checked first: nothing is
         stored from a damaged, incomplete or too new file. Existing sessions are never replaced.
         After an interruption, load the file again: it continues where it stopped."""
+        from justmem import transfer
+
         path = as_path(file)
         if on_loaded is not None and not callable(on_loaded):
             raise InputError(f"on_loaded must be callable, not {shown(on_loaded)}.")

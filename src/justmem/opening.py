@@ -13,14 +13,14 @@ from justmem import providers
 from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
 from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
-from justmem.memory import AsyncMemory
 from justmem.ports import Language, Store
 from justmem.rank import PAPER, Profile
-from justmem.sync import Memory
 
 if TYPE_CHECKING:
+    from justmem.memory import AsyncMemory
     from justmem.store.keys import Keyring
     from justmem.store.storage import Storage
+    from justmem.sync import Memory
 
 
 Clock = Callable[[], datetime]
@@ -37,6 +37,8 @@ def open(
 
     `settings` are the fields of Settings. `clock` tells the present; default: this machine's local
     time. `report(name, bytes, of_bytes)` is called while weights are fetched."""
+    from justmem.sync import Memory
+
     found = load(space=space, **settings)
     # In a thread of its own, since the caller may itself be inside an event loop.
     with ThreadPoolExecutor(1) as thread:
@@ -66,6 +68,8 @@ class Opening:
         self._memory: AsyncMemory | None = None
 
     async def _open(self) -> AsyncMemory:
+        from justmem.memory import AsyncMemory
+
         return AsyncMemory(**await self._make())
 
     def __await__(self) -> Generator[Any, None, AsyncMemory]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,9 @@ from justmem.domain import (
     dump,
 )
 from justmem.errors import NotInMemory
-from justmem.memory import AsyncMemory
+
+if TYPE_CHECKING:
+    from justmem.memory import AsyncMemory
 
 Limit = Annotated[int, typer.Option(min=1, help="The most to show.")]
 Offset = Annotated[int, typer.Option(min=0, help="Skip this many.")]

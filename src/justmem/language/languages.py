@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
+from functools import cached_property
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
 from justmem.language.detection import detect
-from justmem.language.en import English
 from justmem.language.plain import Plain
 from justmem.ports import Language, Reply
 from justmem.runtime import deadlines
@@ -19,9 +19,15 @@ class Languages:
     left to Plain. A session is read as English if any turn of it is: English leaves the turns in
     other languages as they are."""
 
-    def __init__(self, english: Language, plain: Language) -> None:
-        self._english = english
-        self._plain = plain
+    def __init__(self) -> None:
+        self._plain = Plain()
+
+    @cached_property
+    def _english(self) -> Language:
+        """Imported on first use: commands that only read a store do not need it."""
+        from justmem.language.en import English
+
+        return English()
 
     def _of(self, text: str) -> Language:
         return self._plain if detect(text) == "other" else self._english
@@ -68,4 +74,4 @@ _CARDS = "Making the cards of this session by rules"
 _PLAN = "Planning this question by rules"
 _ANSWER = "Answering this question by rules"
 
-LANGUAGES = Languages(English(), Plain())
+LANGUAGES = Languages()
