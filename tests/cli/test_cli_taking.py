@@ -40,7 +40,7 @@ def test_a_space_is_exported_and_imported_into_another(told: Run, tmp_path: Path
     question = ["ask", "What did my bike cost?", "--at", "2024-06-01", "--json"]
     assert data(told(*question, "--space", "again"))["text"] == data(told(*question))["text"]
     repeated = told("import", "ana.jsonl", "--space", "again")
-    assert "3 sessions in the file, 0 taken in now" in repeated.stdout
+    assert "3 sessions in the file, 0 new with 0 cards" in repeated.stdout
 
 
 def test_an_export_goes_to_standard_output(told: Run) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from justmem.integrations.safe import SafeMemory
 
 hook = typer.Typer(
-    help="Hooks of coding assistants: recall before a prompt, remember after a reply.",
+    help="Give a coding assistant memory: recall before a prompt, remember after a reply.",
     no_args_is_help=True,
 )
 Seconds = Annotated[float, typer.Option(min=0.1, help="The assistant waits no longer than this.")]
