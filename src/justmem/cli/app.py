@@ -20,7 +20,8 @@ from justmem.errors import JustMemError
 
 _VALUED = ("--space", "--folder", "--model", "--config")
 _FLAGS = ("--debug",)
-_USAGE_ERROR = typer.BadParameter.__mro__[2]  # click.ClickException, wherever typer has click
+# click.ClickException: typer has click inside or beside it, depending on its version.
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 class Listed(NamedTuple):
