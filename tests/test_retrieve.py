@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import justmem
-from justmem.language.en.statements import is_chat
+from justmem.language.en.sentence_types import is_small_talk_message
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 
 
@@ -30,7 +30,7 @@ from stories import HISTORY, NOW, Make, extract_history, plan, scripted
     ],
 )
 def test_small_talk_is_heard(text: str) -> None:
-    assert is_chat(text)
+    assert is_small_talk_message(text)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_small_talk_is_heard(text: str) -> None:
     ],
 )
 def test_questions_and_statements_are_no_small_talk(text: str) -> None:
-    assert not is_chat(text)
+    assert not is_small_talk_message(text)
 
 
 @pytest.mark.parametrize("text", ["hi", "thanks!"])

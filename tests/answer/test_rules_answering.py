@@ -10,8 +10,8 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Candidate, Evidence, Session, Turn
+from justmem.language.en.answers import CLOSEST
 from justmem.language.en.excerpts import find_excerpt
-from justmem.language.en.replies import CLOSEST
 from justmem.language.languages import LANGUAGES
 from justmem.ports import NOT_IN_MEMORY, Reply
 from stories import Make

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from justmem.domain import Card, Session, Turn
-from justmem.language.en.statements import asks_memory, is_request, is_small_talk
+from justmem.language.en.sentence_types import asks_memory, is_request, is_small_talk
 from justmem.language.languages import LANGUAGES
 
 AT = datetime(2025, 3, 10, 19, 30)  # a Monday

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
 from justmem.cli import app
-from justmem.language.en.own_name import name_in
+from justmem.language.en.speaker import name_in
 from servers import Running, serve
 from stories import Make, scripted
 

@@ -1,23 +1,24 @@
-"""From a card to the exact words it rests on.
+"""Quotations of the words that a card rests on.
 
-A quotation is cut out of the turn by offsets, never copied from anywhere else, so that
-`session.turn(n).text[start:end]` always is the quote.
+A quotation is cut out of its turn by offsets: `session.turn(n).text[start:end]` is the quote.
 """
 
 from __future__ import annotations
 
-from justmem.domain import Card, Citation, Session
+from datetime import datetime
+
+from justmem.domain import Card, Citation, Session, Turn
 from justmem.language.words import best_passage
 
 
 def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
-    """One quotation per turn of the card. Turns the session does not have are left out. Of turns
-    whose words are not kept, the places alone."""
+    """One citation for each turn of the card that the session has. If the words of a turn are not
+    kept, its citation has no quotation."""
     if session is None:
-        return tuple(_place(card, number) for number in card.turns)
+        return tuple(_cite_without_words(card, number) for number in card.turns)
     hint = f"{card.subject} {card.fact}"
     return tuple(
-        _place(card, number)
+        _cite_without_words(card, number)
         if session.turn(number).forgotten
         else quote(hint, session, number, card_id=card.id)
         for number in card.turns
@@ -25,7 +26,7 @@ def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
     )
 
 
-def _place(card: Card, turn: int) -> Citation:
+def _cite_without_words(card: Card, turn: int) -> Citation:
     return Citation(
         session_id=card.session_id,
         turn=turn,
@@ -40,15 +41,29 @@ def _place(card: Card, turn: int) -> Citation:
 
 
 def quote(hint: str, session: Session, turn: int, *, card_id: str | None = None) -> Citation:
-    """The one or two sentences of the turn that say most of what the hint says."""
+    """The one or two sentences of the turn that share most words with the hint."""
     said = session.turn(turn)
-    start, end = best_passage(hint, said.text)
+    span = best_passage(hint, said.text)
+    return quote_range(session.id, session.at, turn, said, span, card_id=card_id)
+
+
+def quote_range(
+    session_id: str,
+    session_at: datetime,
+    number: int,
+    turn: Turn,
+    span: tuple[int, int],
+    *,
+    card_id: str | None = None,
+) -> Citation:
+    """The words of a turn from `span[0]` to `span[1]`."""
+    start, end = span
     return Citation(
-        session_id=session.id,
-        turn=turn,
-        speaker=said.speaker,
-        said_at=said.at or session.at,
-        quote=said.text[start:end],
+        session_id=session_id,
+        turn=number,
+        speaker=turn.speaker,
+        said_at=turn.at or session_at,
+        quote=turn.text[start:end],
         start=start,
         end=end,
         card_id=card_id,

@@ -1,4 +1,4 @@
-"""English."""
+"""The rules of English."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import date, datetime
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
 from justmem.language.en import (
+    answers,
     dates,
-    first_person,
-    own_name,
     questions,
-    replies,
+    sentence_types,
     statements,
     states,
 )
+from justmem.language.en import speaker as speaker_rules
 from justmem.language.plain import Plain
 from justmem.ports import Reply
 
@@ -25,10 +25,10 @@ class English(Plain):
         return statements.make_cards(session)
 
     def is_small_talk(self, text: str) -> bool:
-        return statements.is_chat(text)
+        return sentence_types.is_small_talk_message(text)
 
     def name_speaker(self, text: str, speaker: str) -> str:
-        return first_person.name_speaker(text, speaker)
+        return speaker_rules.name_speaker(text, speaker)
 
     def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
         return questions.plan_question(question, at, spans)
@@ -37,10 +37,10 @@ class English(Plain):
         return dates.resolve(text, at)
 
     def own_name(self, card: Card) -> str | None:
-        return own_name.own_name(card)
+        return speaker_rules.own_name(card)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return states.superseded(cards, on)
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-        return replies.reply(evidence, sessions)
+        return answers.answer(evidence, sessions)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.language.en.phrases import Utterance, match_phrases, span
+from justmem.language.en.phrases import match_phrases
+from justmem.language.en.resolvers import Utterance, span
 
 
 @dataclass(frozen=True, slots=True)

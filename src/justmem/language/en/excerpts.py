@@ -1,4 +1,4 @@
-"""Exact words: which turn of the recovered sources is asked for, and which stretch of it."""
+"""Finds the exact words that a question asks for: the turn of the sources and the part of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from justmem.domain import Citation, Evidence, Source, Turn
+from justmem.language.citing import quote_range
 from justmem.language.data import english
 from justmem.language.words import (
     best_passage,
@@ -46,7 +47,7 @@ _SAYER = re.compile(
 
 
 def best_quotation(evidence: Evidence) -> Citation | None:
-    """The stretch of the sources that says most of what is asked; None if none says enough."""
+    """The part of the sources that has most of the asked words; None if none has enough."""
     question = evidence.question
     turns = [(place, source, n, t) for place, source in enumerate(evidence.sources) for n, t in
              source.turns]  # fmt: skip
@@ -60,7 +61,8 @@ def best_quotation(evidence: Evidence) -> Citation | None:
     before: Turn | None = None
     for place, source, number, turn in turns:
         if _may_answer(turn, question, speakers, evidence.sources):
-            cited = _cited(_asking_sentence(question), source, number, turn)
+            span = find_excerpt(_asking_sentence(question), turn.text)
+            cited = quote_range(source.session_id, source.at, number, turn, span)
             said = content_stems(turn.text)
             score = 0.5 * (overlap(wanted, said) + overlap(context, said)) - 0.1 * place
             score += 0.3 * overlap(wanted, content_stems(cited.quote))
@@ -103,19 +105,6 @@ def _sources_have_names(
     asked = {one for name in names(question) for one in words(name)} - known
     said = {stem(one) for _, _, _, turn in turns for one in words(turn.text)}
     return not asked or bool(set(map(stem, asked)) & said)
-
-
-def _cited(question: str, source: Source, number: int, turn: Turn) -> Citation:
-    start, end = find_excerpt(question, turn.text)
-    return Citation(
-        session_id=source.session_id,
-        turn=number,
-        speaker=turn.speaker,
-        said_at=turn.at or source.at,
-        quote=turn.text[start:end],
-        start=start,
-        end=end,
-    )
 
 
 def find_excerpt(question: str, text: str) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from datetime import date
 from justmem.domain import Evidence
 from justmem.language.data import english
 from justmem.language.en.direct import date_of, full_statements, is_outdated
-from justmem.language.en.own_name import own_name
 from justmem.language.en.relevance import (
     MOST_QUOTED,
     Findings,
@@ -19,6 +18,7 @@ from justmem.language.en.relevance import (
     one_per_turn,
     statement_from,
 )
+from justmem.language.en.speaker import own_name
 from justmem.language.en.states import NOT_SO, superseded
 from justmem.language.words import content_stems, stem, words
 

@@ -12,7 +12,8 @@ from datetime import datetime
 from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
 from justmem.language.data import english
 from justmem.language.en import dates
-from justmem.language.en.statements import is_command
+from justmem.language.en.exact_words import EXACT_WORDS, any_of, needs_source
+from justmem.language.en.sentence_types import is_command
 from justmem.language.words import is_stop, names, words
 from justmem.text import both_ends
 
@@ -53,10 +54,6 @@ def _normalize(question: str) -> str:
     return both_ends(" ".join(question.replace("’", "'").split()))
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
-
-
 _AUXILIARY = (
     r"(?:did|does|do|has|have|had|is|are|was|were|am|will|would|can|could|should|may|might)"
 )
@@ -64,20 +61,20 @@ _WH = r"(?:who|whom|whose|what|which|when|where|why|how)"
 
 # ---------------------------------------------------------------- question or remark
 
-_ASKS = _any(
+_ASKS = any_of(
     r"^(?:(?:so|and|but|ok|okay|hey|hi|also|well|please|now|by the way)[, ]+)*"
     rf"(?:(?:(?:in|at|on|for|by|to|with|from|since|around|until|about|of) )?{_WH}(?:'?s|'re|'d)?"
     rf"|{_AUXILIARY}(?:n't)?|tell me|remind me|list|name|give me|show me|find|describe|explain"
     r"|summari[sz]e|compare|recommend|suggest|count|quote|repeat|i wonder|i(?:'m| was) wondering"
     r"|i'm trying to remember)\b"
 )
-_ASKS_WITHIN = _any(
+_ASKS_WITHIN = any_of(
     r"\b(?:remind me|can you|could you|tell me|what should i|do you (?:have|know|remember)"
     r"|any (?:tips|ideas|suggestions|advice|recommendations)|i(?:'m| was) wondering"
     r"|i (?:want|wanted|would like|need) to (?:know|ask|check)|trying to (?:recall|remember))\b"
 )
 # "When the alarm rang, I ran out.": a story may begin like a question.
-_TELLS = _any(
+_TELLS = any_of(
     rf"^(?:when|whenever|where|how|what|which|who)\b"
     rf"(?! (?:{_AUXILIARY}|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b"
 )
@@ -106,83 +103,27 @@ def remark_views(remark: str) -> tuple[str, ...]:
     return tuple(view.format(core) for view in english().remark_views)
 
 
-# ---------------------------------------------------------------- exact words
-
-_TALKED = (
-    r"(?:talk|talked|talking|discuss|discussed|discussing|spoke|chatted|outlined|went over|wrote"
-    r"|came up with|worked on|brainstormed)"
-)
-_GAVE = (
-    r"(?:recommend|suggest|mention|tell|told|say|said|give|gave|provide|write|wrote|list|share"
-    r"|describe|explain|create|made|make|come up with|came up with|draft|generate|outline|show"
-    r"|propose|send|sent|point|advise|quote|cite|compile|design|help|refer|name|identify)(?:e?d)?"
-)
-_REPLY = (
-    r"(?:answer|reply|response|message|suggestions?|recommendations?|list|plan|recipe|advice"
-    r"|explanation|example|code|script|picks?|ideas?|tips?)"
-)
-_TALK = r"(?:chats?|conversations?|discussions?|exchanges?|sessions?)"
-_EXACT = (
-    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
-    r"|precise words|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the)"
-    r"|what exactly did \w+ (?:say|write|tell|answer|reply)|(?:did|do|does) \w+ say exactly"
-    r"|exactly what (?:\w+ ){1,3}(?:said|wrote|told))\b"
-)
-_SOURCE = _any(
-    rf"\bour (?:\w+ ){{0,3}}{_TALK}\b",
-    rf"\b{_TALK} (?:\w+ )?with you\b",
-    rf"\b(?:previous|earlier|prior|past) {_TALK}\b(?! with (?!you\b))",
-    r"\blast (?:chat|conversation|discussion|exchange)\b(?! with (?!you\b))",
-    rf"\byou(?: had| have|'ve|'d| \w+ly| also| just| once| earlier)* {_GAVE}\b"
-    r"(?! me (?:if|whether))",
-    rf"\b(?:did|had|have) you (?:\w+ )?{_GAVE}\b",
-    rf"\b(?:we|we've|we had)(?: \w+ly)? {_TALKED}\b",
-    _EXACT,
-    rf"\byour (?:previous|earlier|last|first|original) (?:\w+ )?{_REPLY}\b",
-    rf"\byour (?:\w+ )?{_REPLY} (?:of|for|on|about|to|was|were|again)\b",
-    rf"\bwhat (?:was|were) your (?:\w+ )?{_REPLY}\b",
-    r"^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
-)
-_REMIND = _any(r"\bremind me\b(?P<of>[^.?!]*)")
-# A request for something new.
-_OFFER = _any(
-    r"\b(?:can|could|would|will|should) you (?:\w+ )?(?:please )?(?:recommend|suggest|give|provide"
-    r"|list|share|write|help|show|name|explain|describe|create|make|tell me (?:more|about)"
-    r"|come up)\b",
-    r"\bif you (?:recommend|suggest)",
-)
-
-
-def needs_source(text: str) -> bool:
-    """Whether it asks for what the assistant said before, or for anyone's exact words."""
-    if _SOURCE.search(_OFFER.sub(" ", text)):
-        return True
-    remind = _REMIND.search(text)
-    # "Remind me what I bought" asks for a fact; "remind me of the name of that deli" for words.
-    return bool(remind and not re.search(r"\b(?:I|my|mine|we|our)\b", remind["of"], re.IGNORECASE))
-
-
 # ---------------------------------------------------------------- the form of the answer
 
 _UNIT = r"(?:seconds|minutes|hours|days|weeks|months|years|decades|time)"
-_DURATION = _any(
+_DURATION = any_of(
     rf"\bhow (?:long|old)\b|\bhow (?:many|much) (?:\w+ )?{_UNIT}\b",
     r"\bhow much (?:earlier|later|older|younger|longer)\b",
 )
-_WHEN = _any(
+_WHEN = any_of(
     rf"^(?:\w+[, ]+){{0,2}}when\b|\bwhen {_AUXILIARY}\b|\bsince when\b|\bwhat was the date\b",
     r"\b(?:what|which) (?:date|day|month|year|weekend)s?\b(?! of the week)",
 )
-_ORDER = _any(
+_ORDER = any_of(
     r"\border (?:of|in which|from)\b|\border:|\bchronological|\bsequence of\b",
     r"\bearliest to latest\b|\bfirst to last\b",
 )
-_FIRST = _any(
+_FIRST = any_of(
     r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
     r"\bwhich\b.*\b(?:happen|come|came|start|begin|began|occur)\w* (?:first|last|earlier)\b",
     r"\b(?:did|was) .{3,80}\bbefore or after\b",
 )
-_ADVICE = _any(
+_ADVICE = any_of(
     r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b",
     r"\bany (?:\w+ )?(?:tips|ideas|advice|suggestions|recommendations|thoughts)\b|\bany good\b",
     r"\bshould i\b|\bwhat (?:can|could|do you think) i\b|\bwhat (?:would you|do you think)\b",
@@ -190,17 +131,17 @@ _ADVICE = _any(
     r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b",
     r"\bhow (?:can|could|should|do) i\b",
 )
-_VERBATIM = _any(_EXACT, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)")
-_YES_NO = _any(
+_VERBATIM = any_of(EXACT_WORDS, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)")
+_YES_NO = any_of(
     rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?! you (?:\w+ )?(?:recommend|suggest"
     r"|remind|tell|give|help|list|show|name|explain))"
 )
-_COUNT = _any(
+_COUNT = any_of(
     r"\bhow many\b|\bhow much (?:money|have|has|do|does|more|less|will|of|total)\b",
     r"\btotal (?:number|amount|cost|distance|weight|price)\b|\bnumber of\b|\bin total\b",
     r"\bcount\b|\baverage\b",
 )
-_LIST = _any(
+_LIST = any_of(
     r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
     r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|won|taken|written|given|met)\b",
     r"^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b",
@@ -210,7 +151,7 @@ _LIST = _any(
     r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
 )
 # "Which songs does", "what old boats have": a plural noun before the verb.
-_PLURAL = _any(
+_PLURAL = any_of(
     r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
     rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
     rf"(?:people|children|(?!this\b|series\b|news\b)[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b",
@@ -236,7 +177,7 @@ def mode_of(text: str) -> Mode:
     return next((mode for pattern, mode in _FORMS if pattern.search(text)), "short")
 
 
-_COMPARED = _any(
+_COMPARED = any_of(
     r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b",
     r"\bshared? by\b|\bmore .{1,60}\bthan\b|\bversus\b|\bvs\b",
     r"\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b|\bwhich\b.*\bthe (?:most|least)\b",
@@ -246,8 +187,8 @@ _INFERRED = re.compile(
     r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bmight\b|\bwhat (?:would|could)\b"
     r"|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b"
 )
-_LATEST = _any(r"\b(?:current|currently|now|rn|latest|most recent)\b")
-_RECENT = _any(
+_LATEST = any_of(r"\b(?:current|currently|now|rn|latest|most recent)\b")
+_RECENT = any_of(
     r"\b(?:recent|recently|last time|newest|these days|at the moment|so far|nowadays"
     r"|still|today)\b"
 )
@@ -276,15 +217,15 @@ def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
 
 # ---------------------------------------------------------------- one place or several
 
-_SPENT = _any(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b")
-_BETWEEN = _any(
+_SPENT = any_of(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b")
+_BETWEEN = any_of(
     r"\b(?:passed|elapsed) (?:between|since|from)\b|\bbetween\b.*\band\b",
     r"\bhow (?:many|long)\b.*\b(?:before|after|when|until|since)\b",
 )
 # Each of two people tells of themselves; two questions in one have two places.
 _TWO = re.compile(rf"^(?!.*\bdid\b).*\b[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+|, and {_WH}\b")
 # One of several would answer.
-_ONE_OF = _any(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
+_ONE_OF = any_of(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
 
 
 def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
@@ -321,7 +262,7 @@ def entities_of(text: str) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- other ways to search
 
-_ASKED = _any(
+_ASKED = any_of(
     rf"^(?:(?:so|and|but|in|at|on|for|to|with|from|by) )?{_WH}(?: many| much| long| often)?\b"
     rf"(?P<noun>(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,5}})"
     rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$"

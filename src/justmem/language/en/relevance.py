@@ -10,7 +10,7 @@ from functools import cache
 
 from justmem.domain import Candidate, Card, Evidence, Session
 from justmem.language.data import english
-from justmem.language.en.first_person import is_first_person
+from justmem.language.en.speaker import is_first_person
 from justmem.language.words import content_stems, is_stop, names, stem, words
 
 MOST_QUOTED = 3  # quotations of an answer

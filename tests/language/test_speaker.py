@@ -2,7 +2,7 @@
 
 import pytest
 
-from justmem.language.en.first_person import is_first_person, name_speaker
+from justmem.language.en.speaker import is_first_person, name_speaker
 
 
 @pytest.mark.parametrize(
