@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from justmem.config import load
-from justmem.domain import quoted
+from justmem.domain import quote_place
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.server.uvicorn_run import listening
-from justmem.validation import as_count, as_id, as_path, as_text, shown
+from justmem.validation import as_count, as_id, as_path, as_text, describe
 from stories import BIKE, Make
 
 
@@ -24,12 +24,12 @@ def deep(levels: int) -> Any:
 
 
 def test_every_value_can_be_shown_in_a_message() -> None:
-    assert shown("soonish") == "'soonish'"
-    assert shown("x" * 100) == "'" + "x" * 60 + "…'"
-    assert shown(3) == "3"
-    assert shown(None) == "None"
-    assert shown(10**5000) == "an int"
-    assert shown(deep(5000)) == "a list"
+    assert describe("soonish") == "'soonish'"
+    assert describe("x" * 100) == "'" + "x" * 60 + "…'"
+    assert describe(3) == "3"
+    assert describe(None) == "None"
+    assert describe(10**5000) == "an int"
+    assert describe(deep(5000)) == "a list"
 
 
 def test_counts_are_whole_numbers_that_a_store_can_hold() -> None:
@@ -50,8 +50,8 @@ def test_nothing_has_an_impossible_id() -> None:
         as_id("x" * 2000, "card")
     with pytest.raises(InputError, match=r"a session cannot hold a NUL character: 'a\\x00b'"):
         as_id("a\0b", "session")
-    assert quoted("s1#" + "9" * 5000) is None
-    assert quoted("s1#12") == ("s1", 12)
+    assert quote_place("s1#" + "9" * 5000) is None
+    assert quote_place("s1#12") == ("s1", 12)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300, "~nobody-of-that-name/x"])

@@ -24,7 +24,7 @@ from justmem.domain import (
 )
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
-from justmem.plan import PlanParts, planned, supplied
+from justmem.plan import PlanParts, check_plan, make_plan
 from justmem.ports import (
     NOT_IN_MEMORY,
     Answerer,
@@ -87,7 +87,7 @@ class Asker:
         where: Filter = NO_FILTER,
     ) -> AsyncGenerator[Step]:
         """The plan, the evidence, the text (in pieces, if streaming), the answer."""
-        plan = supplied(given)
+        plan = check_plan(given)
         tally, names = Tally(), NO_NAMES
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
             asked, search = await self._understand(question, at, speaker, tally)
@@ -167,7 +167,7 @@ class Asker:
         rules = await self._plan(asked, PlanParts(), tally, None)
         names = await self._names(asked.at.date())
         waiting = (await self._store.look(waiting=1)).waiting
-        if waiting or await self._retrieval.relevant(names.asked(rules), tally):
+        if waiting or await self._retrieval.relevant(names.for_search(rules), tally):
             return asked, True
         tally.notes.append(UNRELATED)
         return rules, False
@@ -180,7 +180,7 @@ class Asker:
         with tally.stage("plan"):
             if given is not None:
                 given = await self._redaction.plan(given)
-            found = await planned(
+            found = await make_plan(
                 asked.question, asked.at, given, self._planner, self._language, limit=limit
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
@@ -200,7 +200,7 @@ class Asker:
         # Read before the cards: a session that gets its cards meanwhile is found either way.
         waiting = (await self._store.look(waiting=_MOST_PENDING)).waiting
         waiting = [session for session in waiting if where.holds(session)]
-        found = await self._retrieval.evidence(names.asked(asked), tally, where)
+        found = await self._retrieval.evidence(names.for_search(asked), tally, where)
         found = await _with_pending(self._store, waiting, found, self._retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(

@@ -41,7 +41,7 @@ from justmem.ports import (
     Store,
     Whole,
 )
-from justmem.validation import shown
+from justmem.validation import describe
 
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")
@@ -125,7 +125,7 @@ class Builder:
     async def _build(self, session: Session, notes: Sequence[str]) -> Remembered:
         """Makes cards and vectors of the turns, and stores them in one transaction."""
         tally = Tally(notes=list(notes))
-        tally.history_tokens = await asyncio.to_thread(tokens.said, session)
+        tally.history_tokens = await asyncio.to_thread(tokens.count_session, session)
         before = next(iter(await self._store.wholes([session.id])), None)
         try:
             extraction = await self._extract(session, before, tally)
@@ -191,7 +191,7 @@ async def run_each(
 ) -> list[Remembered]:
     """All at once. Returns the results in the order of the items."""
     if on_done is not None and not callable(on_done):
-        raise InputError(f"on_done must be callable, not {shown(on_done)}.")
+        raise InputError(f"on_done must be callable, not {describe(on_done)}.")
 
     async def one(item: T) -> Remembered | None:
         result = await do(item)

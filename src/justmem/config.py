@@ -24,7 +24,7 @@ from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.rank import Profile
 from justmem.server_settings import ServerSettings
-from justmem.validation import as_path, shown
+from justmem.validation import as_path, describe
 
 FILE = "justmem.toml"
 _FROM_ENVIRONMENT = (
@@ -336,7 +336,7 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-            raise InvalidSetting(f"Unknown setting {shown(key)} in {where}: {hint}")
+            raise InvalidSetting(f"Unknown setting {describe(key)} in {where}: {hint}")
         if key in _TABLES and isinstance(value, Mapping):
             _refuse_unknown(value, _TABLES[key], f"the {key} of {where}")
 
@@ -352,7 +352,7 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     given = first["input"]
     if isinstance(given, str | ServerSettings):
         given = providers.without_secrets(given)
-    given = "this" if secret else shown(given)
+    given = "this" if secret else describe(given)
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 
 

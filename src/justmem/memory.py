@@ -74,7 +74,7 @@ from justmem.runtime.forks import Origin
 from justmem.subjects import about, history, lookup
 from justmem.subjects.names import Names, cards_of, names
 from justmem.tracing import traced
-from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, shown
+from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, describe
 
 if TYPE_CHECKING:
     from justmem.transfer import OnMoved
@@ -215,7 +215,7 @@ class AsyncMemory:
     ) -> list[Remembered]:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
-            raise InvalidSession(f"remember_many takes several sessions, not {shown(sessions)}.")
+            raise InvalidSession(f"remember_many takes several sessions, not {describe(sessions)}.")
         given = [await self._given(session) for session in sessions]
         texts = {(each.session.id, each.session.digest) for each in given}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
@@ -248,11 +248,11 @@ class AsyncMemory:
 
     async def notes(self, prefix: str = "") -> list[Note]:
         """The notes whose key begins with `prefix`, in order of their keys."""
-        return await notes.listed(self._store, as_text(prefix, "prefix"), self._time())
+        return await notes.list_notes(self._store, as_text(prefix, "prefix"), self._time())
 
     async def note_at(self, key: str) -> Note:
         """The note with that key. NotInMemory if there is none, or it has expired."""
-        return await notes.at_key(self._store, key, self._time())
+        return await notes.get_note(self._store, key, self._time())
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""
@@ -528,7 +528,7 @@ class AsyncMemory:
 
         path = as_path(file)
         if on_loaded is not None and not callable(on_loaded):
-            raise InputError(f"on_loaded must be callable, not {shown(on_loaded)}.")
+            raise InputError(f"on_loaded must be callable, not {describe(on_loaded)}.")
         await self._bind()
         parts = self._embedder, self._language, self._redaction
         return await transfer.load(path, self._store, *parts, on_loaded)
@@ -544,7 +544,7 @@ class AsyncMemory:
         """The latest entries of the change log, in order: who did what and when. `of`: only those
         that name this card or session. `before`: only those before this entry number."""
         if since is not None and not isinstance(since, datetime):
-            raise InputError(f"since is a datetime, not {shown(since)}.")
+            raise InputError(f"since is a datetime, not {describe(since)}.")
         return await entries(
             self._store,
             since=since,

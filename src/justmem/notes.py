@@ -17,7 +17,7 @@ from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import CardFilter, Extraction, Store
 from justmem.text import clean
-from justmem.validation import as_text, shown
+from justmem.validation import as_text, describe
 
 _LONGEST_KEY = 190  # characters
 _LONGEST_TEXT = 100_000
@@ -58,7 +58,7 @@ def value_json(value: object) -> str:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         raise InputError(
-            f"The value of a note must be JSON, and this is not: {shown(value)}."
+            f"The value of a note must be JSON, and this is not: {describe(value)}."
         ) from None
     if len(text) > _LONGEST_VALUE:
         raise InputError(
@@ -110,7 +110,7 @@ def extraction(session: Session) -> Extraction:
 # ---------------------------------------------------------------- reading
 
 
-async def listed(store: Store, prefix: str, now: datetime) -> list[Note]:
+async def list_notes(store: Store, prefix: str, now: datetime) -> list[Note]:
     """Those whose key begins with `prefix` and that have not expired, in order of their keys."""
     records = [
         record
@@ -121,7 +121,7 @@ async def listed(store: Store, prefix: str, now: datetime) -> list[Note]:
     return sorted((_note(texts[record.id]) for record in records), key=lambda note: note.key)
 
 
-async def at_key(store: Store, key: str, now: datetime) -> Note:
+async def get_note(store: Store, key: str, now: datetime) -> Note:
     id = NOTE + as_key(key)
     session = (await store.texts([id], newest=True)).get(id)
     if session is None or (session.until is not None and session.until <= now):

@@ -27,7 +27,7 @@ from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, otherwise, parse
 from justmem.text import both_ends, clean
-from justmem.validation import shown
+from justmem.validation import describe
 
 REWRITES = 2
 _LONGEST_PART = 500  # characters of a rewrite or an entity
@@ -58,7 +58,7 @@ def _text(value: str) -> str:
     return line
 
 
-def _readable(value: str) -> str:
+def _check_period(value: str) -> str:
     if EventDate.parse(value).start is None:
         raise ValueError("no period")
     return value.strip()
@@ -82,7 +82,7 @@ class PlanParts(Value):
     spans_sessions: StrictBool | None = Field(
         None, description="Whether the evidence may lie in several conversations: true or false."
     )
-    period: Annotated[str, AfterValidator(_readable)] | None = Field(
+    period: Annotated[str, AfterValidator(_check_period)] | None = Field(
         None,
         description="The time asked about: a year, month or day such as 2023, 2023-05 or "
         "2023-05-07, or a range such as 2023-05-01/2023-05-31.",
@@ -104,7 +104,7 @@ class PlanParts(Value):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _explained(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
+    def _check_parts(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Self:
         """One sentence that names the part and its valid form."""
         try:
             parts: Self = handler(value)
@@ -120,15 +120,15 @@ def _why(error: ValidationError, value: Any) -> str:
     names = ", ".join(PlanParts.model_fields)
     place = error.errors()[0]["loc"]
     if not place or not isinstance(value, Mapping):
-        return f"A plan is a Plan or a mapping with any of {names}, not {shown(value)}"
+        return f"A plan is a Plan or a mapping with any of {names}, not {describe(value)}"
     part = str(place[0])
     if part not in PlanParts.model_fields:
-        return f"A plan has no part {shown(part)}. Its parts are {names}"
+        return f"A plan has no part {describe(part)}. Its parts are {names}"
     given = value[part]
     if len(place) > 1 and isinstance(given, list | tuple) and isinstance(place[1], int):
         given = given[place[1]]
     form = (PlanParts.model_fields[part].description or "").rstrip(".")
-    return f"The plan's {part} cannot be {shown(given)}. {form}"
+    return f"The plan's {part} cannot be {describe(given)}. {form}"
 
 
 def plan_arguments(
@@ -137,7 +137,7 @@ def plan_arguments(
     """A decorator for commands and tools that take a `plan`: each part of it becomes an argument
     of its own. `arguments` are, by their names, the part and the annotated type."""
 
-    def planned(given: dict[str, Any]) -> dict[str, Any]:
+    def collect(given: dict[str, Any]) -> dict[str, Any]:
         parts = {part: given.pop(name, None) for name, (part, _) in arguments.items()}
         # An option that may be repeated is an empty list if it is left out.
         plan = {part: value for part, value in parts.items() if value not in (None, [])}
@@ -146,11 +146,11 @@ def plan_arguments(
     def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(work)
         def call(*args: Any, **given: Any) -> Any:
-            return work(*args, **planned(given))
+            return work(*args, **collect(given))
 
         @wraps(work)
         async def call_async(*args: Any, **given: Any) -> Any:
-            return await work(*args, **planned(given))
+            return await work(*args, **collect(given))
 
         made: Any = call_async if iscoroutinefunction(work) else call
         own = signature(work, eval_str=True)
@@ -169,7 +169,7 @@ def plan_arguments(
     return decorate
 
 
-def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
+def check_plan(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
     """What a caller gave as a plan, checked."""
     try:
         if plan is None:
@@ -182,7 +182,7 @@ def supplied(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
         raise InvalidQuestion(f"{error.errors()[0]['msg']}.") from None
 
 
-def completed(given: Plan | PlanParts, question: str, at: datetime, language: Language) -> Plan:
+def complete_plan(given: Plan | PlanParts, question: str, at: datetime, language: Language) -> Plan:
     """The caller's plan, with the missing parts by rules."""
     if isinstance(given, Plan):
         return given
@@ -195,7 +195,7 @@ def completed(given: Plan | PlanParts, question: str, at: datetime, language: La
     return rules.model_copy(update=parts)
 
 
-async def planned(
+async def make_plan(
     question: str,
     at: datetime,
     given: Plan | PlanParts | None,
@@ -207,7 +207,7 @@ async def planned(
     """By the caller's plan if one was given, else by the planner, else by rules. `limit`: tokens
     that the planner may spend."""
     if given is not None:
-        return Planned(await asyncio.to_thread(completed, given, question, at, language))
+        return Planned(await asyncio.to_thread(complete_plan, given, question, at, language))
     try:
         return await planner.plan(question, at, limit=limit)
     except BudgetExceeded as error:  # rules cost nothing
@@ -263,12 +263,12 @@ def planning_prompt(question: str, at: datetime) -> Prompt:
 
 def _read(text: str, rules: Plan, at: datetime, language: Language) -> Plan | None:
     try:
-        return _planned(PlanReply.model_validate(parse(text)[0]), rules, at, language)
+        return _plan_from_reply(PlanReply.model_validate(parse(text)[0]), rules, at, language)
     except ValidationError:
         return None
 
 
-def _planned(reply: PlanReply, rules: Plan, at: datetime, language: Language) -> Plan:
+def _plan_from_reply(reply: PlanReply, rules: Plan, at: datetime, language: Language) -> Plan:
     """The model's plan. What it is not asked for comes from the rules."""
     mode = "short" if rules.mode in _MODES.values() else rules.mode
     rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line][:REWRITES]

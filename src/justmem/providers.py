@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from justmem.errors import InvalidSetting
 from justmem.models.addresses import is_openai
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
-from justmem.validation import shown
+from justmem.validation import describe
 
 if TYPE_CHECKING:
     from justmem.config import Settings
@@ -98,7 +98,7 @@ def without_secrets(value: object) -> str:
 
 
 def _named_as(text: str) -> str:
-    return shown(without_secrets(text))
+    return describe(without_secrets(text))
 
 
 def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
@@ -126,7 +126,7 @@ def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
 def build_model(value: Any, settings: Settings) -> LanguageModel | None:
     """None for `rules`."""
     if not isinstance(value, str):
-        return cast(LanguageModel, _checked(value, "model", shown(value)))
+        return cast(LanguageModel, _checked(value, "model", describe(value)))
     spec = parse(value, "model")
     if spec.scheme == "rules":
         return None
@@ -173,7 +173,7 @@ def _checked_key(spec: Spec, settings: Settings) -> str | None:
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
     if not isinstance(value, str):
-        return cast(Embedder, _checked(value, "embedder", shown(value)))
+        return cast(Embedder, _checked(value, "embedder", describe(value)))
     spec = parse(value, "embedder")
     if spec.scheme == "openai":
         from justmem.models.openai import OpenAIEmbedder
@@ -192,7 +192,7 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
     if value is None:
         return None
     if not isinstance(value, str):
-        return cast(Reranker, _checked(value, "reranker", shown(value)))
+        return cast(Reranker, _checked(value, "reranker", describe(value)))
     spec = parse(value, "reranker")
     if spec.scheme == "none":
         return None
@@ -218,7 +218,7 @@ def build_redaction(value: Any) -> Redact | None:
     found = found() if isinstance(found, type) else found
     if not callable(found):
         raise InvalidSetting(
-            f"{shown(value)} is not a redaction: it needs to be a function from text to text."
+            f"{describe(value)} is not a redaction: it needs to be a function from text to text."
         )
     return cast("Redact", found)
 
@@ -229,7 +229,7 @@ def build_stage(
     """The user's own stage, a model for our stage, or None for the rules. `built` caches models, so
     that stages with the same name share one."""
     if not isinstance(value, str):
-        return value if hasattr(value, method) else _checked(value, "model", shown(value))
+        return value if hasattr(value, method) else _checked(value, "model", describe(value))
     if value not in built:
         spec = parse(value, "model")
         made = _imported(spec.name, "model", method) if spec.scheme == "object" else None

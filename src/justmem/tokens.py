@@ -23,6 +23,6 @@ def count(text: str) -> int:
     return sum(len(encode(text[i : i + _PIECE])) for i in range(0, len(text), _PIECE))
 
 
-def said(session: Session) -> int:
+def count_session(session: Session) -> int:
     """The tokens of a session's turns in a prompt."""
     return count("\n".join(f"{t.speaker}: {t.text}" for t in session.turns if not t.forgotten))

@@ -18,7 +18,7 @@ _SHOWN = 60
 _MOST = 2**63 - 1  # what both stores can count to
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """A value for an error message: its beginning, or its type. Some values cannot be written out:
     a number may be too long, a list nested too deeply."""
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 
 def as_text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{what} is a text, not {shown(value)}.")
+        raise InputError(f"{what} is a text, not {describe(value)}.")
     return clean(value)
 
 
@@ -39,9 +39,9 @@ def as_id(value: object, what: str) -> str:
     """The id of a card or a session. An id that nothing can have raises NotInMemory."""
     id = as_text(value, f"The id of a {what}")
     if isinstance(value, str) and "\0" in value:
-        raise InputError(f"The id of a {what} cannot hold a NUL character: {shown(value)}.")
+        raise InputError(f"The id of a {what} cannot hold a NUL character: {describe(value)}.")
     if len(id) > _LONGEST_ID:
-        raise NotInMemory(f"There is no {what} {shown(id)} in this space.")
+        raise NotInMemory(f"There is no {what} {describe(id)} in this space.")
     return id
 
 
@@ -49,12 +49,12 @@ def as_choice(value: object, what: str, choices: Sequence[T]) -> T:
     for choice in choices:
         if choice == value:
             return choice
-    raise InputError(f"{shown(value)} is no {what}: choose one of {', '.join(choices)}.")
+    raise InputError(f"{describe(value)} is no {what}: choose one of {', '.join(choices)}.")
 
 
 def as_count(value: object, what: str, *, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what} is a whole number from {least} on, not {shown(value)}.")
+        raise InputError(f"{what} is a whole number from {least} on, not {describe(value)}.")
     return min(value, _MOST)
 
 
@@ -71,21 +71,21 @@ def _is_name(text: str) -> bool:
 def as_flag(value: object, what: str) -> bool:
     """Only True or False: the text "no" would count as true."""
     if not isinstance(value, bool):
-        raise InputError(f"{what} is True or False, not {shown(value)}.")
+        raise InputError(f"{what} is True or False, not {describe(value)}.")
     return value
 
 
 def as_path(value: object) -> Path:
     """A leading ~ is the home folder."""
     if not isinstance(value, str | os.PathLike):
-        raise InvalidSetting(f"A file is named by a text or a path, not by {shown(value)}.")
+        raise InvalidSetting(f"A file is named by a text or a path, not by {describe(value)}.")
     if not _is_name(str(value)):
-        raise InvalidSetting(f"{shown(str(value))} cannot be the name of a file or folder.")
+        raise InvalidSetting(f"{describe(str(value))} cannot be the name of a file or folder.")
     try:
         return Path(value).expanduser()
     except RuntimeError:
         raise InvalidSetting(
-            f"{shown(str(value))} begins with ~ and names nobody on this machine: write the "
+            f"{describe(str(value))} begins with ~ and names nobody on this machine: write the "
             "folder out."
         ) from None
 

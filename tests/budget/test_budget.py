@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState, tokens
-from justmem.answer.reading import shorter
+from justmem.answer.reading import drop_least_important
 from justmem.budget.calling import believed
 from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
@@ -280,7 +280,7 @@ def test_evidence_is_cut_from_the_least_of_it() -> None:
     left = []
     while evidence.chosen:
         left.append(([card.fact for card in evidence.cards], len(evidence.sources)))
-        evidence = shorter(evidence)
+        evidence = drop_least_important(evidence)
     assert left == [
         (["runs", "rests", "swims", "dives"], 1),
         (["runs", "rests", "swims"], 1),

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from justmem.answer.reading import arranged, evidence_text, shorter
+from justmem.answer.reading import drop_least_important, evidence_text, reading_order
 from justmem.budget import calling
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
@@ -48,7 +48,7 @@ class ModelAnswerer:
     async def answer(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
-        evidence, prompt, notes = await asyncio.to_thread(_prepared, evidence, limit)
+        evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
         completion = await calling.complete(self.model, prompt, notes)
         return await _reply(completion, evidence, sessions, notes)
 
@@ -60,7 +60,7 @@ class ModelAnswerer:
         if not isinstance(self.model, StreamingModel):
             yield await self.answer(evidence, sessions, limit=limit)
             return
-        evidence, prompt, notes = await asyncio.to_thread(_prepared, evidence, limit)
+        evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
         written = said = ""
         read = 0  # characters of `written` that were looked at
         async with aclosing(calling.stream(self.model, prompt, notes)) as pieces:
@@ -83,10 +83,10 @@ async def _reply(
     completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
 ) -> Reply:
     with calling.carrying([completion.call]):
-        return await asyncio.to_thread(_checked, completion, evidence, sessions, notes)
+        return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
 
 
-def _checked(
+def _check_reply(
     completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
 ) -> Reply:
     """TimeLimitExceeded if it takes too long to find the words that the reply rests on."""
@@ -97,17 +97,17 @@ def _checked(
     if not reply.sufficient or not text:
         return Reply(NOT_IN_MEMORY, False, (), [completion.call], notes)
     with deadlines.within(deadlines.QUESTION_SECONDS, "Citing what the answer rests on"):
-        cards, sources = _referred(reply.used, evidence, notes)
+        cards, sources = _find_references(reply.used, evidence, notes)
         if not cards and not sources:
-            cards = _supporting(text, evidence)
+            cards = _cards_sharing_words(text, evidence)
             notes.append("the model named no evidence: cited by the words they share")
         citations = [c for card in cards for c in cite(card, sessions.get(card.session_id))]
         citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
     return Reply(text, True, _distinct(citations), [completion.call], notes)
 
 
-def _prepared(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
-    evidence, notes = fitted(evidence, limit)
+def _prepare(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
+    evidence, notes = cut_to_limit(evidence, limit)
     return evidence, answering_prompt(evidence).within(limit, least=_LEAST_REPLY), notes
 
 
@@ -150,7 +150,7 @@ def _asker(speaker: str | None, mark: str) -> str:
     return f", asked by {name}" if plain else f"\n{fence('asker', name, mark)}"
 
 
-def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
+def cut_to_limit(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
     """Evidence cut until the call fits its limit."""
     notes: list[str] = []
     if limit is None:
@@ -162,7 +162,7 @@ def fitted(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:
                 f"The answer call was not made: not even one card fits the {max(limit, 0)} "
                 "tokens that are left. Raise Budget.ask_tokens."
             )
-        cut = shorter(cut)
+        cut = drop_least_important(cut)
     if cut is not evidence:
         notes.append(
             f"cut to fit the limit: {len(cut.cards)} of {len(evidence.cards)} cards and "
@@ -179,12 +179,12 @@ def _read(text: str) -> AnswerReply:
         return AnswerReply(answer=text)
 
 
-def _referred(
+def _find_references(
     used: Sequence[str], evidence: Evidence, notes: list[str]
 ) -> tuple[list[Card], list[tuple[Source, int]]]:
     """The cards and source turns behind the numbers that the model named. It cannot cite what it
     was not shown."""
-    shown = {str(n): card for n, card in enumerate(arranged(evidence), 1)}
+    shown = {str(n): card for n, card in enumerate(reading_order(evidence), 1)}
     turns = {
         f"s{n}.{number}": (source, number)
         for n, source in enumerate(evidence.sources, 1)
@@ -201,7 +201,7 @@ def _referred(
     )
 
 
-def _supporting(text: str, evidence: Evidence) -> list[Card]:
+def _cards_sharing_words(text: str, evidence: Evidence) -> list[Card]:
     said = content_stems(text)
     scored = [(overlap(content_stems(card.text), said), card) for card in evidence.cards]
     return [card for score, card in scored if score >= 0.4][:3]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from justmem import tokens
-from justmem.answer.reading import arranged, shorter
+from justmem.answer.reading import drop_least_important, reading_order
 from justmem.domain import Card, Evidence, Source, SpacesEvidence
 from justmem.prompts import fence, new_mark, one_line
 
@@ -42,7 +42,7 @@ def prompt_block(
         size = tokens.count(text)
         if size <= limit:
             return PromptBlock(text, size, len(cut.cards), len(cut.sources))
-        cut = shorter(cut)
+        cut = drop_least_important(cut)
     return PromptBlock()
 
 
@@ -61,7 +61,7 @@ def spaces_block(evidence: SpacesEvidence, limit: int, at: datetime | None = Non
 
 
 def _lines(evidence: Evidence) -> Iterator[str]:
-    for card in arranged(evidence):
+    for card in reading_order(evidence):
         yield prompt_line(card, earlier=card.id in evidence.earlier)
     for source in evidence.sources:
         yield from _conversation(source)

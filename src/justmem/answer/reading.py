@@ -16,19 +16,19 @@ _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 _SOON = timedelta(days=14)
 
 
-def arranged(evidence: Evidence) -> tuple[Card, ...]:
+def reading_order(evidence: Evidence) -> tuple[Card, ...]:
     """The cards in the order that the model reads them: by time where time carries the answer,
     else best first."""
     if evidence.plan.operation not in _IN_TIME_ORDER:
         return evidence.cards
-    return tuple(sorted(evidence.cards, key=_happened))
+    return tuple(sorted(evidence.cards, key=_event_time))
 
 
-def _happened(card: Card) -> tuple[date, datetime]:
+def _event_time(card: Card) -> tuple[date, datetime]:
     return card.event_date.start or card.said_at.date(), card.said_at
 
 
-def shorter(evidence: Evidence) -> Evidence:
+def drop_least_important(evidence: Evidence) -> Evidence:
     """Without its least important part: first the cards around the places, lowest score first,
     then the last source, then the lowest place."""
     places = [candidate.card.id for candidate in evidence.chosen]
@@ -81,7 +81,7 @@ def source_lines(number: int, source: Source) -> Iterator[str]:
 
 def evidence_text(evidence: Evidence, mark: str) -> str:
     """`mark` is the number in the tags (`prompts.new_mark`)."""
-    cards = arranged(evidence)
+    cards = reading_order(evidence)
     above = [None, *cards]
     lines = [
         card_line(n, card, above[n - 1], earlier=card.id in evidence.earlier)

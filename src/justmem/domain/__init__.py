@@ -29,7 +29,7 @@ from justmem.domain.conversations import (
     SessionState,
     Turn,
     quote,
-    quoted,
+    quote_place,
 )
 from justmem.domain.limits import Budget, Call, Receipt, Retention, Stage, Usage
 from justmem.domain.questions import (
@@ -121,5 +121,5 @@ __all__ = [
     "card_id",
     "dump",
     "quote",
-    "quoted",
+    "quote_place",
 ]

@@ -143,7 +143,7 @@ def quote(session: Session, number: int) -> Card:
     )
 
 
-def quoted(card_id: str) -> tuple[str, int] | None:
+def quote_place(card_id: str) -> tuple[str, int] | None:
     """The session and turn that a quote's id names; None for the id of a card."""
     session_id, hash, number = card_id.rpartition("#")
     counts = number.isascii() and number.isdigit() and len(number) < 10

@@ -31,7 +31,7 @@ class CardsReply(ModelReply):
 
     @model_validator(mode="before")
     @classmethod
-    def _listed(cls, value: Any) -> Any:
+    def _accept_list(cls, value: Any) -> Any:
         return {"cards": value} if isinstance(value, list) else value
 
 
@@ -72,7 +72,7 @@ class ModelExtractor:
                 notes.append(f"the reply was cut off: {onward}")
                 pieces.extendleft([rest] if rest else [])
         with calling.carrying(calls):
-            checked = await asyncio.to_thread(_checked, drafts, session, self._language)
+            checked = await asyncio.to_thread(_check_drafts, drafts, session, self._language)
         cards = new_cards(checked.cards, 0, after)
         return Extraction(cards, checked.quarantined, calls, [*notes, *checked.notes])
 
@@ -93,11 +93,11 @@ def extraction_prompt(
     session: Session, piece: Sequence[Numbered], context: Sequence[Numbered] = ()
 ) -> Prompt:
     """`context`: earlier turns that have their cards already."""
-    said = _numbered(piece)
+    said = _numbered_lines(piece)
     mark = new_mark()
     user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n"
     if context:
-        earlier = fence("earlier", _numbered(context), mark)
+        earlier = fence("earlier", _numbered_lines(context), mark)
         user += f"Context, already recorded: make no cards from it.\n{earlier}\n"
     user += fence("session", said, mark)
     # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
@@ -107,7 +107,7 @@ def extraction_prompt(
     return Prompt("extract", load("extract"), user, schema, min(reply, 16_000), mark=mark)
 
 
-def _numbered(turns: Sequence[Numbered]) -> str:
+def _numbered_lines(turns: Sequence[Numbered]) -> str:
     return "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in turns)
 
 
@@ -130,7 +130,7 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
     return drafts
 
 
-def _checked(drafts: Sequence[Draft], session: Session, language: Language) -> Checked:
+def _check_drafts(drafts: Sequence[Draft], session: Session, language: Language) -> Checked:
     with deadlines.within(deadlines.SESSION_SECONDS, "Checking the model's cards of this session"):
         return check(drafts, session, language)
 

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
 from justmem.errors import NotForgotten
 from justmem.ports import Searched, Store, Vectors, Whole
-from justmem.ports.traces import Search, Traces, written
+from justmem.ports.traces import Search, Traces, vector_bytes
 
 _BATCH = 50  # sessions read at a time
 _COUNTS = ("cards", "sessions", "turns", "quarantined", "replies")
@@ -50,7 +50,7 @@ class Going:
             or not set(on).isdisjoint(card.turns)
         )
 
-    def takes_held(self, session_id: str, held: Quarantined) -> bool:
+    def takes_quarantined(self, session_id: str, held: Quarantined) -> bool:
         """No one can tell on which turn a quarantined card rests: those of its session go with
         any."""
         if session_id in self.sessions or self.turns.get(session_id):
@@ -77,29 +77,29 @@ class Parts:
     def add(self, whole: Whole, going: Going) -> None:
         current, made = whole.session, whole.digested
         numbers = going.numbers(current, current)
-        self._say(current, numbers)
+        self._add_turns(current, numbers)
         if whole.waiting is not None:
-            self._say(whole.waiting, going.numbers(whole.waiting, current))
+            self._add_turns(whole.waiting, going.numbers(whole.waiting, current))
         self.turns += len(numbers.union(going.turns.get(current.id, ())))
         cards = [place for place, card in enumerate(made.cards) if going.takes(card)]
         self.cards += [made.cards[place] for place in cards]
-        held = [each for each in made.quarantined if going.takes_held(current.id, each)]
+        held = [each for each in made.quarantined if going.takes_quarantined(current.id, each)]
         self.quarantined += len(held)
         for card in (made.cards[place] for place in cards):
-            self._write(card.subject, card.fact)
+            self._add_card(card.subject, card.fact)
         for each in held:
-            self._write(each.subject, each.fact)
+            self._add_card(each.subject, each.fact)
         passages = [n for n, passage in enumerate(made.passages) if passage.turn in numbers]
         for vectors, places in ((made.card_vectors, cards), (made.passage_vectors, passages)):
             if len(vectors) and places:
                 self.vectors.append(vectors[places])
 
-    def _say(self, text: Session, numbers: Iterable[int]) -> None:
+    def _add_turns(self, text: Session, numbers: Iterable[int]) -> None:
         for number in sorted(numbers):
             if text.turn(number).text.strip():
                 self.texts[text.turn(number).text] = True
 
-    def _write(self, subject: str, fact: str) -> None:
+    def _add_card(self, subject: str, fact: str) -> None:
         self.texts[f"{subject} {fact}"] = True
         self.texts.setdefault(fact, False)
         self.texts.setdefault(f"{subject} | {fact}", False)  # as extractors write it
@@ -155,7 +155,7 @@ class Prover:
             **{name: getattr(done, name) for name in _COUNTS},
             vectors=sum(map(len, gone.vectors)),
             digests=tuple(sorted(digest(text) for text, own in gone.texts.items() if own)),
-            held=_still_said(gone, traces, held),
+            held=_held_elsewhere(gone, traces, held),
             # Without their folders: a certificate may leave this machine.
             files=tuple(PurePath(file).name for file in everywhere.files),
             unsearched=tuple(PurePath(file).name for file in everywhere.unsearched),
@@ -170,13 +170,13 @@ class Prover:
         held = dict.fromkeys(search.look_in_text(names), "the name of the space or its embedder")
         async for whole in self._wholes():
             if whole.session.id not in going.sessions:
-                text, vectors = _staying(whole, going)
+                text, vectors = _remaining_data(whole, going)
                 found = search.look_in_text(text) | search.look(vectors)
                 held |= dict.fromkeys(found, f"session {whole.session.id}")
         return held
 
 
-def _staying(whole: Whole, going: Going) -> tuple[str, bytes]:
+def _remaining_data(whole: Whole, going: Going) -> tuple[str, bytes]:
     """All that is held of a session, but for what goes."""
     current, made = whole.session, whole.digested
     numbers = going.numbers(current, current)
@@ -185,15 +185,15 @@ def _staying(whole: Whole, going: Going) -> tuple[str, bytes]:
     values: list[Value] = [current.without(numbers), *(made.cards[place] for place in cards)]
     if whole.waiting is not None:
         values.append(whole.waiting.without(going.numbers(whole.waiting, current)))
-    values += [each for each in made.quarantined if not going.takes_held(current.id, each)]
+    values += [each for each in made.quarantined if not going.takes_quarantined(current.id, each)]
     kept = ((made.card_vectors, cards), (made.passage_vectors, passages))
     return (
         "\n".join([*(value.model_dump_json() for value in values), made.reason, whole.failure]),
-        b"".join(written(vectors[places]) for vectors, places in kept if len(vectors)),
+        b"".join(vector_bytes(vectors[places]) for vectors, places in kept if len(vectors)),
     )
 
 
-def _still_said(gone: Parts, traces: Traces, held: Mapping[int, str]) -> dict[str, str]:
+def _held_elsewhere(gone: Parts, traces: Traces, held: Mapping[int, str]) -> dict[str, str]:
     """The texts of which every piece is also said elsewhere."""
     pieces: dict[int, list[int]] = {}
     for number, trace in enumerate(traces.all):

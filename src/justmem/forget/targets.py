@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from justmem.domain import NOTE, Card, Expiring, Forgotten, Preview, SessionRecord, quoted
+from justmem.domain import NOTE, Card, Expiring, Forgotten, Preview, SessionRecord, quote_place
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
@@ -21,7 +21,7 @@ from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
 
-_ASKED = (
+_ONE_TARGET = (
     "Say what to forget: one of card=, turn=, session=, subject=, key=, since= or until=, "
     "everything=."
 )
@@ -56,7 +56,7 @@ class Target:
         since = self.until if self.since is None else self.since
         named = [self.card, self.turn, self.session, self.subject, since, self.key]
         if sum(each is not None for each in named) + self.everything != 1:
-            raise InputError(_ASKED)
+            raise InputError(_ONE_TARGET)
         if self.turns is not None and self.card is None and self.subject is None:
             raise InputError("turns= goes with card= or subject=: elsewhere it decides nothing.")
         if self.subject is not None and not self.subject.strip():
@@ -94,9 +94,9 @@ class Forgetting:
         self._prover = Prover(store, clock)
 
     async def preview(self, target: Target) -> Preview:
-        going = await self._going(target)
+        going = await self._resolve(target)
         gone = await self._prover.parts(going)
-        recorded = await self._recorded(going, gone)
+        recorded = await self._traces_in_recordings(going, gone)
         return Preview(
             forgotten=Forgotten(
                 cards=len(gone.cards),
@@ -111,10 +111,10 @@ class Forgetting:
         )
 
     async def forget(self, target: Target, *, verify: bool) -> Forgotten:
-        going, gone = await self._going(target), Parts()
+        going, gone = await self._resolve(target), Parts()
         if verify or self._models:
             gone = await self._prover.parts(going)
-        recorded = await self._recorded(going, gone)
+        recorded = await self._traces_in_recordings(going, gone)
         replies = sum([await model.forget(recorded) for model in self._models])
         done = await self._store.forget(
             cards=list(going.cards),
@@ -139,13 +139,13 @@ class Forgetting:
         sessions = {record.id: record for record in found.sessions}
         going = Going(cards=cards, sessions=sessions)
         gone = await self._prover.parts(going) if self._models else Parts()
-        recorded = await self._recorded(going, gone)
+        recorded = await self._traces_in_recordings(going, gone)
         replies = sum([await model.forget(recorded) for model in self._models])
         words = [record.id for record in found.words]
         done = await self._store.forget(cards=list(cards), sessions=list(sessions), words=words)
         return done.model_copy(update={"replies": replies})
 
-    async def _recorded(self, going: Going, gone: Parts) -> Traces:
+    async def _traces_in_recordings(self, going: Going, gone: Parts) -> Traces:
         """What to look for in recordings: replies that say the same, or hold a word that nothing
         else in memory holds."""
         if not self._models:
@@ -155,31 +155,33 @@ class Forgetting:
 
     # ------------------------------------------------------------ what is meant
 
-    async def _going(self, target: Target) -> Going:
+    async def _resolve(self, target: Target) -> Going:
         if target.everything or target.session or target.since or target.until or target.key:
             return Going(sessions={record.id: record for record in await self._sessions(target)})
         if (place := _place(target)) is not None:
-            await self._check(place)
+            await self._check_turn(place)
             return Going(turns={place[0]: [place[1]]})
         if target.subject is not None:
             return await self._about(target.subject.strip(), turns=target.turns is not False)
         card = await card_in(self._store, target.card or "")
         return Going(
-            cards={card.id: card}, turns=await self._spoken([card]) if target.turns else {}
+            cards={card.id: card}, turns=await self._turns_of([card]) if target.turns else {}
         )
 
     async def _about(self, subject: str, *, turns: bool) -> Going:
         """All that `about` finds, and the turns of its cards. The user's name stands for the
         subject "User" too."""
         called = await names(self._store, self._language)
-        meant = [subject, USER] if called.mean(subject) else [subject]
+        meant = [subject, USER] if called.include(subject) else [subject]
         cards = await cards_about(self._store, subject, called)
         if not words.content_stems(
             subject
         ):  # a common word such as "Will" is in cards about others
             own = {name.casefold() for name in meant}
             cards = [card for card in cards if card.subject.casefold() in own]
-        spoken = await self._named(subject, await self._spoken(cards)) if turns else {}
+        spoken = (
+            await self._with_turns_naming(subject, await self._turns_of(cards)) if turns else {}
+        )
         touched = {*spoken, *(card.session_id for card in cards)}
         # A note without its words would be nothing: it goes whole.
         gone = {r.id: r for r in await self._store.sessions() if r.is_note and r.id in touched}
@@ -190,7 +192,9 @@ class Forgetting:
             subjects=meant,
         )
 
-    async def _named(self, subject: str, spoken: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    async def _with_turns_naming(
+        self, subject: str, spoken: Mapping[str, list[int]]
+    ) -> dict[str, list[int]]:
         """With the turns that name the subject, also those that have no cards yet."""
         numbers = {id: set(turns) for id, turns in spoken.items()}
         for passage in await places_naming(self._store, subject):
@@ -221,7 +225,7 @@ class Forgetting:
             and (until is None or record.at.date() <= until)
         ]
 
-    async def _check(self, place: Place) -> None:
+    async def _check_turn(self, place: Place) -> None:
         session_id, number = place
         current = await session_in(self._store, session_id)
         newest = (await self._store.texts([session_id], newest=True)).get(session_id, current)
@@ -231,7 +235,7 @@ class Forgetting:
         if text.turn(number).forgotten:
             raise NotInMemory(f"Turn {session_id}#{number} was forgotten before.")
 
-    async def _spoken(self, cards: Sequence[Card]) -> dict[str, list[int]]:
+    async def _turns_of(self, cards: Sequence[Card]) -> dict[str, list[int]]:
         """The turns that cards rest on, but for those that are gone already."""
         numbers: dict[str, set[int]] = {}
         for card in cards:
@@ -246,7 +250,7 @@ class Forgetting:
 def _place(target: Target) -> Place | None:
     """Of the one turn that is meant; None if it is a card or a subject."""
     named = target.turn if target.turn is not None else target.card
-    place = quoted(named) if named is not None else None
+    place = quote_place(named) if named is not None else None
     if target.turn is not None and place is None:
         raise InputError(f"{target.turn!r} does not name a turn: write s12#3, its number last.")
     return place

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import Filter, Store
-from justmem.validation import as_count, as_id, shown
+from justmem.validation import as_count, as_id, describe
 
 
 async def as_filter(
@@ -39,7 +39,7 @@ def as_day(value: date | str | None, what: str) -> date | None:
     try:
         return value.date() if isinstance(value, datetime) else as_time(value).date()
     except InvalidSession:
-        raise InputError(f"{what} is a day, such as 2024-05-20, not {shown(value)}.") from None
+        raise InputError(f"{what} is a day, such as 2024-05-20, not {describe(value)}.") from None
 
 
 async def _ids(
@@ -50,7 +50,7 @@ async def _ids(
     ids = {record.id for record in records}
     if sessions is not None:
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
-            raise InputError(f"sessions is a list of ids, not {shown(sessions)}.")
+            raise InputError(f"sessions is a list of ids, not {describe(sessions)}.")
         wanted = {as_id(id, "session") for id in sessions}
         if missing := sorted(wanted - ids):
             raise NotInMemory(f"There is no session {missing[0]!r} in this space.")

@@ -15,7 +15,7 @@ from typing import Any
 from justmem.domain import NOTE, ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
 from justmem.text import clean
-from justmem.validation import shown
+from justmem.validation import describe
 
 SessionLike = str | Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -75,13 +75,13 @@ def as_labels(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > _MOST_LABELS:
         raise InvalidSession(
             f"Labels are at most {_MOST_LABELS} names with values, as in "
-            f'{{"project": "kitchen"}}, not {shown(value)}.'
+            f'{{"project": "kitchen"}}, not {describe(value)}.'
         )
     for part in (part for pair in value.items() for part in pair):
         if not isinstance(part, str) or not part.strip() or len(part) > _LONGEST_NAME:
             raise InvalidSession(
                 f"A label's name and value are texts of 1 to {_LONGEST_NAME} characters, not "
-                f"{shown(part)}."
+                f"{describe(part)}."
             )
     return {clean(name): clean(text) for name, text in value.items()}
 
@@ -126,9 +126,9 @@ def _id(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, int) and not isinstance(value, bool):
-        value = shown(value)  # some imports count their sessions
+        value = describe(value)  # some imports count their sessions
     if not isinstance(value, str):
-        raise InvalidSession(f"A session's id is a short string, not {shown(value)}.")
+        raise InvalidSession(f"A session's id is a short string, not {describe(value)}.")
     name = clean(value).strip()
     if "\0" in value or len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidSession(
@@ -186,7 +186,7 @@ def _cleaned(turn: Turn) -> Turn:
 
 def _key(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise InvalidSession(f"A turn's key is a text, not {shown(value)}.")
+        raise InvalidSession(f"A turn's key is a text, not {describe(value)}.")
     return clean(value) if value else None
 
 
@@ -215,7 +215,7 @@ def _role(message: Mapping[str, Any]) -> Role:
         if role == known:
             return known
     raise InvalidSession(
-        f"the role {shown(given)} is unknown: use one of {', '.join(ROLES)}, "
+        f"the role {describe(given)} is unknown: use one of {', '.join(ROLES)}, "
         "or leave the role out and name the speaker."
     )
 
@@ -288,10 +288,10 @@ def as_time(value: object) -> datetime:
     except (ValueError, OverflowError, OSError):
         when = None
     if when is None:
-        raise InvalidSession(f"{shown(value)} is not a time. {TIMES}")
+        raise InvalidSession(f"{describe(value)} is not a time. {TIMES}")
     if when.year not in _YEARS:
         raise InvalidSession(
-            f"{shown(value)} is in the year {when.year}, which cannot be right "
+            f"{describe(value)} is in the year {when.year}, which cannot be right "
             f"(expected {_YEARS.start} to {_YEARS.stop - 1}). {TIMES}"
         )
     return when.replace(tzinfo=None, fold=0)

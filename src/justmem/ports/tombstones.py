@@ -46,7 +46,7 @@ def mark(session: Session, number: int) -> str:
     return f"{_words(session.id, session.turn(number).text)}.{number}"
 
 
-def marked(session: Session, marks: Iterable[str]) -> set[int]:
+def find_marked(session: Session, marks: Iterable[str]) -> set[int]:
     """Numbers of the turns that the marks mean. One that has moved is known by its words; where
     several say the same, all of them are meant."""
     said = [
@@ -73,7 +73,7 @@ def by_session(places: Iterable[Place]) -> dict[str, list[int]]:
     return numbers
 
 
-def named(
+def find_turns(
     current: Session, waiting: Session | None, numbers: Iterable[int]
 ) -> Iterator[tuple[Session, int]]:
     """The text in which each number counts: the current one, or for a turn that is only in a
@@ -89,14 +89,14 @@ def named(
             raise NotInMemory(f"Session {current.id!r} has {len(current.turns)} turns.")
 
 
-def blanked(session: Session, marks: Collection[str]) -> Session:
-    return session.without(marked(session, marks)) if marks else session
+def remove_marked(session: Session, marks: Collection[str]) -> Session:
+    return session.without(find_marked(session, marks)) if marks else session
 
 
-def spared(whole: Whole, forgotten: Collection[str]) -> Whole:
+def remove_forgotten(whole: Whole, forgotten: Collection[str]) -> Whole:
     """Without what was forgotten of it: its cards, and turns with all that rests on them."""
     own = [each for each in forgotten if each.startswith(prefix(whole.session.id))]
-    gone, made = marked(whole.session, own), whole.digested
+    gone, made = find_marked(whole.session, own), whole.digested
     cards = [
         n
         for n, card in enumerate(made.cards)
@@ -109,18 +109,18 @@ def spared(whole: Whole, forgotten: Collection[str]) -> Whole:
     return replace(
         whole,
         session=session,
-        waiting=whole.waiting and blanked(whole.waiting, own),
+        waiting=whole.waiting and remove_marked(whole.waiting, own),
         digested=replace(
             made,
             cards=[made.cards[n] for n in cards],
-            card_vectors=_chosen(made.card_vectors, cards),
+            card_vectors=_select_rows(made.card_vectors, cards),
             passages=[made.passages[n] for n in passages],
-            passage_vectors=_chosen(made.passage_vectors, passages),
+            passage_vectors=_select_rows(made.passage_vectors, passages),
             quarantined=() if gone else made.quarantined,
-            tokens=min(made.tokens, tokens.said(session)) if gone else made.tokens,
+            tokens=min(made.tokens, tokens.count_session(session)) if gone else made.tokens,
         ),
     )
 
 
-def _chosen(vectors: Vectors, places: list[int]) -> Vectors:
+def _select_rows(vectors: Vectors, places: list[int]) -> Vectors:
     return vectors[places] if len(vectors) else vectors

@@ -205,6 +205,6 @@ def _forms(matrix: Vectors) -> tuple[NDArray[np.int8], NDArray[np.uint8], Vector
     return made.high, made.low, np.ascontiguousarray(matrix, "<f4")
 
 
-def written(matrix: Vectors) -> bytes:
+def vector_bytes(matrix: Vectors) -> bytes:
     """Vectors in every form that is looked for."""
     return b"".join(form.tobytes() for form in _forms(matrix))

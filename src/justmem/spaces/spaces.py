@@ -18,7 +18,7 @@ from justmem.opening import closable_parts, shared_parts, spaces_of
 from justmem.spaces.background import Background, OnError
 from justmem.spaces.merging import merged
 from justmem.spaces.opened import OpenSpaces
-from justmem.validation import shown
+from justmem.validation import describe
 
 
 class Spaces(OpenSpaces):
@@ -96,7 +96,9 @@ class Spaces(OpenSpaces):
         one of them is not there."""
         names = list(dict.fromkeys(spaces)) if not isinstance(spaces, str) else []
         if not names or not all(isinstance(name, str) for name in names):
-            raise InputError(f"recall takes the names of spaces, as a list, not {shown(spaces)}.")
+            raise InputError(
+                f"recall takes the names of spaces, as a list, not {describe(spaces)}."
+            )
         found = {}
         for name in names:  # one after another: they share the processor and the models
             async with self.use(name, create=False) as memory:

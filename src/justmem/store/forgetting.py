@@ -102,10 +102,10 @@ def _forget_turns(db: Connection, session_id: str, numbers: Collection[int]) -> 
     quarantined cards rest on: those of the session go."""
     current = reads.session(db, session_id)
     waiting = reads.texts(db, [session_id], newest=True)[session_id]
-    named = tombstones.named(current, waiting if waiting != current else None, numbers)
+    named = tombstones.find_turns(current, waiting if waiting != current else None, numbers)
     marks = [tombstones.mark(text, number) for text, number in named]
     remember_forgotten(db, marks)
-    gone = tombstones.marked(current, marks)
+    gone = tombstones.find_marked(current, marks)
     count = Forgotten(turns=len(gone.union(numbers)))
     listed = db.rows(
         "SELECT id, turns FROM cards WHERE space = ? AND session = ?", db.space, session_id
@@ -132,18 +132,18 @@ def _drop_words(db: Connection, session_id: str) -> Forgotten:
 
 def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[str]) -> None:
     """Takes the words of the marked turns out of both texts, and their passages."""
-    gone = tombstones.marked(current, marks)
+    gone = tombstones.find_marked(current, marks)
     blank = current.without(gone)
     _keep_rows(db, "passages", current.id, lambda block: ~np.isin(block.places[:, 0], list(gone)))
     _rewrite(db, blank, 0)
-    left = tokens.said(blank)
+    left = tokens.count_session(blank)
     db.run(
         "UPDATE sessions SET tokens = ? WHERE space = ? AND id = ? AND draft = 0 AND tokens > ?",
         *(left, db.space, current.id, left),
     )
     if waiting.digest == current.digest:
         return
-    rest = tombstones.blanked(waiting, marks)
+    rest = tombstones.remove_marked(waiting, marks)
     if rest.digest == blank.digest:  # the turn was all that had changed
         remove_text(db, current.id, 1)
         db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, current.id)

@@ -111,7 +111,7 @@ def blanked(db: Connection, session: Session) -> Session:
         "SELECT id FROM forgotten WHERE space = ? AND prefix = ?",
         *(db.space, tombstones.prefix(session.id)),
     )
-    return tombstones.blanked(session, [mark for (mark,) in found])
+    return tombstones.remove_marked(session, [mark for (mark,) in found])
 
 
 def forgotten(db: Connection) -> list[str]:

@@ -276,7 +276,7 @@ def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> N
         return
     gone = set(reads.forgotten(db))
     for whole in wholes:
-        _take(db, tombstones.spared(whole, gone))
+        _take(db, tombstones.remove_forgotten(whole, gone))
     cards = sum(len(whole.digested.cards) for whole in wholes)
     ids = [whole.session.id for whole in wholes]
     log.add(db, "load", ids, sessions=len(ids), cards=cards)

@@ -49,7 +49,7 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
 async def cards_about(store: Store, subject: str, names: Names) -> list[Card]:
     """As they are stored: those of which it is the subject, and those that name it."""
     wanted = [CardFilter(subject=subject), CardFilter(text=subject)]
-    if names.mean(subject):
+    if names.include(subject):
         wanted.append(CardFilter(subject=USER))
     found = [card for where in wanted for card in await store.cards(where)]
     return list({(card.session_id, card.id): card for card in found}.values())

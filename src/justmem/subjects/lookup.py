@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from justmem import tokens
-from justmem.domain import Card, Session, Source, quote, quoted
+from justmem.domain import Card, Session, Source, quote, quote_place
 from justmem.errors import NotInMemory
 from justmem.language.citing import cite
 from justmem.ports import Store, card_in, session_in
@@ -13,7 +13,7 @@ from justmem.ports import Store, card_in, session_in
 
 async def card(store: Store, card_id: str) -> Card:
     """A card, or a turn as a quote: its id is as in `s12#3`."""
-    if (place := quoted(card_id)) is None:
+    if (place := quote_place(card_id)) is None:
         return await card_in(store, card_id)
     session_id, number = place
     session = await session_in(store, session_id)

@@ -25,10 +25,10 @@ class Names:
     all: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         return self.all[0] if self.all else USER
 
-    def mean(self, name: str) -> bool:
+    def include(self, name: str) -> bool:
         """Whether it is the user who is called so, in full or by the first name."""
         asked = name.strip().casefold()
         return any(asked in (each.casefold(), each.split()[0].casefold()) for each in self.all)
@@ -37,9 +37,9 @@ class Names:
         first = (re.escape(each.split()[0]) for each in self.all)
         return any(re.search(rf"\b{name}\b", text, re.IGNORECASE) for name in first)
 
-    def asked(self, asked: Evidence) -> Evidence:
+    def for_search(self, asked: Evidence) -> Evidence:
         """A question as it is searched for: the cards say "User" where it says the user's name."""
-        if asked.speaker and self.mean(asked.speaker):
+        if asked.speaker and self.include(asked.speaker):
             return asked.model_copy(update={"speaker": USER})
         if not self.used_in(asked.question):
             return asked
@@ -49,12 +49,12 @@ class Names:
     # ------------------------------------------------------------ shown with the name
 
     def of(self, subject: str) -> str:
-        return self.shown if subject == USER else subject
+        return self.display_name if subject == USER else subject
 
     def card(self, card: Card) -> Card:
         if card.subject != USER or not self.all:
             return card
-        return card.model_copy(update={"subject": self.shown})
+        return card.model_copy(update={"subject": self.display_name})
 
     def cards(self, cards: Iterable[Card]) -> list[Card]:
         return [self.card(card) for card in cards]
@@ -98,7 +98,7 @@ NO_NAMES = Names()
 
 async def cards_of(store: Store, where: CardFilter, names: Names) -> list[Card]:
     """The cards that match, shown with the name. Those about the user can be asked for by it."""
-    if where.subject is None or not names.mean(where.subject):
+    if where.subject is None or not names.include(where.subject):
         return names.cards(await store.cards(where))
     whole = replace(where, offset=0, limit=where.offset + where.limit)
     found = [
