@@ -78,7 +78,7 @@ async def test_a_count_that_cannot_be_true_is_replaced_by_our_own(
     receipt = (await memory.recall("How fast was my half marathon?", at=NOW)).receipt
     (call,) = receipt.calls
     assert call.estimated
-    assert call.tokens_in == tokens.prompt_tokens(model.prompts[-1])
+    assert call.tokens_in == model.prompts[-1].tokens
     assert call.tokens_out == tokens.count(text)
     assert "the usage given for the plan call cannot be true: counted here" in receipt.notes
 
