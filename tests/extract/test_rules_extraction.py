@@ -36,11 +36,17 @@ def test_a_statement_is_kept_as_it_was_said() -> None:
     assert (card.session_id, card.turns, card.said_at) == ("s", (1,), AT)
 
 
-def test_the_search_text_has_the_name_instead_of_i() -> None:
-    assert LANGUAGES.search_text("Nora said: I moved to Ghent.") == "Nora moved to Ghent."
-    assert LANGUAGES.search_text("Nora said: My dog is ill.") == "Nora's dog is ill."
-    assert LANGUAGES.search_text("Nora said: It rained.") == "Nora: It rained."
-    assert LANGUAGES.search_text("Nora moved to Ghent.") == "Nora moved to Ghent."  # a model's card
+@pytest.mark.parametrize(
+    ("text", "searched"),
+    [
+        ("Nora said: I moved to Ghent.", "Nora moved to Ghent."),
+        ("Nora said: My dog is ill.", "Nora's dog is ill."),
+        ("Nora said: It rained.", "Nora: It rained."),
+        ("Nora moved to Ghent.", "Nora moved to Ghent."),  # a model's card
+    ],
+)
+def test_the_search_text_has_the_name_instead_of_i(text: str, searched: str) -> None:
+    assert LANGUAGES.search_text(text) == searched
 
 
 def test_an_answer_is_kept_with_its_question() -> None:

@@ -1,4 +1,4 @@
-"""From a card to the exact words it rests on."""
+"""Quotations of the words that a card rests on."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_turn_with_its_own_time_was_said_then() -> None:
 
 
 @given(st.text(max_size=600), st.text(max_size=60))
-def test_a_quote_is_always_a_stretch_of_its_turn(text: str, hint: str) -> None:
+def test_a_quote_is_always_a_part_of_its_turn(text: str, hint: str) -> None:
     start, end = best_passage(hint, text)
     assert 0 <= start <= end <= len(text)
     cited = quote(hint, session(text), 1)

@@ -30,8 +30,9 @@ def test_the_speaker_is_named(asked: str, meant: str) -> None:
     assert is_first_person(asked)
 
 
-def test_what_is_about_others_stays_as_it_is() -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "Tell me about Ana",
         "Who is Ben?",
         "Did Ana go?",
@@ -41,9 +42,11 @@ def test_what_is_about_others_stays_as_it_is() -> None:
         "You know what we're discussing",
         "Can you remind us?",
         "",
-    ):
-        assert name_speaker(text, "Mira") == text
-        assert not is_first_person(text)
+    ],
+)
+def test_what_is_about_others_stays_as_it_is(text: str) -> None:
+    assert name_speaker(text, "Mira") == text
+    assert not is_first_person(text)
 
 
 def test_a_strange_name_is_only_text() -> None:

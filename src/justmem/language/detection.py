@@ -1,4 +1,4 @@
-"""Which language a text is in, and whether it is prose at all."""
+"""Detects the language of a text, and whether it is code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from justmem.language.data import english
 Detected = Literal["en", "other", "code"]
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_LOOKED_AT = 4000  # characters: a language shows itself soon
+_LOOKED_AT = 4000  # characters: enough to detect a language
 _SYMBOLS = re.compile(r"[{}\[\]()<>=;|\\/_*#$%&@^~`+]")
 _CODE_LINE = re.compile(
     r"^\s*(?:def |class |import |from \w+ import|#include|function |const |let |var |return\b"

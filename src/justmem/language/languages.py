@@ -1,4 +1,4 @@
-"""All languages at once: the language of each text is detected."""
+"""Detects the language of each text and applies its rules."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from justmem.text import both_ends
 
 
 class Languages:
-    """A `Language` that leaves each text to its own language. Text whose language is not known is
-    left to Plain. A session is read as English if any turn of it is: English leaves the turns in
-    other languages as they are."""
+    """A `Language` that applies the rules of each text's own language, or Plain if that language is
+    not known. A session with any English turn is read as English. Its other turns stay as they
+    are."""
 
     def __init__(self) -> None:
         self._plain = Plain()

@@ -1,5 +1,5 @@
-"""Any language: whole sentences as they were said, found by their words and quoted unchanged.
-No grammar, no dates, no word lists."""
+"""The rules for any language. Cards are whole sentences as they were said. Answers quote them.
+There is no grammar and there are no dates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHARACTERS_PER_WORD = 5  # characters that count as a word in scripts without s
 
 
 class Plain:
-    """The methods of `Language` for any language. One that is known better overrides some."""
+    """The methods of `Language` for any language. A known language overrides some of them."""
 
     def cards(self, session: Session) -> list[Card]:
         found: dict[str, Card] = {}
@@ -105,7 +105,7 @@ def subject_name(speaker: str) -> str:
 
 
 def group_sentences(text: str) -> Iterator[str]:
-    """Neighbouring sentences, a few at a time."""
+    """Groups of neighbouring sentences, each short enough for a card."""
     held: list[str] = []
     made = 0
     for sentence in sentences(text):

@@ -1,7 +1,7 @@
 """Text of any language: sentences with their offsets, words, stems, overlap.
 
-The rules are those of English where languages differ. Other languages pass through unharmed, only
-less well cut.
+Where languages differ, the rules are those of English. They split other languages less well, but
+lose nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BREAK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A stretch of a text: `text == whole[start:end]`, without space around it."""
+    """A part of a text, without space around it: `text == whole[start:end]`."""
 
     text: str
     start: int
@@ -190,7 +190,7 @@ def _trim_name(name: str) -> str:
 _OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi", "wow", "let's"))
 
 
-_SHORT = 160  # characters: a text up to this long is one stretch
+_SHORT = 160  # characters: a text up to this long is one passage
 
 
 def best_passage(hint: str, text: str) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def best_passage(hint: str, text: str) -> tuple[int, int]:
     best = max(singles)
     pairs = [(value([i, i + 1]), -i, (i, i + 1)) for i in range(len(pieces) - 1)]
     widest = max(pairs)
-    # A second sentence must earn its place.
+    # Two sentences are chosen only if they are clearly better than one.
     first, last = widest[2] if widest[0] > best[0] * 1.3 + 0.3 else best[2]
     return _bounds(pieces, first, last)
 

@@ -1,7 +1,7 @@
-"""Phrases like "last Friday" and the day they were said -> a dated range with a precision.
+"""Resolves phrases such as "last Friday" to dates.
 
-Nothing reads the clock: `at` is when the words were said. What cannot be told stays unknown.
-`phrases` has the phrases themselves.
+`at` is when the words were said. The clock is never read. A phrase that is ambiguous stays unknown.
+`phrases` has the patterns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Direct answers: the newest value of a state, a date, yes or no. Each only if it was verified.
+"""Direct answers: the newest value of a state, a date, yes or no.
 
-It needs the right subject, a statement that is neither denied nor only planned, and no newer
-statement that may say otherwise. In doubt there is none.
+A direct answer needs a statement about the right subject that is neither denied nor only planned,
+and no newer statement that may contradict it. In doubt there is no direct answer.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _yes_or_no(evidence: Evidence, asked: Question, found: Sequence[Statement]) 
 
 
 def _was_in_future(one: Statement) -> bool:
-    """Whether it lay in the future when it was said."""
+    """Whether the event was in the future when the statement was made."""
     start = one.card.event_date.start
     return start is not None and start > one.said_on
 

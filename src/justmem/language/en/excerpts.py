@@ -154,7 +154,7 @@ def _items(text: str, wanted: int) -> Iterator[tuple[int, int]]:
 
 
 def _paragraph(text: str, start: int, end: int) -> tuple[int, int]:
-    """The paragraph around a stretch; one that ends in a colon brings the next one."""
+    """The paragraph around a passage, and the next one if it ends in a colon."""
     first = text.rfind("\n\n", 0, start) + 1
     last = text.find("\n\n", end)
     last = len(text) if last < 0 else last
@@ -170,7 +170,7 @@ def _strip_range(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def widen_to_sentences(text: str, start: int, end: int, longest: int) -> tuple[int, int]:
-    """A stretch with the sentences after and before it, as far as they fit."""
+    """A passage with the sentences after and before it, up to `longest` characters."""
     pieces = sentences(text)
     inside = [n for n, one in enumerate(pieces) if one.start < end and one.end > start]
     if not inside:

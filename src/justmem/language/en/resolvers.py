@@ -13,7 +13,7 @@ from justmem.domain import EventDate
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """When the words were said, and whether they point ahead."""
+    """When the words were said, and whether they are about the future."""
 
     at: date
     future: bool | None  # None: nothing shows it

@@ -1,8 +1,8 @@
-"""Session -> cards without a model: each statement in the speaker's own words, with its context.
+"""Makes the cards of a session without a model: statements in the speaker's own words.
 
-The context is the question that a statement answers, or the other speaker's last statement where
-this one points at it, and the caption of a photo. The date is resolved and stored beside the
-words. Small talk makes no card. Text in other languages, code and logs is kept as it is.
+A card also has the context of its statement: the question that it answers, or the other speaker's
+last statement if it refers to that, and the caption of a photo. Its date is resolved and stored.
+Small talk makes no card. Text in other languages, code and logs is kept as it is.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ def _split_captions(text: str) -> tuple[str, str]:
 def _statements(
     text: str, number: int, at: datetime, people: frozenset[str], *, requests: bool = False
 ) -> list[_Piece]:
-    """Sentences that tell something. What points at the sentence before it, or is very short,
-    stays with it."""
+    """The statements of a turn. A sentence that refers to the one before, or is very short, is
+    joined to it."""
     if detect(text) != "en":
         return [_Piece(said, (number,)) for said in plain.group_sentences(text)]
     told: list[_Piece] = []

@@ -1,5 +1,7 @@
-"""What holds until something newer is said: where somebody lives or works, who their boss is,
-what somebody weighs. Only plain statements count: "I live in Graz", "Miso weighs 5.4 kg"."""
+"""States: values that hold until a newer one is said, such as a home, an employer or a weight.
+
+Only plain statements count: "I live in Graz", "Miso weighs 5.4 kg".
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ class State:
 
 
 def states_in(card: Card) -> list[State]:
-    """The states that a card tells of."""
+    """The states that a card states a value for."""
     found: list[State] = []
     own = "" if card.fact.startswith("said: ") else card.subject.lower()  # a model's card
     said = card.fact.removeprefix("said: ")
@@ -60,8 +62,8 @@ def states_in(card: Card) -> list[State]:
 
 
 def superseded(cards: Iterable[Card], asked: date) -> frozenset[str]:
-    """Ids of the cards that tell of a state for which another card has a newer value. What is
-    still planned on the day of asking supersedes nothing."""
+    """Ids of the cards with a state for which another card has a newer value. A card that is still
+    planned on the day of asking supersedes nothing."""
     newest: dict[tuple[str, str], tuple[date, str]] = {}
     told: list[tuple[Card, State, date]] = []
     for card in cards:
