@@ -94,7 +94,7 @@ def test_a_report_is_believed_from_half_of_our_own_count_on() -> None:
         return call.tokens_in, call.tokens_out, call.estimated
 
     assert counted(half_in, half_out) == (half_in, half_out, False), "the schema may be free"
-    ours_in, ours_out = tokens.prompt_tokens(prompt), tokens.count(reply)
+    ours_in, ours_out = prompt.tokens, tokens.count(reply)
     assert counted(half_in - 1, half_out) == (ours_in, half_out, True)
     assert counted(half_in, half_out - 1) == (half_in, ours_out, True)
 
@@ -108,7 +108,7 @@ PROMPT = Prompt("plan", "Plan.", "When?", {"type": "object"}, 100)
 async def test_a_lost_attempt_is_not_repeated_where_another_could_pass_the_limit() -> None:
     async def nothing(_: float) -> None: ...
 
-    once = tokens.prompt_tokens(PROMPT) + PROMPT.max_tokens
+    once = PROMPT.tokens + PROMPT.max_tokens
     for limit, requests in ((once, 1), (3 * once, 3), (None, 4)):
         with serve_openai(lambda _: Respond(status=504)) as server:
             model = OpenAIModel("m", base_url=server.url, sleep=nothing)
@@ -163,7 +163,7 @@ async def test_a_cancelled_call_stays_counted_at_its_longest(make: Make) -> None
     await asyncio.gather(asking, return_exceptions=True)
     first, last = model.prompts[-2:]
     spent = (await memory.stats()).spent_tokens - before
-    longest = tokens.prompt_tokens(last) + last.max_tokens
+    longest = last.tokens + last.max_tokens
     planned = tokens.count(first.system) + tokens.count(first.user)
     assert longest < spent - planned < longest + 200
 
