@@ -1,4 +1,4 @@
-"""The nouns of JustMem: pure values, no I/O.
+"""The domain types of JustMem: pure values, no I/O.
 
 Everything here is frozen. Turn numbers count from 1, as people count.
 """

@@ -1,4 +1,4 @@
-"""What goes, told from what stays; and afterwards the proof that it went."""
+"""What a target removes, and the certificate that nothing of it is left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def digest(text: str) -> str:
 
 @dataclass
 class Going:
-    """All that is named to go; what rests on it follows."""
+    """What is to be forgotten. What rests on it is forgotten too."""
 
     cards: Mapping[str, Card] = field(default_factory=dict)  # by id
     turns: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by session
@@ -51,8 +51,8 @@ class Going:
         )
 
     def takes_quarantined(self, session_id: str, held: Quarantined) -> bool:
-        """No one can tell on which turn a quarantined card rests: those of its session go with
-        any."""
+        """It is unknown which turn a quarantined card comes from. So all those of a session are
+        forgotten with any of its turns."""
         if session_id in self.sessions or self.turns.get(session_id):
             return True
         if held.subject.casefold() in [subject.casefold() for subject in self.subjects]:
@@ -164,7 +164,7 @@ class Prover:
         )
 
     async def held(self, traces: Traces, going: Going) -> dict[int, str]:
-        """Traces that something which does not go leaves too, and what that is."""
+        """Traces that also occur in something that stays, and where."""
         search = Search(traces)
         names = f"{self._store.space}\n{(await self._store.stats()).embedder}"
         held = dict.fromkeys(search.look_in_text(names), "the name of the space or its embedder")
@@ -177,7 +177,7 @@ class Prover:
 
 
 def _remaining_data(whole: Whole, going: Going) -> tuple[str, bytes]:
-    """All that is held of a session, but for what goes."""
+    """All data of a session except what is to be forgotten."""
     current, made = whole.session, whole.digested
     numbers = going.numbers(current, current)
     cards = [place for place, card in enumerate(made.cards) if not going.takes(card)]

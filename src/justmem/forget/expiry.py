@@ -1,7 +1,6 @@
-"""What is older than its space allows, and letting it go.
+"""Finds and forgets what is older than the retention allows.
 
-Age is counted from the time of a session to a moment that the caller names: no clock is read
-here, and nothing goes because of a date that a session claims to have.
+Age is counted from the time of a session to the time that the caller passes. No clock is read.
 """
 
 from __future__ import annotations

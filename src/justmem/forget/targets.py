@@ -1,7 +1,7 @@
-"""A target -> what goes with it.
+"""Resolves a target to cards, turns and sessions, and forgets them.
 
-Whatever is forgotten goes from the recordings of models first and from the store last: stopped in
-between, it is still there to be forgotten again.
+Recordings of models are cleared first and the store last. After an interruption the target still
+exists and can be forgotten again.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Forgetting:
         traces = Traces.of(gone.texts)
         return traces.without(traces.weak(await self._prover.held(traces, going)))
 
-    # ------------------------------------------------------------ what is meant
+    # ------------------------------------------------------------ resolve the target
 
     async def _resolve(self, target: Target) -> Going:
         if target.everything or target.session or target.since or target.until or target.key:

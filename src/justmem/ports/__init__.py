@@ -1,7 +1,6 @@
-"""What JustMem needs of the outside: a language model, an embedder, a reranker, a store, and
-what it needs to know of human languages.
+"""The interfaces of language models, embedders, rerankers, stores and human languages.
 
-Any object with these methods will do; nothing has to inherit from anything here.
+Any object with these methods works. Nothing has to inherit from these classes.
 """
 
 from __future__ import annotations

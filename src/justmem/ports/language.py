@@ -1,4 +1,4 @@
-"""What the core needs to know of a human language."""
+"""The interface of a human language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models: of language, of vectors, of what fits a question."""
+"""The interfaces of language models, embedders and rerankers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A limit on the time that rules may take over one session or one question.
 
-The limit is on processor time of the thread at work, so that a busy machine fails nothing. It is
-looked at between steps (`check`), never inside one: whoever loops over turns, sentences or cards
-calls `check`, and gives each step a text of bounded length (as `words.sentences` does).
+The limit is on processor time of the thread, so that a busy machine causes no failure. Code that
+loops over turns, sentences or cards calls `check` between its steps, and gives each step a text of
+bounded length (as `words.sentences` does).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def within(seconds: float, what: str) -> Iterator[None]:
 
 
 def check() -> None:
-    """Costs next to nothing, so that it can be called for every sentence."""
+    """Cheap enough to call for every sentence."""
     limit = _LIMIT.get()
     if limit is None or time.perf_counter() < limit.look:
         return

@@ -1,7 +1,7 @@
 """A memory belongs to the process that opened it.
 
-A forked process has a copy of its objects, but none of its threads, and it shares its connections:
-to use them there would hang, or mix up two conversations with a server.
+A forked process has copies of its objects but not its threads, and shares its connections. Using
+them there would hang, or mix two conversations with a server.
 """
 
 from __future__ import annotations
