@@ -669,7 +669,8 @@ def test_json_keeps_every_character(run: Run, mallory: str) -> None:
     assert data(run("show", "m", "--json"))["turns"][0]["text"] == NASTY
 
 
-def test_piped_output_is_not_wrapped(run: Run, tmp_path: Path) -> None:
+def test_piped_output_is_not_wrapped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     text = "I have a parrot called Kiwi, and " + "it sings every morning " * 10 + "in the kitchen."
     run("add", text)
     session = data(run("sessions", "--json"))[0]["id"]
