@@ -112,7 +112,7 @@ async def test_a_lost_attempt_is_not_repeated_where_another_could_pass_the_limit
     for limit, requests in ((once, 1), (3 * once, 3), (None, 4)):
         with serve_openai(lambda _: Respond(status=504)) as server:
             model = OpenAIModel("m", base_url=server.url, sleep=nothing)
-            prompt = tokens.fit(PROMPT, limit, least=10)
+            prompt = PROMPT.within(limit, least=10)
             with pytest.raises(ModelUnavailable) as raised:
                 await model.complete(prompt)
             await model.close()
