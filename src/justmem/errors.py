@@ -1,7 +1,7 @@
-"""Everything that can go wrong, by whose move it is.
+"""All exceptions, grouped by cause.
 
     JustMemError
-    ├── InputError            the caller's: correct it and call again
+    ├── InputError            the caller's mistake: correct it and call again
     │   ├── InvalidSession      a session that cannot be remembered as given
     │   ├── InvalidQuestion     an empty or oversized question, or a plan that cannot be used
     │   ├── InvalidFile         a file that is not what it claims to be
@@ -10,29 +10,29 @@
     │   │   └── NoSuchSpace       no such space
     │   ├── BudgetExceeded      the next call would pass a limit the caller set
     │   └── TimeLimitExceeded   the rules took too long over a text or a question
-    ├── ModelError            a provider's: wait, or look at the provider
-    │   ├── ModelUnavailable    it stayed away after every retry
-    │   ├── ModelRefused        it will not take the request (key, name, size)
-    │   ├── ModelNonsense       it answered, and the answer cannot be used
+    ├── ModelError            a model failed: wait, or check the provider
+    │   ├── ModelUnavailable    no reply after all retries
+    │   ├── ModelRefused        it rejected the request (key, name, size)
+    │   ├── ModelNonsense       its reply cannot be used
     │   └── WeightsUnavailable  local model files are missing or are not the pinned ones
-    ├── StoreError            the store's: nothing was half written
+    ├── StoreError            the store failed: nothing was partly written
     │   ├── StoreBusy           another process holds it
     │   ├── StoreDamaged        the file is not a readable store
-    │   ├── StoreLocked         it is locked, and no key was given
-    │   │   └── WrongKey          a key was given, and it is another one
+    │   ├── StoreLocked         it is locked and no key was given
+    │   │   └── WrongKey          the given key is not its key
     │   ├── StoreNotLocked      a key was given for a store that is not locked
     │   ├── StoreFull           no room left on the disk
     │   ├── StoreTooNew         written by a newer JustMem
     │   ├── NotForgotten        words of what was forgotten are still found on disk
     │   └── EmbedderMismatch    its vectors come from another embedder
-    └── Refused               the server's: it does not let the request in
-        ├── KeyNeeded           no key, or one that is not known any more
+    └── Refused               the server rejected the request
+        ├── KeyNeeded           no key, or an unknown or revoked key
         ├── KeyTooWeak          the key may not do this
-        ├── TooLarge            more than one request may carry
-        ├── Unfinished          its body did not arrive in time
-        ├── TooMany             more than one key may do at a time
-        ├── TooSlow             longer than a request may take
-        └── NoRoom              the server has its hands full
+        ├── TooLarge            the request is too large
+        ├── Unfinished          the body of the request did not arrive in time
+        ├── TooMany             too many requests with one key
+        ├── TooSlow             the request took too long
+        └── NoRoom              the server is busy
 
 Each message is a sentence that says what happened and what to do.
 """

@@ -46,6 +46,11 @@ COMMANDS: dict[str, list[str]] = {
     "models": ["list"],
     "keys": ["list"],
     "hook": ["recall"],
+    "note": ["I have a kayak.", "--key", "boat"],
+    "notes": [],
+    "note-at": ["boat"],
+    "history": ["Ana"],
+    "profile": [],
 }
 # These do not open a space of the store that is set.
 APART = {"demo", "models", "keys", "hook"}

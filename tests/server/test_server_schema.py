@@ -56,6 +56,9 @@ ROUTES = [
     ("/health/ready", "GET"),
     ("/metrics", "GET"),
     ("/v1/chat/completions", "POST"),
+    ("/v1/responses", "POST"),
+    ("/v1/messages", "POST"),
+    ("/v1/messages/count_tokens", "POST"),
     ("/v1/models", "GET"),
 ]
 CHECKS = (

@@ -28,6 +28,7 @@ from store_contract import (
     remember,
     session,
 )
+from stores import spent
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 
@@ -88,7 +89,7 @@ class TestCuts:
         day, of = date(2023, 5, 7), session()
         await remember(store, of, "likes tea", "likes rain")
         for cut in range(8):
-            spent = await direct.spent(day)
+            before = await spent(direct, day)
             for act in (
                 lambda: store.spend(day, 5),
                 lambda: store.spend(day, reserve=5, limit=10**6),
@@ -101,7 +102,7 @@ class TestCuts:
                 line.left = 10**9
                 if result is not None and hasattr(result, "turns"):
                     assert (result.cards, result.sessions, result.turns) == (2, 1, 2)
-            assert await direct.spent(day) == spent + 10
+            assert await spent(direct, day) == before + 10
             assert await all_facts(direct) == ["likes tea", "likes rain"]
         assert line.cuts >= 15
         await store.close()
@@ -151,7 +152,7 @@ class TestKilledServer:
         await store.bind("hash", 8)
         kept: set[str] = set()
         settled: set[str] = set()
-        spent = [0]
+        acknowledged = [0]
 
         async def write(worker: int) -> None:
             for number in range(10**6):
@@ -163,7 +164,7 @@ class TestKilledServer:
                     await store.settle(of, made)
                     settled.add(of.id)
                     await store.spend(date(2023, 5, 7), 1)
-                    spent[0] += 1
+                    acknowledged[0] += 1
                 except StoreError:
                     await asyncio.sleep(0.05)
 
@@ -191,5 +192,6 @@ class TestKilledServer:
         assert extent.cards == len(cards)
         assert extent.tokens == sum(record.tokens for record in records.values())
         # A cancelled task's last call may have happened unacknowledged: three tasks, three times.
-        assert spent[0] <= await spent(store, date(2023, 5, 7)) <= spent[0] + 9
+        total = await spent(store, date(2023, 5, 7))
+        assert acknowledged[0] <= total <= acknowledged[0] + 9
         await store.close()
