@@ -36,7 +36,6 @@ from justmem.ports import (
     StreamingAnswerer,
 )
 from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
-from justmem.subjects.asked import with_profile
 from justmem.subjects.names import NO_NAMES, Names, names
 from justmem.text import SEGMENT, both_ends
 from justmem.validation import LONG_QUESTION, as_question, as_speaker
@@ -202,12 +201,6 @@ class Asker:
         waiting = (await self._store.look(waiting=_MOST_PENDING)).waiting
         waiting = [session for session in waiting if where.holds(session)]
         found = await self._retrieval.evidence(names.for_search(asked), tally, where)
-        if where == NO_FILTER and not self._retrieval.paper:
-            found = await with_profile(
-                self._store, self._language, names, self._retention, found, self._budget.cards
-            )
-            if found.cards and UNRELATED in tally.notes:
-                tally.notes.remove(UNRELATED)
         found = await _with_pending(self._store, waiting, found, self._retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(

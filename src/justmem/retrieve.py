@@ -86,7 +86,7 @@ class Retrieval:
         self._reranker = reranker
         self._budget = budget
         self._profile = profile
-        self.paper = profile.select_by == "question"
+        self._paper = profile.select_by == "question"
         self._retention = retention
 
     async def evidence(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Evidence:
@@ -120,9 +120,9 @@ class Retrieval:
         """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
         speaker's name, as in the search text of the cards."""
         plan = asked.plan
-        broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self.paper)
+        broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self._paper)
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
-        if asked.speaker and not self.paper:
+        if asked.speaker and not self._paper:
             texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
@@ -138,19 +138,19 @@ class Retrieval:
         reach = Reach(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
-            spoken=0 if self.paper else budget.lexical // 2,
-            quotes=0 if self.paper or remark else _QUOTES,
+            spoken=0 if self._paper else budget.lexical // 2,
+            quotes=0 if self._paper or remark else _QUOTES,
             since=where.since,
             until=min(asked.date(), where.until or date.max),
             sessions=where.sessions,
-            during=None if self.paper else _told(plan.period),
+            during=None if self._paper else _told(plan.period),
         )
         if retention.limited and reach.quotes:  # some may have expired
             reach = replace(reach, quotes=reach.spoken)
         found = await self._store.find(views, reach)
         found = _unexpired(found, retention, asked, where.as_of)
         quotes = _quotes(found, replies=plan.needs_source) if reach.quotes else []
-        return _pool(views, plan, found, quotes, turns=not self.paper)
+        return _pool(views, plan, found, quotes, turns=not self._paper)
 
     async def relevant(self, asked: Evidence, tally: Tally) -> bool:
         """Whether the question alone finds anything. It is asked before a model is called."""
@@ -164,7 +164,7 @@ class Retrieval:
 
     def _relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = _RELEVANT.get(self._embedder.name)
-        if not pool.cards or bound is None or self.paper or asked.plan.mode == "reply":
+        if not pool.cards or bound is None or self._paper or asked.plan.mode == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -190,11 +190,11 @@ class Retrieval:
         scores = rank.scored(pool.signals, weights)
         if self._reranker is None or len(pool.cards) < 2:
             return scores, {}
-        count = len(pool.cards) if self.paper else self._budget.rerank
+        count = len(pool.cards) if self._paper else self._budget.rerank
         head = np.argsort(-scores, kind="stable")[:count].tolist()
         texts = [pool.cards[i].dated for i in head]
         read = rank.logits(await tally.rerank(self._reranker, [views[0].text], texts))[0]
-        if self.paper:
+        if self._paper:
             scores[head] = read
         else:
             scores[head] += np.float32(weights.rerank) * rank.probability(read)
@@ -205,7 +205,7 @@ class Retrieval:
     ) -> tuple[list[int], list[int]]:
         """The places, best first, and all cards read: each place with the cards around it."""
         weights = self._profile.weights
-        if self.paper:
+        if self._paper:
             chosen = read = np.argsort(-scores, kind="stable")[:count].tolist()
         else:
             chosen = rank.places(scores, pool.cards, count, weights.session)

@@ -58,9 +58,6 @@ class Languages:
     def own_name(self, card: Card) -> str | None:
         return self._of(card.text).own_name(card)
 
-    def subject_asked(self, question: str) -> str | None:
-        return self._of(question).subject_asked(both_ends(question))
-
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return self._english.superseded([card for card in cards if self._is_english(card)], on)
 

@@ -79,9 +79,6 @@ class Plain:
     def own_name(self, card: Card) -> str | None:
         return None
 
-    def subject_asked(self, question: str) -> str | None:
-        return None
-
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return frozenset()
 

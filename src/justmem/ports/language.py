@@ -43,11 +43,6 @@ class Language(Protocol):
         """The name that the subject of a card gives themselves: "My name is Oskar"."""
         ...
 
-    def subject_asked(self, question: str) -> str | None:
-        """Of whom a question asks all that is known: "Who is Ines?". Empty for the one who asks,
-        as in "What do you know about me?"; None for other questions."""
-        ...
-
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         """Ids of the cards for which another card has a newer value, on that day."""
         ...

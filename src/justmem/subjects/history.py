@@ -46,7 +46,7 @@ async def profile(
     if who is None:
         raise NotInMemory("Memory is not about one person: name the subject.")
     cards = await _cards_of(store, who, called)
-    return await asyncio.to_thread(profile_of, called.of(who), cards, language, on, limit)
+    return await asyncio.to_thread(_profile, called.of(who), cards, language, on, limit)
 
 
 async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
@@ -100,7 +100,7 @@ def _order(card: Card) -> tuple[date, str, str]:
     return card.since, card.said_at.isoformat(), card.id
 
 
-def profile_of(
+def _profile(
     subject: str, cards: Sequence[Card], language: Language, on: date, limit: int
 ) -> SubjectProfile:
     all = _entries(cards, language, on)

@@ -9,7 +9,6 @@ from justmem.domain import Card, EventDate, Evidence, Plan, Session
 from justmem.language.en import (
     answers,
     dates,
-    lists,
     questions,
     sentence_types,
     statements,
@@ -39,9 +38,6 @@ class English(Plain):
 
     def own_name(self, card: Card) -> str | None:
         return speaker_rules.own_name(card)
-
-    def subject_asked(self, question: str) -> str | None:
-        return lists.subject_asked(question)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return states.superseded(cards, on)

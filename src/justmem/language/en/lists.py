@@ -38,7 +38,6 @@ _OF_ONESELF = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _ME = frozenset(("me", "myself", "i", "my life", "my year"))
-_DESCRIBED = re.compile(r"(?:my|our|the|an?|your)\b", re.IGNORECASE)  # nobody by name
 _NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
 _NUMBERS = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _COUNTED = re.compile(
@@ -47,31 +46,25 @@ _COUNTED = re.compile(
 _VAGUE = re.compile(r"\bdid (?:\w+ ){1,2}(?:do|get|make|have)\b", re.IGNORECASE)
 
 
-def subject_asked(question: str) -> str | None:
-    """Empty for the one who asks; None if the question asks something else."""
-    match = _PROFILE.match(question.strip())
-    who = match["who"].strip() if match else ""
-    if who.lower() in _ME:
-        return ""
-    return who if who and not _DESCRIBED.match(who) else None
-
-
 def find_profile(evidence: Evidence) -> Findings | None:
-    """What was said about somebody: what holds now first, the newest of it before the older."""
-    who = subject_asked(evidence.question)
-    if who is None:
+    """What was said about somebody, newest first."""
+    match = _PROFILE.match(evidence.question.strip())
+    if match is None:
         return None
-    if not who:
+    who = match["who"].lower().strip()
+    if who in _ME:
         found = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
         told = [one for one in found if _OF_ONESELF.search(one.text)]
+    elif re.match(r"(?:my|our|the|an?|your)\b", who):
+        return None
     else:
         wanted = {stem(word) for word in words(who)}
         found = [statement_from(one, {}) for one in evidence.chosen]
         told = [one for one in found if coverage(wanted, one.stems) == 1]
     told = [one for one in told if one.card.kind != "interaction" and len(one.text.split()) > 2]
     newest = sorted(told[: 2 * _MOST_KNOWN], key=lambda one: one.card.said_at, reverse=True)
+    newest = newest[:_MOST_KNOWN]
     earlier = superseded((one.card for one in newest), evidence.at.date())
-    newest = sorted(newest, key=lambda one: one.card.id in earlier)[:_MOST_KNOWN]
     return Findings("", newest, earlier, whole_turns=False) if newest else None
 
 
