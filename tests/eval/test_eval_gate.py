@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from justmem.rank import Weights
-from justmem_eval import benchmarks
 from justmem_eval import gate as gates
 from justmem_eval.ablation import Ablation, ablations, curve, rows
 from justmem_eval.cli.app import app
@@ -146,8 +145,7 @@ def test_sample_cards_come_with_what_was_said(data: Path) -> None:
     assert said[0].startswith("    Nora: Morning Tomas! I finally signed the lease")
 
 
-@pytest.mark.parametrize("benchmark", benchmarks.NAMES)
-def test_the_cards_in_the_docs_are_those_that_come_out(data: Path, benchmark: str) -> None:
+def test_the_cards_in_the_docs_are_those_that_come_out(data: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
-    command = ["sample", "--data", str(data), "--benchmark", benchmark]
+    command = ["sample", "--data", str(data), "--benchmark", "locomo"]
     assert CliRunner().invoke(app, command).output in page
