@@ -6,7 +6,6 @@ routes/          parse the request, call AsyncMemory, return the result
 schemas.py       request bodies and views that OpenAPI describes
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
-spaces.py        the open memories of many spaces, sharing one set of models
 ingestion.py     sessions that wait for their cards; fair_queue.py: in which order
 access_keys.py   keys, rights and the spaces they open
 rate_limits.py   requests and questions that one key may make at a time
