@@ -23,6 +23,7 @@ ENVIRONMENTS = ROOT / "build" / "envs"
 # The packages of each environment. The first ones are named in its line.
 FRAMEWORKS: dict[str, list[str]] = {
     "claude_code": ["claude-agent-sdk"],
+    "anthropic": ["anthropic"],
     "langchain": ["langchain", "langgraph", "langchain-tests"],
     "langgraph": ["langgraph", "langgraph-checkpoint-sqlite", "pip", "hatchling"],
     "openai_agents": ["openai-agents"],
