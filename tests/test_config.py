@@ -229,7 +229,6 @@ def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         ("model", "openai:qwen@localhost:8000"),
         ("model", "onnx:bge-small-en-v1.5"),
         ("model", "none"),
-        ("model", "recorded:replies.jsonl=nonsense"),
         ("model", ""),
         ("answerer", "gpt"),
         ("embedder", "rules"),
@@ -331,12 +330,6 @@ def test_a_callable_is_called_for_its_object() -> None:
     settings = load(embedder=f"{__name__}:make_embedder")
 
     assert providers.build_embedder(settings.embedder, settings, None).dim == 32
-
-
-async def test_recorded_replies_need_no_server(tmp_path: Path) -> None:
-    made = await built(model=f"recorded:{tmp_path / 'replies.jsonl'}=openai:m@http://127.0.0.1:1")
-
-    assert isinstance(made["answerer"], ModelAnswerer)
 
 
 # ---------------------------------------------------------------- who gets which key
@@ -484,7 +477,7 @@ REFUSED = {
     "model": '"os:abort"',
     "extractor": '"openai:gpt-4.1-mini"',
     "planner": '"openai:m@http://127.attacker.example/v1"',
-    "answerer": '"recorded:replies.jsonl=openai:m@http://127.0.0.1:8000/v1"',
+    "answerer": '"openai:m@http://127.0.0.1:8000/v1"',
     "embedder": '"openai:e@http://127.0.0.1.evil.example/v1"',
     "reranker": '"rerank:r@https://evil.example"',
     "dimensions": "8",

@@ -127,7 +127,7 @@ class AsyncMemory:
             store, embedder, reranker, self.budget, self.ranking, self.retention, language
         )
         self._asker = Asker(store, planner, self._retrieval, answerer, self._redaction, *parts)
-        self._forgetting = Forgetting(store, (extractor, planner, answerer), clock, language)
+        self._forgetting = Forgetting(store, clock, language)
         self._clock = clock
         self._closing = closing
         self._origin = Origin()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from justmem import providers
-from justmem.config import KEY_SOURCES, Settings, address, kept_in, load
+from justmem.config import Settings, address, kept_in, load
 from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
 from justmem.ports import Language, Store
@@ -157,7 +157,6 @@ def spaces_of(settings: Settings) -> Storage:
 def shared_parts(settings: Settings, *, report: providers.Report | None = None) -> dict[str, Any]:
     """The same without the store: what the memories of many spaces can share."""
     stages = _stages(settings, LANGUAGES)
-    _refuse_recording(settings, stages)
     return {
         "embedder": providers.build_embedder(settings.embedder, settings, report),
         "reranker": providers.build_reranker(settings.reranker, settings, report),
@@ -177,17 +176,6 @@ def _profile(settings: Settings) -> Profile:
     if isinstance(settings.profile, Profile):
         return settings.profile
     return PAPER if settings.profile == "paper" else Profile()
-
-
-def _refuse_recording(settings: Settings, stages: Mapping[str, Any]) -> None:
-    """A recording holds what was said, in plain text: it would undo the lock."""
-    locked = any(getattr(settings, source) is not None for source in KEY_SOURCES)
-    for stage in stages.values() if locked else ():
-        if getattr(getattr(stage, "model", None), "records", False):
-            raise InvalidSetting(
-                "The spaces are locked, and recorded:FILE=SPEC would write replies beside them in "
-                "plain text: record from a space without a key, or name the model itself."
-            )
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:

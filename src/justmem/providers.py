@@ -6,7 +6,6 @@
     openai:NAME@URL              any server with the same protocol
     onnx:NAME                    a local model; its weights are downloaded once
     rerank:NAME@URL              a reranker over HTTP
-    recorded:FILE[=SPEC]         replies recorded in a file; SPEC supplies missing ones
     secrets                      the built-in redaction
     package.module:attribute     your own object, or a callable that returns it
 
@@ -40,14 +39,14 @@ T = TypeVar("T")
 
 _OWN = "package.module:attribute"
 FORMS: dict[Part, str] = {
-    "model": f"rules, openai:NAME, openai:NAME@URL, recorded:FILE, recorded:FILE=SPEC or {_OWN}",
+    "model": f"rules, openai:NAME, openai:NAME@URL or {_OWN}",
     "embedder": f"onnx:NAME, openai:NAME, openai:NAME@URL or {_OWN}",
     "reranker": f"none, onnx:NAME, rerank:NAME@URL or {_OWN}",
     "redaction": f"none, secrets or {_OWN}",
 }
 _METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
 _SCHEMES: dict[Part, tuple[str, ...]] = {
-    "model": ("openai", "recorded"),
+    "model": ("openai",),
     "embedder": ("onnx", "openai"),
     "reranker": ("onnx", "rerank"),
     "redaction": (),
@@ -58,7 +57,7 @@ _WORDS: dict[Part, tuple[str, ...]] = {
     "reranker": ("none",),
     "redaction": ("none", "secrets"),
 }
-_KNOWN = {"openai", "recorded", "onnx", "rerank", "rules", "none", "secrets"}
+_KNOWN = {"openai", "onnx", "rerank", "rules", "none", "secrets"}
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _IN_URL = re.compile(r"(?<=://)[^/@\s]*@|\?\S*")  # user and password, or a query
 _AT_URL = re.compile(r"(?P<name>.+?)(?:@(?P<url>https?://\S+))?")
@@ -102,11 +101,6 @@ def _named_as(text: str) -> str:
 
 
 def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
-    if scheme == "recorded":
-        _, equals, inner = rest.partition("=")
-        if equals:
-            parse(inner, part)
-        return Spec(scheme, rest)
     match = _AT_URL.fullmatch(rest)
     if match is None or "@" in match["name"][1:] or (scheme == "onnx" and match["url"]):
         raise InvalidSetting(
@@ -132,11 +126,6 @@ def build_model(value: Any, settings: Settings) -> LanguageModel | None:
         return None
     if spec.scheme == "openai":
         return _openai_model(spec, settings)
-    if spec.scheme == "recorded":
-        from justmem.models.recorded import RecordedModel
-
-        path, equals, inner = spec.name.partition("=")
-        return RecordedModel(Path(path), build_model(inner, settings) if equals else None)
     return cast(LanguageModel, _imported(spec.name, "model"))
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from justmem import config, providers
 from justmem.domain import Call, dump
-from justmem.errors import InvalidSetting, JustMemError
+from justmem.errors import InvalidSetting, JustMemError, ModelUnavailable
 from justmem.ports import Completion, LanguageModel, Prompt
 from justmem_eval.text import prompt_tokens
+
+RECORDED = "recorded:"
 
 
 @dataclass(slots=True)
@@ -93,11 +95,13 @@ class Replies:
         self._path = path
         self._lock = threading.Lock()
         self._known: dict[str, Completion] = {}
+        self.model, self.context = "", 0  # of the last reply
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
                 entry = json.loads(line)
                 call = Call.model_validate(entry["call"])
                 self._known[entry["key"]] = Completion(entry["text"], call, entry["truncated"])
+                self.model, self.context = entry["model"], entry["context"]
             except (ValueError, KeyError, TypeError):
                 continue
 
@@ -112,7 +116,7 @@ class Replies:
     def add(
         self, key: str, completion: Completion, *, context: int = 128_000, sample: int = 0
     ) -> None:
-        """In the format of `recorded:FILE`, so that a run can be repeated from the file."""
+        """`recorded:FILE` replays these lines."""
         entry = {
             "key": key,
             "model": completion.call.model,
@@ -163,6 +167,25 @@ class KeptModel:
         return completion
 
 
+class RecordedModel:
+    """Replays the replies that an earlier run kept in `path`. No server is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._replies = Replies(path)
+        if not self._replies.model:
+            raise InvalidSetting(f"{path} holds no recorded replies.")
+        self.name = self._replies.model
+        self.context = self._replies.context
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+        known = self._replies.get(prompt_key(self.name, prompt, sample))
+        if known is None:
+            raise ModelUnavailable(
+                f"No reply is recorded for this {prompt.stage} call: the prompt was another one."
+            )
+        return known
+
+
 class SampledModel:
     """The same model in its `sample`th run: stages that know of no samples ask it anew."""
 
@@ -177,7 +200,10 @@ class SampledModel:
 
 
 def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> LanguageModel:
-    """What `spec` names, each reply kept in `replies`. `base_url` sends it through the meter."""
+    """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
+    earlier run. `base_url` sends the calls through the meter."""
+    if spec.startswith(RECORDED):
+        return KeptModel(RecordedModel(Path(spec.removeprefix(RECORDED))), Replies(replies))
     name, _, _ = spec.partition("@")
     settings = config.load()
     if base_url:  # the meter passes the key on to the server that `spec` names

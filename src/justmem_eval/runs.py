@@ -14,7 +14,7 @@ from justmem_eval import calls, protocol
 from justmem_eval.batch import SCHEME, BatchModel
 from justmem_eval.benchmarks import Benchmark, beam, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.calls import Cap, Replies
+from justmem_eval.calls import RECORDED, Cap, Replies
 from justmem_eval.descriptions import (
     OWN,
     Description,
@@ -131,7 +131,9 @@ def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
 
 def upstream(spec: str) -> str | None:
     """The server of a model, where it has one."""
-    if not spec or spec.startswith(SCHEME) or providers.parse(spec, "model").scheme != "openai":
+    if not spec or spec.startswith((SCHEME, RECORDED)):
+        return None
+    if providers.parse(spec, "model").scheme != "openai":
         return None
     return providers.parse(spec, "model").url or OPENAI
 

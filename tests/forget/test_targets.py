@@ -19,14 +19,13 @@ from typing import Any
 import pytest
 
 from justmem import AsyncMemory
-from justmem.domain import Forgotten, Retention, SessionState
-from justmem.errors import InputError, InvalidFile, NotForgotten, NotInMemory
+from justmem.domain import Forgotten, SessionState
+from justmem.errors import InputError, NotForgotten, NotInMemory
 from justmem.forget.certificate import digest
-from justmem.models.recorded import RecordedModel
 from justmem.ports import Prompt
 from justmem.ports.traces import Traces
 from justmem.store import drivers
-from stories import BIKE, HISTORY, KYOTO, RUN, Make, plan, scripted
+from stories import BIKE, HISTORY, RUN, Make, plan, scripted
 
 NOON = datetime(2025, 1, 2, 12, 0)
 
@@ -477,86 +476,6 @@ async def test_an_erased_space_has_its_certificate_too(memory: AsyncMemory, tmp_
 
 
 # ---------------------------------------------------------------- recorded replies
-
-
-def _replies() -> Any:
-    rows = {
-        "gravel": ["User | bought a gravel bike | 2024-05-20 | completed | event | 1"],
-        "Kyoto": ["User | booked Kyoto for October | 2024-04-02 | planned | event | 3"],
-    }
-
-    def extract(prompt: Prompt) -> dict[str, Any]:
-        return {"cards": next((row for key, row in rows.items() if key in prompt.user), [])}
-
-    def answer(prompt: Prompt) -> dict[str, Any]:
-        ids = [word for word in prompt.user.split() if word.startswith("c")]
-        return {"answer": "It was a Gravelmaster.", "used": ids[:1], "sufficient": True}
-
-    return scripted(extract=extract, plan=plan(), answer=answer)
-
-
-async def test_recorded_replies_that_hold_the_words_go_too(make: Make, tmp_path: Path) -> None:
-    path = tmp_path / "replies.jsonl"
-    model = RecordedModel(path, _replies())
-    memory = await make(model)
-    bike = {**BIKE, "turns": [{"role": "user", "content": "I bought a gravel bike: Gravelmaster."}]}
-    await memory.remember_many([bike, KYOTO])
-    await memory.ask("Which bike did I buy?", at="2024-06-01")
-    assert b"gravel bike" in path.read_bytes()
-    assert b"Gravelmaster" in path.read_bytes()  # in an answer, in other words
-    preview = await memory.preview_forget(session="bike")
-    gone = await memory.forget(session="bike", verify=True)
-    assert gone.replies == preview.forgotten.replies == 2
-    assert b"ravel" not in path.read_bytes()
-    assert b"Kyoto" in path.read_bytes()
-    assert gone.certificate is not None
-    assert "replies.jsonl" in gone.certificate.files
-    again = RecordedModel(path, _replies())
-    assert await again.holding(Traces.of(["bought a gravel bike"])) == 0
-    assert not (tmp_path / "replies.jsonl.new").exists()
-
-
-async def test_replies_about_what_expires_go_too(make: Make, tmp_path: Path) -> None:
-    path = tmp_path / "replies.jsonl"
-    memory = await make(RecordedModel(path, _replies()), retention=Retention(days=30))
-    await memory.remember_many([BIKE, KYOTO])
-    assert (await memory.expire(at="2024-05-30")).replies == 1
-    assert b"Kyoto" not in path.read_bytes()
-    assert b"gravel" in path.read_bytes()
-
-
-async def test_a_recording_that_cannot_be_changed_stops_the_forgetting(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "replies.jsonl"
-    memory = await make(RecordedModel(path, _replies()))
-    await memory.remember(BIKE)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("os.replace", refuse)
-    with pytest.raises(InvalidFile, match="Nothing was forgotten"):
-        await memory.forget(session="bike")
-    assert await memory.session("bike")
-    assert b"gravel" in path.read_bytes()
-
-
-async def test_replies_are_looked_at_and_not_what_is_around_them(
-    make: Make, tmp_path: Path
-) -> None:
-    """A word that every line of a recording has as the name of a field is no trace."""
-    path = tmp_path / "replies.jsonl"
-    memory = await make(RecordedModel(path, _replies()))
-    words = [{"role": "user", "content": "It was truncated."}]
-    await memory.remember_many([{"id": "t", "at": "2024-05-01", "turns": words}, KYOTO])
-    lines = path.read_bytes().splitlines()
-    await memory.forget(session="t")
-    assert path.read_bytes().splitlines() == lines
-    damaged = b'{"key": "x", "text": "cut off while saying truncated'
-    path.write_bytes(b"\n".join([*lines, damaged]))
-    assert await RecordedModel(path, _replies()).forget(Traces.of(["It was truncated."])) == 1
-    assert [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 # ---------------------------------------------------------------- traces

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 import pytest
+from justmem.models.recorded import prompt_key
 
 from justmem.answer.model import answering_prompt
 from justmem.answer.reading import source_lines
 from justmem.domain import Evidence, Plan, Source, Turn
-from justmem.models.recorded import prompt_key
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.tokens import count
 

@@ -27,7 +27,6 @@ from justmem.domain import Session, Turn
 from justmem.errors import StoreError
 from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
-from justmem.models.recorded import RecordedModel
 from justmem.plan import RulesPlanner
 from justmem.ports import Prompt, Store
 from justmem.store import sqlite
@@ -37,7 +36,7 @@ from torture import _places
 
 PROMISE = (
     "What is forgotten is gone from every table and file: turns, cards, vectors, quarantined "
-    "cards, texts that wait, recorded replies."
+    "cards, texts that wait."
 )
 COUNT = 400  # markers in each store
 SAMPLE = 36
@@ -77,7 +76,6 @@ class Place:
 
     open: Callable[[str], Any]
     data: Callable[[], Awaitable[bytes]]
-    recording: Path
     url: str | None = None  # of the database
 
 
@@ -85,23 +83,21 @@ class Place:
 async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
     with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
         folder = Path(made)
-        recording = folder / "elsewhere" / "replies.jsonl"
 
         def opened(space: str) -> Any:
             return sqlite.open_store(folder / "home", space, keys=keys)
 
         async def data() -> bytes:
             home = [path.read_bytes() for path in (folder / "home").rglob("*") if path.is_file()]
-            replies = recording.read_bytes() if recording.exists() else b""
             if keys is not None:  # in plain there must be nothing of it: read what the key opens
                 assert not re.search(rb"mk[0-9a-f]{16}", b"".join(home)), "words in plain text"
                 there = [
                     name for name in ("ana", "ben") if (folder / "home" / f"{name}.db").exists()
                 ]
                 home = [await _read(await opened(name)) for name in there]
-            return b"\n".join([*home, replies])
+            return b"\n".join(home)
 
-        yield Place(opened, data, recording)
+        yield Place(opened, data)
 
 
 async def _read(store: Any) -> bytes:
@@ -125,20 +121,17 @@ async def _in_postgres() -> AsyncIterator[Place]:
 
     server = _places.server()
     url = _places.database(f"forgetting_{os.getpid()}")
-    with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
-        recording = Path(made) / "replies.jsonl"
 
-        async def data() -> bytes:
-            """The tables' files as they are on disk. The log is recycled, not rewritten: it keeps
-            its old pages for a while (docs/forgetting.md)."""
-            with psycopg.connect(_administrator(url), autocommit=True) as db:
-                db.execute("ANALYZE")  # the planner's samples are a place to look in too
-                db.execute("CHECKPOINT")
-            files = [path for path in (server.data / "base").rglob("*") if path.is_file()]
-            files += [recording] if recording.exists() else []
-            return b"\n".join(path.read_bytes() for path in files)
+    async def data() -> bytes:
+        """The tables' files as they are on disk. The log is recycled, not rewritten: it keeps
+        its old pages for a while (docs/forgetting.md)."""
+        with psycopg.connect(_administrator(url), autocommit=True) as db:
+            db.execute("ANALYZE")  # the planner's samples are a place to look in too
+            db.execute("CHECKPOINT")
+        files = [path for path in (server.data / "base").rglob("*") if path.is_file()]
+        return b"\n".join(path.read_bytes() for path in files)
 
-        yield Place(lambda space: open_store(url, space), data, recording, url)
+    yield Place(lambda space: open_store(url, space), data, url)
 
 
 def _administrator(url: str) -> str:
@@ -204,11 +197,10 @@ def _extract(prompt: Prompt) -> dict[str, Any]:
 
 async def _memory(place: Place, space: str) -> AsyncMemory:
     store: Store = await place.open(space)
-    model = RecordedModel(place.recording, ScriptedModel(_extract))
     return AsyncMemory(
         store,
         HashEmbedder(64),
-        extractor=ModelExtractor(model, LANGUAGES),
+        extractor=ModelExtractor(ScriptedModel(_extract), LANGUAGES),
         planner=RulesPlanner(LANGUAGES),
         answerer=RulesAnswerer(LANGUAGES),
         language=LANGUAGES,

@@ -211,9 +211,9 @@ def _show(found: Preview, json: bool) -> None:
 
 
 def _counted(gone: Forgotten) -> str:
-    always = (("card", gone.cards), ("session", gone.sessions), ("turn", gone.turns))
-    beside = (("quarantined card", gone.quarantined), ("recorded reply", gone.replies))
-    counts = (*always, *(each for each in beside if each[1]))
+    counts = [("card", gone.cards), ("session", gone.sessions), ("turn", gone.turns)]
+    if gone.quarantined:
+        counts.append(("quarantined card", gone.quarantined))
     return ", ".join(amount(count, noun) for noun, count in counts)
 
 

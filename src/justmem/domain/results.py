@@ -181,7 +181,6 @@ class Certificate(Value):
     sessions: int
     turns: int
     quarantined: int
-    replies: int
     vectors: int
     digests: tuple[str, ...]  # of every deleted text, in order
     held: Mapping[str, str]  # digests of texts that something else still says word for word: where
@@ -199,7 +198,6 @@ class Forgotten(Value):
     sessions: int = 0
     turns: int = 0
     quarantined: int = 0
-    replies: int = 0  # of language models, recorded in a file
     certificate: Certificate | None = None  # where it was asked for
     # The log's entry for it. A whole space takes its log along: this is then all that is left.
     entry: Entry | None = Field(None, repr=False)

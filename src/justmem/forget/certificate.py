@@ -10,11 +10,11 @@ from pathlib import PurePath
 
 from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
 from justmem.errors import NotForgotten
-from justmem.ports import Searched, Store, Vectors, Whole
+from justmem.ports import Store, Vectors, Whole
 from justmem.ports.traces import Search, Traces, vector_bytes
 
 _BATCH = 50  # sessions read at a time
-_COUNTS = ("cards", "sessions", "turns", "quarantined", "replies")
+_COUNTS = ("cards", "sessions", "turns", "quarantined")
 
 
 def digest(text: str) -> str:
@@ -133,16 +133,13 @@ class Prover:
         target: str,
         gone: Parts,
         done: Forgotten,
-        searched: Sequence[Searched],
         *,
         erased: bool,
     ) -> Certificate:
-        """NotForgotten if anything is left. `searched`: where it was looked for already."""
+        """NotForgotten if anything is left."""
         traces = Traces.of(gone.texts, gone.vectors)
-        held = {} if erased else await self.held(traces, Going())
+        held = {} if erased else await self._held(traces)
         everywhere = await self._store.remains(traces.without(held))
-        for more in searched:
-            everywhere += more
         if everywhere.remains:
             raise NotForgotten(
                 "It is forgotten, but words or vectors of it are still found in "
@@ -163,33 +160,27 @@ class Prover:
             bytes=everywhere.bytes,
         )
 
-    async def held(self, traces: Traces, going: Going) -> dict[int, str]:
+    async def _held(self, traces: Traces) -> dict[int, str]:
         """Traces that also occur in something that stays, and where."""
         search = Search(traces)
         names = f"{self._store.space}\n{(await self._store.stats()).embedder}"
         held = dict.fromkeys(search.look_in_text(names), "the name of the space or its embedder")
         async for whole in self._wholes():
-            if whole.session.id not in going.sessions:
-                text, vectors = _remaining_data(whole, going)
-                found = search.look_in_text(text) | search.look(vectors)
-                held |= dict.fromkeys(found, f"session {whole.session.id}")
+            text, vectors = _data(whole)
+            found = search.look_in_text(text) | search.look(vectors)
+            held |= dict.fromkeys(found, f"session {whole.session.id}")
         return held
 
 
-def _remaining_data(whole: Whole, going: Going) -> tuple[str, bytes]:
-    """All data of a session except what is to be forgotten."""
-    current, made = whole.session, whole.digested
-    numbers = going.numbers(current, current)
-    cards = [place for place, card in enumerate(made.cards) if not going.takes(card)]
-    passages = [n for n, passage in enumerate(made.passages) if passage.turn not in numbers]
-    values: list[Value] = [current.without(numbers), *(made.cards[place] for place in cards)]
+def _data(whole: Whole) -> tuple[str, bytes]:
+    """The words and the vectors of a session."""
+    made = whole.digested
+    values: list[Value] = [whole.session, *made.cards, *made.quarantined]
     if whole.waiting is not None:
-        values.append(whole.waiting.without(going.numbers(whole.waiting, current)))
-    values += [each for each in made.quarantined if not going.takes_quarantined(current.id, each)]
-    kept = ((made.card_vectors, cards), (made.passage_vectors, passages))
+        values.append(whole.waiting)
     return (
         "\n".join([*(value.model_dump_json() for value in values), made.reason, whole.failure]),
-        b"".join(vector_bytes(vectors[places]) for vectors, places in kept if len(vectors)),
+        vector_bytes(made.card_vectors) + vector_bytes(made.passage_vectors),
     )
 
 

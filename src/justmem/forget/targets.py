@@ -15,8 +15,7 @@ from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import KeepingModel, Language, Place, Store, card_in, session_in
-from justmem.ports.traces import Traces
+from justmem.ports import Language, Place, Store, card_in, session_in
 from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.names import USER, names
 from justmem.validation import as_flag, as_id, as_text
@@ -81,29 +80,23 @@ class Forgetting:
     def __init__(
         self,
         store: Store,
-        stages: Sequence[object],
         clock: Callable[[], datetime],
         language: Language,
     ) -> None:
         self._store = store
         self._language = language
-        models = [getattr(stage, "model", stage) for stage in stages]
-        kept = {id(model): model for model in models if isinstance(model, KeepingModel)}
-        self._models = list(kept.values())
         self._clock = clock
         self._prover = Prover(store, clock)
 
     async def preview(self, target: Target) -> Preview:
         going = await self._resolve(target)
         gone = await self._prover.parts(going)
-        recorded = await self._traces_in_recordings(going, gone)
         return Preview(
             forgotten=Forgotten(
                 cards=len(gone.cards),
                 sessions=len(going.sessions),
                 turns=gone.turns,
                 quarantined=gone.quarantined,
-                replies=sum([await model.holding(recorded) for model in self._models]),
             ),
             cards=tuple(gone.cards),
             sessions=tuple(going.sessions.values()),
@@ -111,11 +104,8 @@ class Forgetting:
         )
 
     async def forget(self, target: Target, *, verify: bool) -> Forgotten:
-        going, gone = await self._resolve(target), Parts()
-        if verify or self._models:
-            gone = await self._prover.parts(going)
-        recorded = await self._traces_in_recordings(going, gone)
-        replies = sum([await model.forget(recorded) for model in self._models])
+        going = await self._resolve(target)
+        gone = await self._prover.parts(going) if verify else Parts()
         done = await self._store.forget(
             cards=list(going.cards),
             turns=[(id, number) for id, numbers in going.turns.items() for number in numbers],
@@ -124,34 +114,20 @@ class Forgetting:
             everything=target.everything,
         )
         words.stem.cache_clear()
-        done = done.model_copy(update={"replies": replies})
         if not verify:
             return done
-        searched = [await model.remains(recorded) for model in self._models]
         certificate = await self._prover.certificate(
-            str(target), gone, done, searched, erased=target.everything
+            str(target), gone, done, erased=target.everything
         )
         return done.model_copy(update={"certificate": certificate})
 
     async def expire(self, found: Expiring) -> Forgotten:
         """What is older than allowed."""
-        cards = {card.id: card for card in found.cards}
-        sessions = {record.id: record for record in found.sessions}
-        going = Going(cards=cards, sessions=sessions)
-        gone = await self._prover.parts(going) if self._models else Parts()
-        recorded = await self._traces_in_recordings(going, gone)
-        replies = sum([await model.forget(recorded) for model in self._models])
-        words = [record.id for record in found.words]
-        done = await self._store.forget(cards=list(cards), sessions=list(sessions), words=words)
-        return done.model_copy(update={"replies": replies})
-
-    async def _traces_in_recordings(self, going: Going, gone: Parts) -> Traces:
-        """What to look for in recordings: replies that say the same, or hold a word that nothing
-        else in memory holds."""
-        if not self._models:
-            return Traces([])
-        traces = Traces.of(gone.texts)
-        return traces.without(traces.weak(await self._prover.held(traces, going)))
+        return await self._store.forget(
+            cards=[card.id for card in found.cards],
+            sessions=[record.id for record in found.sessions],
+            words=[record.id for record in found.words],
+        )
 
     # ------------------------------------------------------------ resolve the target
 

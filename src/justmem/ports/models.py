@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from justmem import tokens
 from justmem.domain import Call, Stage
 from justmem.errors import BudgetExceeded
-from justmem.ports.traces import Searched, Traces
 from justmem.ports.vectors import Vectors
 
 _ENVELOPE = 24  # tokens that a chat format adds around two messages, at most
@@ -106,21 +105,6 @@ class Reranker(Protocol):
     name: str
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Reranked: ...
-
-
-@runtime_checkable
-class KeepingModel(Protocol):
-    """What a language model may have besides, if it keeps replies on disk."""
-
-    async def holding(self, traces: Traces) -> int:
-        """How many replies hold any of the traces."""
-        ...
-
-    async def forget(self, traces: Traces) -> int:
-        """Removes those replies, from its file too; how many there were."""
-        ...
-
-    async def remains(self, traces: Traces) -> Searched: ...
 
 
 class Closes(Protocol):

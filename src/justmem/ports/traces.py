@@ -90,9 +90,6 @@ class Traces:
         """Numbers of the traces that occur."""
         return Search(self).look(data)
 
-    def found_in_text(self, text: str) -> set[int]:
-        return Search(self).look_in_text(text)
-
     def found_in_chunks(self, chunks: Iterable[bytes]) -> tuple[set[int], int]:
         """In what follows one another, as pieces of a file; and how many bytes that was."""
         search, size, tail = Search(self), 0, b""

@@ -24,21 +24,13 @@ def folder(path: Path) -> None:
             continue  # another process was quicker
 
 
-def create(path: Path, flags: int = 0) -> int:
+def create(path: Path) -> int:
     """A descriptor of a file that was not there before; else FileExistsError."""
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, FILE)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE)
     if hasattr(os, "fchmod"):
         with suppress(PermissionError):  # a file system without modes, as a stick may have
             os.fchmod(file, FILE)
     return file
-
-
-def append(path: Path) -> int:
-    """A descriptor at the end of a file, which is made where it is missing."""
-    try:
-        return create(path, os.O_APPEND)
-    except FileExistsError:
-        return os.open(path, os.O_RDWR | os.O_APPEND)
 
 
 def write(path: Path, data: bytes) -> None:
