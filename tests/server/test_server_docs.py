@@ -13,11 +13,11 @@ import yaml
 from justmem import errors
 from justmem.config import load
 from justmem.intake.sessions import as_time
-from justmem.server import proxy
 from justmem.server.access_keys import RIGHTS
 from justmem.server.application import application
 from justmem.server.mcp import mcp_server
 from justmem.server.problems import STATUS
+from justmem.server.proxy.passage import ERROR, RECEIPT
 from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
 from justmem.server_settings import ServerSettings
@@ -109,7 +109,7 @@ async def test_every_tool_is_on_the_page_with_its_arguments(server: Server) -> N
 
 def test_every_header_of_the_proxy_is_on_its_page() -> None:
     text = page("proxy.md").lower()
-    for header in (proxy.RECEIPT, proxy.ERROR, "x-justmem-space", "x-justmem-session"):
+    for header in (RECEIPT, ERROR, "x-justmem-space", "x-justmem-session"):
         assert f"`{header}`" in text
 
 

@@ -13,8 +13,8 @@ import openai
 import pytest
 
 from justmem import tokens
-from justmem.server.chats import Exchange
-from justmem.server.proxy.completions import COMPLETIONS
+from justmem.server.proxy.chats import Exchange
+from justmem.server.proxy.formats import COMPLETIONS
 from justmem.testing import (
     Request,
     Respond,

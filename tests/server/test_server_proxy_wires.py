@@ -14,10 +14,7 @@ import httpx
 import openai
 import pytest
 
-from justmem.server.proxy import splice
-from justmem.server.proxy.messages import MESSAGES
-from justmem.server.proxy.responses import RESPONSES
-from justmem.server.proxy.wire import Wire
+from justmem.server.proxy.formats import MESSAGES, RESPONSES, Format
 from servers import Running, serve, until
 from stories import BIKE
 
@@ -264,23 +261,21 @@ def test_a_response_that_continues_another_keeps_its_memory(
     until(lambda: remembered(server, "continues") == SAID)
 
 
-def test_all_but_the_note_passes_byte_for_byte(server: Running, behind: Upstream) -> None:
+def test_all_but_the_note_passes_unchanged(server: Running, behind: Upstream) -> None:
     key = filled(server, "bytes")
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln+/="}
     parts = [{"role": "user", "content": "Hi 👋"}, {"role": "assistant", "content": [thought]}]
     parts.append({"role": "user", "content": ASKED})
-    head = b'{ "model":"m",\n "max_tokens": 1e2, "temperature":1.00, "x": "\\ud83d", "messages" : '
+    head = b'{ "model":"m",\n "max_tokens": 100, "temperature":1.00, "x": "\\ud83d", "messages" : '
     raw = head + json.dumps(parts, ensure_ascii=False).encode() + b', "system" : [ ] }'
     headers = {"x-api-key": key, "content-type": "application/json"}
     url = f"{server.url}/v1/messages?beta=true"
     answer = httpx.post(url, content=raw, headers=headers, trust_env=False)
     assert answer.status_code == 200
-    path, _, sent = behind.requests[-1]
-    assert path == "/v1/messages?beta=true"
-    before, _, rest = sent.partition(b'"system" : [')
-    assert before == raw.partition(b'"system"')[0]
-    assert rest.endswith(b"} ] }")
-    # A message that nothing bears on passes as it is.
+    assert behind.requests[-1][0] == "/v1/messages?beta=true"
+    assert len(behind.last["system"]) == 1
+    assert behind.last | {"system": []} == json.loads(raw)
+    # A message that nothing bears on passes byte for byte.
     plain = raw.replace(ASKED.encode(), b"hi")
     httpx.post(url, content=plain, headers=headers, trust_env=False)
     assert behind.requests[-1][2] == plain
@@ -318,28 +313,18 @@ def test_what_they_cost_is_entered_and_a_limit_stops_them(
 
 
 @pytest.mark.parametrize(
-    ("wire", "name", "given"),
+    ("format", "name", "earlier", "expected"),
     [
-        (RESPONSES, "instructions", "{}"),
-        (RESPONSES, "instructions", ' { "a" : [1] } '),
-        (RESPONSES, "instructions", '{"instructions":null,"a":1}'),
-        (RESPONSES, "instructions", '{"a":{},"instructions" : "say \\"x\\"" }'),
-        (MESSAGES, "system", '{"a":[]}'),
-        (MESSAGES, "system", '{"system":"", "a":1}'),
-        (MESSAGES, "system", '{"system": [{"type":"text","text":"]"} ] }'),
+        (RESPONSES, "instructions", None, "note"),
+        (RESPONSES, "instructions", "say x", "say x\n\nnote"),
+        (MESSAGES, "system", None, "note"),
+        (MESSAGES, "system", "say x", "say x\n\nnote"),
+        (MESSAGES, "system", [{"a": 1}], [{"a": 1}, {"type": "text", "text": "note"}]),
     ],
 )
-def test_a_note_is_added_to_any_json(wire: Wire, name: str, given: str) -> None:
-    note = 'a "note"\nof two lines ☃'
-    made = wire.add_note(given, note)
-    now, before = json.loads(made), json.loads(given)
-    added, earlier = now.pop(name), before.pop(name, None)
-    assert now == before
-    if isinstance(added, list):
-        assert added == [*earlier, {"type": "text", "text": note}]
-    else:
-        assert added == (note if earlier is None else f"{earlier}\n\n{note}")
-
-
-def test_an_empty_array_takes_an_item() -> None:
-    assert splice.append_item("[ ]", slice(0, 3), 1) == "[1 ]"
+def test_a_note_comes_after_the_instructions(
+    format: Format, name: str, earlier: Any, expected: Any
+) -> None:
+    body = {name: earlier, "model": "m"}
+    format.add_note(body, "note")
+    assert body == {name: expected, "model": "m"}

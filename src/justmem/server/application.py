@@ -14,9 +14,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from justmem.server import problems, proxy
+from justmem.server import problems
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem
+from justmem.server.proxy import routes as proxy_routes
+from justmem.server.proxy.upstreams import connected
 from justmem.server.routes import (
     ask_routes,
     card_routes,
@@ -43,7 +45,7 @@ def application(server: Server) -> ASGIApp:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(server.running())
-            await stack.enter_async_context(proxy.connected(app))
+            await stack.enter_async_context(connected(app))
             if tools is not None:
                 await stack.enter_async_context(tools.running())
             yield
@@ -72,7 +74,7 @@ def application(server: Server) -> ASGIApp:
         note_routes,
         history_routes,
         monitor_routes,
-        proxy,
+        proxy_routes,
     ):
         app.include_router(part.router)
     app.include_router(ask_routes.across)

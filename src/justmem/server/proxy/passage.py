@@ -1,4 +1,4 @@
-"""One chat on its way through: recall, budget, forward, remember."""
+"""One chat: recall, budget, forward, remember. If memory fails, the chat goes on without it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from starlette.types import Receive, Scope, Send
 
 from justmem.answer.prompt import PromptBlock, prompt_block
 from justmem.domain import Evidence, Receipt
-from justmem.errors import JustMemError, NotInMemory
+from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
+from justmem.models.http_client import NOT_SENT
 from justmem.prompts import one_line
 from justmem.server.access_keys import Key
-from justmem.server.chat_budget import Estimate, Expense, spent
-from justmem.server.chats import Exchange
 from justmem.server.problems import public
-from justmem.server.proxy.upstreams import answered, passed, read, send, upstream
-from justmem.server.proxy.wire import Heard, Wire
+from justmem.server.proxy.chats import Exchange
+from justmem.server.proxy.costs import Estimate, Expense, spent
+from justmem.server.proxy.formats import RESPONSES, Body, Format, Heard
+from justmem.server.proxy.upstreams import SecretMask, check_upstream, headers_of, read, send
 from justmem.server.routes.access import key_of, server_of, space_for
 from justmem.server.state import Inquiry, Server
 
@@ -37,29 +38,67 @@ RECEIPT, ERROR = "x-justmem-receipt", "x-justmem-error"
 _UNREADABLE = (ValueError, RecursionError)  # the latter: nesting made to do harm
 _RECALL_SECONDS = 10.0  # a chat does not wait longer for memory
 _MOST_KNOWN = 1000
-# The same note twice is the same text, so that a provider's cache of the prompt holds through a
-# tool loop; and nobody outside can know its mark.
+# The mark of a note depends on the question alone, so the provider's prompt cache holds through a
+# tool loop. Nobody outside can know it.
 _SECRET = secrets.token_bytes(16)
+
+
+async def forward(
+    format: Format, body: Body, request: Request, space: str | None, session: str | None
+) -> Response:
+    server, key = server_of(request), key_of(request)
+    check_upstream(request, format.anthropic)
+    chat = _Chat(
+        request, format, server, key, space_for(key, space), session, format.exchange(body)
+    )
+    server.check(key, chat.space, "read")
+    chat.find_question(body)
+    await chat.recall()
+    content = await request.body()
+    if chat.note.text:
+        format.add_note(body, chat.note.text)
+        content = json.dumps(body).encode()
+    await chat.reserve(body)
+    try:
+        answer = await send(request, format.path, content, anthropic=format.anthropic)
+        headers = headers_of(request, answer)
+        if "event-stream" in answer.headers.get("content-type", ""):
+            return _Stream(chat, answer, headers | chat.headers)
+        replied = await read(request, answer)
+    except BaseException as error:
+        refused = isinstance(error, ModelUnavailable) and type(error.__cause__).__name__ in NOT_SENT
+        chat.expense.end(abandoned=not refused)
+        raise
+    await chat.finish(answer, _whole(format, replied))
+    return Response(replied, answer.status_code, headers | chat.headers)
+
+
+def _whole(format: Format, content: bytes) -> Heard:
+    heard = Heard()
+    try:
+        reply = json.loads(content)
+    except _UNREADABLE:
+        heard.written.append(content.decode("utf-8", "replace"))
+    else:
+        if isinstance(reply, Mapping):
+            format.hear(heard, reply)
+    heard.complete = True
+    return heard
 
 
 @dataclass
 class _Chat:
-    """One chat on its way through."""
-
+    request: Request
+    format: Format
     server: Server
     key: Key
     space: str
     conversation: str | None
     exchange: Exchange
-    wire: Wire
     note: PromptBlock = field(default_factory=PromptBlock)
     receipt: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
-    expense: Expense | None = None
-
-    def failed(self, what: str, error: JustMemError) -> None:
-        log.warning("a chat goes on without memory: %s: %s", what, type(error).__name__)
-        self.trouble = f"{what}: {public(error)}"
+    expense: Expense = field(init=False)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -69,86 +108,87 @@ class _Chat:
             shown[ERROR] = said.encode("ascii", "replace").decode()
         return shown
 
+    @property
+    def _questions(self) -> OrderedDict[tuple[str, str], str]:
+        questions: OrderedDict[tuple[str, str], str] = self.request.app.state.questions
+        return questions
 
-async def forward(wire: Wire, request: Request, space: str | None, session: str | None) -> Response:
-    server, key = server_of(request), key_of(request)
-    client = upstream(request, wire.anthropic)
-    body, raw = await request.json(), await request.body()
-    passing = _Chat(server, key, space_for(key, space), session, wire.exchange(body), wire)
-    server.check(key, passing.space, "read")
-    if not passing.exchange.question:
-        _continue(request, passing, body.get("previous_response_id"))
-    await _recall(passing)
-    content = _noted(wire, raw, passing.note.text)
-    headers = passed(request) | {"content-type": "application/json"}
-    query = request.url.query or None
-    sent = client.build_request("POST", wire.path, content=content, headers=headers, params=query)
-    passing.expense = await _allowed(passing, body)
-    try:
-        answer = await send(client, sent, passing.expense)
-        shown = answered(request, answer) | passing.headers
-        if "event-stream" in answer.headers.get("content-type", ""):
-            return _Stream(request, passing, answer, shown)
-        replied = await read(request, answer)
-    except BaseException:
-        passing.expense.abandon()
-        raise
-    heard = _heard(wire, replied)
-    await _enter(passing, answer, heard)
-    if answer.is_success:
-        await _remember(request, passing, heard)
-    server.metrics.chat(failed=bool(passing.trouble))
-    return Response(replied, answer.status_code, shown | passing.headers)
+    def find_question(self, body: Body) -> None:
+        """A step of a tool loop may name only the response that it continues."""
+        earlier = body.get("previous_response_id")
+        if not self.exchange.question and isinstance(earlier, str):
+            question = self._questions.get((self.space, earlier), "")
+            self.exchange = replace(self.exchange, question=question)
 
+    async def recall(self) -> None:
+        question = self.exchange.question
+        if not question:
+            return
+        started = time.perf_counter()
+        try:
+            work = self.server.recall(Inquiry(self.key, self.space, question))
+            evidence = await self.server.within(work, _RECALL_SECONDS)
+        except NotInMemory:  # nothing has been said yet
+            return
+        except JustMemError as error:
+            self._failed("not recalled", error)
+            return
+        limit = self.server.serving.note_tokens
+        self.note = prompt_block(_without_echo(evidence, question), limit, mark=_mark(question))
+        self.receipt = {
+            "access": evidence.access.value,
+            "cards": self.note.cards,
+            "sources": self.note.sources,
+            "tokens": self.note.tokens,
+            "model_tokens": evidence.receipt.tokens,
+            "history_tokens": evidence.receipt.history_tokens,
+            "ms": round((time.perf_counter() - started) * 1000),
+        }
 
-def _noted(wire: Wire, raw: bytes, note: str) -> bytes:
-    if not note:
-        return raw
-    encoding = json.detect_encoding(raw)
-    return wire.add_note(raw.decode(encoding, "surrogatepass"), note).encode(
-        encoding, "surrogatepass"
-    )
+    async def reserve(self, body: Body) -> None:
+        """BudgetExceeded, and nothing is sent, if the chat does not fit what is left of the day.
+        A ledger that cannot be used stops the chat only if there is a limit."""
+        estimate = await asyncio.to_thread(Estimate.of, body)
+        self.expense = Expense(self.server, self.key, self.space, estimate)
+        try:
+            await self.expense.allow()
+        except JustMemError as error:
+            if self.server.settings.budget.day_tokens is not None:
+                raise
+            if not isinstance(error, NotInMemory) and not self.trouble:
+                self._failed("not counted", error)
 
+    async def finish(self, answer: httpx.Response, heard: Heard) -> None:
+        """Enters the cost and remembers the exchange."""
+        if not heard.complete or answer.status_code in (408, 504):  # the model may still work on it
+            self.expense.end(abandoned=True)
+        elif answer.is_success:
+            counts = heard.tokens_in, heard.tokens_out, heard.written
+            call = await asyncio.to_thread(spent, self.expense.estimate, *counts)
+            self.server.metrics.receipt(Receipt(calls=(call,)))
+            self.expense.end(call)
+        else:
+            self.expense.end()
+        if answer.is_success and not self.expense.erased and self.key.may("write"):
+            await self._remember(heard)
+        self.server.metrics.chat(failed=bool(self.trouble))
 
-def _heard(wire: Wire, content: bytes) -> Heard:
-    heard = Heard(complete=True)
-    try:
-        reply = json.loads(content)
-    except _UNREADABLE:
-        heard.written.append(content.decode("utf-8", "replace"))
-        return heard
-    if isinstance(reply, Mapping):
-        wire.hear(heard, reply)
-    return heard
+    async def _remember(self, heard: Heard) -> None:
+        if self.format is RESPONSES:
+            self._questions[self.space, heard.id] = self.exchange.question
+            while len(self._questions) > _MOST_KNOWN:
+                self._questions.popitem(last=False)
+        exchange = replace(self.exchange, reply=heard.text)
+        chats = self.request.app.state.chats
+        try:
+            work = chats.add(self.space, self.conversation, exchange, self.key.actor)
+            self.receipt["session"] = await self.server.within(work)
+        except JustMemError as error:
+            self._failed("not remembered", error)
 
-
-# ---------------------------------------------------------------- memory's part
-
-
-async def _recall(passing: _Chat) -> None:
-    question = passing.exchange.question
-    if not question:
-        return
-    server, started = passing.server, time.perf_counter()
-    try:
-        work = server.recall(Inquiry(passing.key, passing.space, question))
-        evidence = await server.within(work, _RECALL_SECONDS)
-    except NotInMemory:  # nobody has said anything yet
-        return
-    except JustMemError as error:
-        passing.failed("not recalled", error)
-        return
-    limit, mark = server.serving.note_tokens, _mark(question)
-    passing.note = prompt_block(_without_echo(evidence, question), limit, mark=mark)
-    passing.receipt = {
-        "access": evidence.access.value,
-        "cards": passing.note.cards,
-        "sources": passing.note.sources,
-        "tokens": passing.note.tokens,
-        "model_tokens": evidence.receipt.tokens,
-        "history_tokens": evidence.receipt.history_tokens,
-        "ms": round((time.perf_counter() - started) * 1000),
-    }
+    def _failed(self, what: str, error: JustMemError) -> None:
+        log.warning("a chat goes on without memory: %s: %s", what, type(error).__name__)
+        self.trouble = f"{what}: {public(error)}"
 
 
 def _without_echo(evidence: Evidence, question: str) -> Evidence:
@@ -160,139 +200,62 @@ def _without_echo(evidence: Evidence, question: str) -> Evidence:
     return evidence.model_copy(update={"cards": tuple(new), "chosen": chosen})
 
 
-def _note_question(request: Request, passing: _Chat, id: str) -> None:
-    """The next request of a tool loop may name only the response that it continues."""
-    known: OrderedDict[tuple[str, str], str] = request.app.state.questions
-    known[passing.space, id] = passing.exchange.question
-    while len(known) > _MOST_KNOWN:
-        known.popitem(last=False)
-
-
-def _continue(request: Request, passing: _Chat, id: Any) -> None:
-    if isinstance(id, str):
-        question = request.app.state.questions.get((passing.space, id), "")
-        passing.exchange = replace(passing.exchange, question=question)
-
-
 def _mark(question: str) -> str:
     digest = hashlib.blake2b(question.encode("utf-8", "replace"), key=_SECRET, digest_size=8)
     return f"{int.from_bytes(digest.digest()) % 10**9:09d}"
 
 
-async def _remember(request: Request, passing: _Chat, heard: Heard) -> None:
-    erased = passing.expense is not None and passing.expense.erased
-    if erased or not passing.key.may("write"):
-        return
-    server, chats = passing.server, request.app.state.chats
-    exchange = replace(passing.exchange, reply=heard.text)
-    if passing.wire.continues:
-        _note_question(request, passing, heard.id)
-    try:
-        by = passing.key.actor
-        work = chats.add(passing.space, passing.conversation, exchange, server.clock(), by)
-        passing.receipt["session"] = await server.within(work)
-    except JustMemError as error:
-        passing.failed("not remembered", error)
-
-
-# ---------------------------------------------------------------- what it costs
-
-
-async def _allowed(passing: _Chat, body: Mapping[str, Any]) -> Expense:
-    """BudgetExceeded, and nothing is sent, if it does not fit what is left of the day. A ledger
-    that cannot be used stops the chat only where there is a limit."""
-    server = passing.server
-    estimate = await asyncio.to_thread(Estimate.of, body)
-    expense = Expense(server, passing.key, passing.space, estimate)
-    try:
-        await expense.allow()
-    except JustMemError as error:
-        if server.settings.budget.day_tokens is not None:
-            raise
-        if not isinstance(error, NotInMemory) and not passing.trouble:
-            passing.failed("not counted", error)
-    return expense
-
-
-async def _enter(passing: _Chat, answer: httpx.Response, heard: Heard) -> None:
-    expense = passing.expense
-    assert expense is not None
-    if answer.is_success:
-        call = await asyncio.to_thread(
-            spent, expense.estimate, heard.tokens_in, heard.tokens_out, heard.written
-        )
-        passing.server.metrics.receipt(Receipt(calls=(call,)))
-        expense.close(call)
-    elif answer.status_code in (408, 504):  # it may have left the model working on it
-        expense.abandon()
-    else:
-        expense.close()
-
-
 class _Stream(StreamingResponse):
-    """An answer that passes piece by piece. However it ends, it is counted and remembered."""
+    """An answer that passes line by line. However it ends, it is counted and remembered."""
 
-    def __init__(
-        self, request: Request, passing: _Chat, answer: httpx.Response, headers: dict[str, str]
-    ) -> None:
-        self._request = request
-        self._passing = passing
+    def __init__(self, chat: _Chat, answer: httpx.Response, headers: dict[str, str]) -> None:
+        self._chat = chat
         self._answer = answer
         self._heard = Heard()
-        self._line = b""
-        super().__init__(self._pieces(), answer.status_code, headers)
+        super().__init__(self._lines(), answer.status_code, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # In a task of its own: this one ends with a client that leaves.
-            self._passing.server.background(self._ended())
+            # A separate task: this one ends when the client disconnects.
+            self._chat.server.background(self._end())
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        blanked = self._request.app.state.blanks.stream()
+    async def _end(self) -> None:
+        await self._answer.aclose()
+        await self._chat.finish(self._answer, self._heard)
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        mask: SecretMask = self._chat.request.app.state.mask
         loop = asyncio.get_running_loop()
-        ends = loop.time() + self._passing.server.serving.stream_seconds
+        ends = loop.time() + self._chat.server.serving.stream_seconds
+        rest = b""
         try:
             async for chunk in self._answer.aiter_bytes():
                 if loop.time() > ends:
                     log.warning("a forwarded chat was not read in time")
                     return
-                if ready := blanked.add(chunk):
-                    self._listen(ready)
-                    yield ready
+                # Only whole lines are sent: a secret may be split between two chunks.
+                lines, newline, rest = (rest + chunk).rpartition(b"\n")
+                if newline:
+                    lines = mask.bytes(lines)
+                    self._listen(lines)
+                    yield lines + newline
             self._heard.complete = True
         except (httpx.TransportError, httpx.DecodingError):
             log.warning("the chat server broke off in the middle of its answer")
-        if rest := blanked.end():
-            self._listen(rest)
-            yield rest
+        if rest:
+            yield mask.bytes(rest)
 
-    async def _ended(self) -> None:
-        passing, answer, heard = self._passing, self._answer, self._heard
-        assert passing.expense is not None
-        await answer.aclose()
-        if heard.complete:
-            await _enter(passing, answer, heard)
-        else:
-            passing.expense.abandon()
-        if answer.is_success:
-            await _remember(self._request, passing, heard)
-        passing.server.metrics.chat(failed=bool(passing.trouble))
-
-    def _listen(self, chunk: bytes) -> None:
-        *lines, self._line = (self._line + chunk).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._event(line[5:].strip())
-
-    def _event(self, data: bytes) -> None:
-        if data == b"[DONE]":
-            self._heard.complete = True
-            return
-        try:
-            event = json.loads(data)
-        except _UNREADABLE:
-            return
-        if isinstance(event, Mapping):
-            self._passing.wire.hear(self._heard, event)
+    def _listen(self, lines: bytes) -> None:
+        for line in lines.split(b"\n"):
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == b"[DONE]":
+                self._heard.complete = True
+                continue
+            try:
+                event = json.loads(data) if data else None
+            except _UNREADABLE:
+                continue
+            if isinstance(event, Mapping):
+                self._chat.format.hear(self._heard, event)

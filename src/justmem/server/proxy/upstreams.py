@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 from fastapi import FastAPI, HTTPException, Request
-from pydantic import SecretStr
+from starlette.responses import Response
 
 from justmem.errors import ModelUnavailable
 from justmem.models.addresses import checked_url, is_local
-from justmem.models.http_client import NOT_SENT
-from justmem.server.chat_budget import Expense
-from justmem.server.chats import Chats
-from justmem.server.secret_mask import SecretMask, upstream_secrets
+from justmem.server.proxy.chats import Chats
 from justmem.server.state import Server
 
 _FORWARDED = (
@@ -26,36 +27,61 @@ _KEPT_BACK = {
     *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"),
     *("content-length", "content-encoding", "date", "server", "set-cookie", "alt-svc"),
 }
+_SHORTEST = 8  # shorter secrets are placeholders such as "none", and may be words of a reply
+
+
+class SecretMask:
+    """Replaces each secret by ***, as it is and as JSON and URLs write it."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        forms: set[str] = set()
+        for secret in secrets:
+            if len(secret) >= _SHORTEST:
+                escaped = json.dumps(secret)[1:-1]
+                forms |= {secret, escaped, escaped.replace("/", r"\/"), quote(secret, safe="")}
+        self._forms = sorted((form.encode() for form in forms), key=len, reverse=True)
+
+    def bytes(self, data: bytes) -> bytes:
+        for form in self._forms:
+            data = data.replace(form, b"***")
+        return data
+
+    def text(self, text: str) -> str:
+        return self.bytes(text.encode()).decode()
+
+
+def upstream_secrets(url: str, key: str | None) -> list[str]:
+    """The key, and the user and password that the address may contain."""
+    parts = urlsplit(url)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    basic = b64encode(f"{user}:{password}".encode()).decode() if password else ""
+    return [secret for secret in (key, password, basic) if secret]
 
 
 @asynccontextmanager
 async def connected(app: FastAPI) -> AsyncIterator[None]:
     server: Server = app.state.server
     serving, settings = server.serving, server.settings
-    app.state.chats = Chats(
-        server.ingestion, pause=serving.pause_seconds, most_turns=serving.chat_turns
-    )
-    keys = _value(settings.upstream_key), _value(settings.anthropic_upstream_key)
-    urls = serving.upstream, serving.anthropic_upstream
-    behind = list(zip(urls, keys, strict=True))
-    secrets = [secret for url, key in behind for secret in upstream_secrets(url, key)]
-    app.state.blanks = SecretMask(secrets)
-    app.state.questions = OrderedDict()  # what a response answered, by space and id
+    app.state.chats = Chats(server)
+    app.state.questions = OrderedDict()  # the question that a response answered, by space and id
     app.state.upstreams = {}
+    secrets: list[str] = []
     async with AsyncExitStack() as stack:
-        for anthropic, (url, key) in enumerate(behind):
+        for url, secret, anthropic in (
+            (serving.upstream, settings.upstream_key, False),
+            (serving.anthropic_upstream, settings.anthropic_upstream_key, True),
+        ):
             if url is not None:
-                client = _client(server, url, key, bool(anthropic))
-                app.state.upstreams[bool(anthropic)] = await stack.enter_async_context(client)
+                key = None if secret is None else secret.get_secret_value()
+                secrets += upstream_secrets(url, key)
+                client = _client(server, url, key, anthropic)
+                app.state.upstreams[anthropic] = await stack.enter_async_context(client)
+        app.state.mask = SecretMask(secrets)
         yield
 
 
-def _value(key: SecretStr | None) -> str | None:
-    return None if key is None else key.get_secret_value()
-
-
 def _client(server: Server, url: str, key: str | None, anthropic: bool) -> httpx.AsyncClient:
-    headers = {"accept-encoding": "identity"}  # read on its way through
+    headers = {"accept-encoding": "identity"}  # the proxy reads the reply
     if key is not None:
         headers |= {"x-api-key": key} if anthropic else {"authorization": f"Bearer {key}"}
     checked = checked_url(url)
@@ -68,49 +94,55 @@ def _client(server: Server, url: str, key: str | None, anthropic: bool) -> httpx
     )
 
 
-def upstream(request: Request, anthropic: bool) -> httpx.AsyncClient:
+async def send(request: Request, path: str, content: bytes, *, anthropic: bool) -> httpx.Response:
     known: Mapping[bool, httpx.AsyncClient] = request.app.state.upstreams
-    if anthropic not in known:
-        name = "anthropic_upstream" if anthropic else "upstream"
-        raise HTTPException(404, f"The chat proxy is not set up: name an `{name}` in [server].")
-    return known[anthropic]
-
-
-def passed(request: Request) -> dict[str, str]:
-    known = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
-    return {name: value for name, value in known.items() if value.isascii()}
-
-
-def answered(request: Request, answer: httpx.Response) -> dict[str, str]:
-    blanks: SecretMask = request.app.state.blanks
-    return {
-        name: blanks.text(value)
-        for name, value in answer.headers.items()
-        if name not in _KEPT_BACK and value.isascii() and blanks.text(name) == name
-    }
-
-
-async def send(
-    client: httpx.AsyncClient, request: httpx.Request, expense: Expense | None = None
-) -> httpx.Response:
+    check_upstream(request, anthropic)
+    given = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
+    headers = {name: value for name, value in given.items() if value.isascii()}
+    if content:
+        headers["content-type"] = "application/json"
+    query: Any = request.url.query or None
+    client = known[anthropic]
+    sent = client.build_request(
+        request.method, path, content=content or None, headers=headers, params=query
+    )
     try:
-        return await client.send(request, stream=True)
+        return await client.send(sent, stream=True)
     except httpx.TransportError as error:
-        if expense is not None and type(error).__name__ in NOT_SENT:
-            expense.close()
         raise ModelUnavailable(
             f"The chat server behind this one does not answer ({type(error).__name__}): "
             "try again in a moment."
-        ) from None
+        ) from error
+
+
+def check_upstream(request: Request, anthropic: bool) -> None:
+    if anthropic not in request.app.state.upstreams:
+        name = "anthropic_upstream" if anthropic else "upstream"
+        raise HTTPException(404, f"The chat proxy is not set up: name an `{name}` in [server].")
+
+
+def headers_of(request: Request, answer: httpx.Response) -> dict[str, str]:
+    mask: SecretMask = request.app.state.mask
+    return {
+        name: mask.text(value)
+        for name, value in answer.headers.items()
+        if name not in _KEPT_BACK and value.isascii() and mask.text(name) == name
+    }
 
 
 async def read(request: Request, answer: httpx.Response) -> bytes:
-    blanks: SecretMask = request.app.state.blanks
+    mask: SecretMask = request.app.state.mask
     try:
-        return blanks.whole(await answer.aread())
+        return mask.bytes(await answer.aread())
     except httpx.TransportError:
         raise ModelUnavailable("The chat server broke off in the middle of its answer.") from None
     except httpx.DecodingError:
         raise ModelUnavailable("The chat server's answer cannot be unpacked.") from None
     finally:
         await answer.aclose()
+
+
+async def pass_through(request: Request, path: str, *, anthropic: bool) -> Response:
+    answer = await send(request, path, await request.body(), anthropic=anthropic)
+    content = await read(request, answer)
+    return Response(content, answer.status_code, headers_of(request, answer))

@@ -9,7 +9,7 @@ from typing import Any
 
 from justmem import tokens
 from justmem.budget.calling import credible
-from justmem.budget.ledger import Tally
+from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
 from justmem.server.access_keys import Key
@@ -21,13 +21,23 @@ _ENVELOPE = 24
 _MOST = 10_000_000
 
 
+_COUNTED = (
+    *("messages", "input", "system", "instructions", "tools", "functions"),
+    *("response_format", "text", "prediction"),
+)
+_MEDIA = ("url", "data", "file_data", "file_id", "image_url")  # a picture, recording or file
+_UNREAD = ("signature", "encrypted_content")  # encrypted reasoning, not counted
+_LONGEST = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_EARLIER = ("previous_response_id", "conversation")  # the provider adds turns that we do not see
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An upper estimate of the cost of a request."""
+    """An upper estimate of the cost of a request, in tokens."""
 
-    words: int  # tokens
-    media: int  # tokens of pictures, recordings and files
-    reply: int  # tokens of the longest reply
+    words: int
+    media: int
+    reply: int  # the longest
     size: int  # characters of the request
 
     @classmethod
@@ -35,39 +45,18 @@ class Estimate:
         found = [each for name in _COUNTED for each in _strings(body.get(name))]
         said = [(name, text) for name, text in found if name not in _UNREAD]
         words = [text for name, text in said if name not in _MEDIA]
-        replies = _positive(body.get("n")) or 1
-        longest = next(filter(None, (_positive(body.get(name)) for name in _LONGEST)), None)
+        longest = next(filter(None, (_positive(body.get(name)) for name in _LONGEST)), REPLY)
         earlier = any(body.get(name) for name in _EARLIER)
         return cls(
             words=_ENVELOPE + 4 * len(words) + tokens.count("\n".join(words)),
             media=_MEDIUM * (len(said) - len(words)),
-            reply=(longest or REPLY) * replies,
+            reply=longest * (_positive(body.get("n")) or 1),
             size=_MOST if earlier else sum(len(text) for _, text in said),
         )
 
     @property
-    def prompt(self) -> int:
-        return self.words + self.media
-
-    @property
     def whole(self) -> int:
-        return self.prompt + self.reply
-
-
-_COUNTED = (
-    *("messages", "input", "system", "instructions", "tools", "functions"),
-    *("response_format", "text", "prediction"),
-)
-_MEDIA = (
-    "url",
-    "data",
-    "file_data",
-    "file_id",
-    "image_url",
-)  # fields with a picture, recording or file
-_UNREAD = ("signature", "encrypted_content")  # encrypted reasoning, not counted
-_LONGEST = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_EARLIER = ("previous_response_id", "conversation")  # the provider adds turns that we do not see
+        return self.words + self.media + self.reply
 
 
 def _strings(value: Any) -> Iterator[tuple[str, str]]:
@@ -95,7 +84,7 @@ def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str])
     return Call(
         stage="chat",
         model="upstream",
-        tokens_in=estimate.prompt if told_in is None else told_in,
+        tokens_in=estimate.words + estimate.media if told_in is None else told_in,
         tokens_out=own_out if told_out is None else told_out,
         estimated=told_in is None or told_out is None,
     )
@@ -135,25 +124,20 @@ class Expense:
             holding.cancel()
             raise
 
-    def close(self, call: Call | None = None) -> None:
-        """Enters the cost of a finished chat."""
+    def end(self, call: Call | None = None, *, abandoned: bool = False) -> None:
+        """Enters the cost of the chat. A broken chat costs the whole reservation, because it may
+        be billed."""
         if not self._over.done():
-            self._tally.abandoned = False
+            self._tally.abandoned = abandoned
             self._tally.calls = [call] if call else []
-            self._over.set_result(None)
-
-    def abandon(self) -> None:
-        """Enters the whole reservation of a broken chat, because it may be billed."""
-        if not self._over.done():
             self._over.set_result(None)
 
     async def _hold(self) -> None:
         try:
             create = self._key.may("write")
-            async with self._server.spaces.use(
-                self._space, self._key.actor, create=create
-            ) as memory:
-                await self._held(memory.ledger.allow)
+            opened = self._server.spaces.use(self._space, self._key.actor, create=create)
+            async with opened as memory:
+                await self._held(memory.ledger)
         except JustMemError as error:
             self.erased = isinstance(error, NotInMemory)
             if not self._allowed.done():
@@ -162,9 +146,9 @@ class Expense:
             self._allowed.cancel()
             raise
 
-    async def _held(self, allow: Any) -> None:
+    async def _held(self, ledger: Ledger) -> None:
         wish = self.estimate.whole
-        async with allow(wish, self._tally) as limit:
+        async with ledger.allow(wish, self._tally) as limit:
             if limit is not None and limit < wish:
                 self._tally.abandoned = False
                 raise BudgetExceeded(
