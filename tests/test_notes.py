@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,19 @@ async def test_a_note_expires(make: Make) -> None:
     assert (await memory.note_at("door")).until == datetime(2024, 6, 2)
     await memory.expire(at="2024-06-03")
     assert await memory.cards() == []
+
+
+async def test_a_note_expires_to_the_millisecond(make: Make) -> None:
+    now = NOW
+    memory = await make(clock=lambda: now)
+    until = NOW + timedelta(milliseconds=300)
+    await memory.note("The door code is 4711.", key="door", until=until)
+    now = until - timedelta(milliseconds=1)
+    assert [note.key for note in await memory.notes()] == ["door"]
+    now = until
+    assert await memory.notes() == []
+    with pytest.raises(NotInMemory):
+        await memory.note_at("door")
 
 
 async def test_wrong_notes_change_nothing(make: Make) -> None:

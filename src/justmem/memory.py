@@ -248,11 +248,12 @@ class AsyncMemory:
 
     async def notes(self, prefix: str = "") -> list[Note]:
         """The notes whose key begins with `prefix`, in order of their keys."""
-        return await notes.list_notes(self._store, as_text(prefix, "prefix"), self._time())
+        now = as_time(self._clock())
+        return await notes.list_notes(self._store, as_text(prefix, "prefix"), now)
 
     async def note_at(self, key: str) -> Note:
         """The note with that key. NotInMemory if there is none, or it has expired."""
-        return await notes.get_note(self._store, key, self._time())
+        return await notes.get_note(self._store, key, as_time(self._clock()))
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 import justmem
 from justmem.integrations.langgraph import JustMemStore
-from justmem.integrations.safe import SafeMemory, wait
+from justmem.integrations.safe import SafeMemory
 
 # What stands in for langgraph's store in its own tests.
 STAND_IN = """
@@ -82,17 +83,11 @@ def test_a_query_ranks_by_recall_and_an_item_expires(settings: dict[str, Any]) -
         store.put(("users", "ana"), "drink", {"text": "I like tea."})
         first = store.search(("users",), query="What am I allergic to?")[0]
         assert (first.key, first.value) == ("food", {"text": "I am allergic to walnuts."})
-        store.put(("users", "ana"), "gone", {"a": 1}, ttl=0.02)
-        wait(_pause())
+        store.put(("users", "ana"), "gone", {"a": 1}, ttl=0.001)
+        time.sleep(0.06)
         assert store.get(("users", "ana"), "gone") is None
         # The same memory is recalled elsewhere, in the words that were given.
         assert "I am allergic to walnuts." in memory.recall("allergic to walnuts").prompt()
-
-
-async def _pause() -> None:
-    import asyncio
-
-    await asyncio.sleep(2.5)
 
 
 def test_invalid_namespaces_are_refused(settings: dict[str, Any]) -> None:
