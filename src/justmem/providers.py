@@ -165,7 +165,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
         return cast(Embedder, _checked(value, "embedder", describe(value)))
     spec = parse(value, "embedder")
     if spec.scheme == "openai":
-        from justmem.models.openai import OpenAIEmbedder
+        from justmem.models.embeddings import OpenAIEmbedder
 
         dim = settings.dimensions or _DIMENSIONS.get(spec.name)
         if dim is None:

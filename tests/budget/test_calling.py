@@ -10,7 +10,8 @@ import pytest
 
 from justmem import Budget, SessionState
 from justmem.errors import ModelNonsense, ModelRefused
-from justmem.models.openai import OpenAIEmbedder, OpenAIModel
+from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.openai import OpenAIModel
 from justmem.models.rerank import HttpReranker
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked

@@ -19,7 +19,7 @@ from pathlib import Path
 from justmem import AsyncMemory
 from justmem.errors import JustMemError
 from justmem.intake.secret_patterns import secrets
-from justmem.models.chat_reply import ChatReply
+from justmem.models.openai import bare
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from justmem.transcripts import read_bytes
@@ -216,7 +216,7 @@ WORKS: dict[str, Work] = {
     "a model's cards": _in_memory(_short, "extract"),
     "a model's plan": _in_memory(_short, "plan"),
     "a model's answer": _in_memory(_short, "answer"),
-    "a chat server's reply": lambda text: ChatReply(text, "stop", "", None, None, 0).bare,
+    "a chat server's reply": bare,
     "redaction": secrets,
     "a file": _file,
 }

@@ -15,7 +15,8 @@ from typing import Any
 from justmem import AsyncMemory
 from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
-from justmem.models.openai import OpenAIEmbedder, OpenAIModel
+from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.openai import OpenAIModel
 from justmem.models.rerank import HttpReranker
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore

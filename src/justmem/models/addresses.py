@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from justmem.errors import InvalidSetting
 
@@ -22,20 +22,14 @@ def checked_url(url: str) -> str:
         usable = False
     if not usable:
         raise InvalidSetting(
-            f"{_hidden(url)!r} is not a server's address. Write it like http://localhost:8000/v1."
+            f"{shown_url(url)!r} is not a server's address. Write it like http://localhost:8000/v1."
         )
     return url
 
 
-def _hidden(url: str) -> str:
-    """As `shown_url`, for text that may not be a URL."""
-    return re.sub(r"(?<=://)[^/@\s]*@|\?\S*", "", url)
-
-
-def shown_url(url: str) -> str:
-    """The URL as it may appear in messages: without user, password and query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+def shown_url(text: str) -> str:
+    """URLs as they may appear in messages: without user, password and query."""
+    return re.sub(r"(?<=://)[^/@\s]*@|\?\S*", "", text)
 
 
 def is_loopback(host: str) -> bool:
@@ -46,6 +40,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_local(url: str) -> bool:
+    """Whether the server is on this machine. Then no proxy is used."""
+    return is_loopback(urlsplit(url).hostname or "")
+
+
 def is_openai(url: str | None) -> bool:
     """Whether this is OpenAI itself. None is: it is the default."""
     try:
@@ -53,8 +52,3 @@ def is_openai(url: str | None) -> bool:
     except ValueError:
         return False
     return parts.scheme == "https" and parts.hostname == "api.openai.com"
-
-
-def is_local(url: str) -> bool:
-    """Whether the server is on this machine. Then no proxy is used."""
-    return is_loopback(urlsplit(url).hostname or "")

@@ -1,30 +1,49 @@
-"""One JSON request to a model server, with each failure translated into our errors.
-
-The key is sent to the configured server only: redirects are not followed.
-"""
+"""JSON requests to a model server: retries, time limits, and each failure as one of our errors."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import random
+import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused
-from justmem.models.addresses import is_local
-from justmem.models.retry import Server, Setback
+from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
+from justmem.models.addresses import is_local, shown_url
 
 if TYPE_CHECKING:
     import httpx
 
-C = TypeVar("C")
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+log = logging.getLogger("justmem.models")
 
 # Names of httpx errors that happen before the request is sent, so nothing can have been billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
-_BROKEN = "the connection broke before the reply was complete"
-_DONE = "[DONE]"  # ends a stream
+LONGEST_WAIT = 60.0  # seconds before another attempt, even if the server asks for more
+_TOO_LONG = re.compile(
+    r"context.?length|context.?window|context size|maximum context|too long|too many tokens"
+    r"|reduce the length|maximum.{0,20}tokens per|string_above_max_length",
+    re.IGNORECASE,
+)
+
+
+class Setback(Exception):
+    """A failed attempt that is worth repeating.
+
+    `wait` is the time that the server asked for, in seconds. `sent`: the server may have done the
+    work, and may bill it, although no reply arrived.
+    """
+
+    def __init__(self, reason: str, *, wait: float | None = None, sent: bool = False) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.sent = sent
 
 
 class Declined(Exception):
@@ -43,43 +62,90 @@ class Declined(Exception):
 
 
 class HttpClient:
-    """Posts JSON to one URL. `timeout` limits a whole reply, streamed or not."""
+    """Posts JSON to one URL. `timeout` limits a whole reply, streamed or not. The key is sent to
+    this URL only: redirects are not followed."""
 
-    def __init__(self, server: Server, url: str, timeout: float) -> None:
-        if not (server.key or "").isascii() or not (server.key or "").isprintable():
-            raise InvalidSetting(
-                f"The API key for {server.model!r} has characters that HTTP cannot send."
-            )
-        self.server = server
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        key: str | None,
+        *,
+        timeout: float,
+        attempts: int,
+        sleep: Sleep,
+        set_a_key: str,
+    ) -> None:
+        if not (key or "").isascii() or not (key or "").isprintable():
+            raise InvalidSetting(f"The API key for {model!r} has characters that HTTP cannot send.")
+        self.model = model
+        self.shown_url = shown_url(url)
         self._url = url
+        self._key = key
         self._timeout = timeout
-        self._clients = PerLoop(self._client)
+        self._attempts = attempts
+        self._sleep = sleep
+        self._set_a_key = set_a_key
+        # Connections belong to the event loop that opened them, but a model object may outlive a
+        # loop (two calls of `asyncio.run`).
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+
+    def __str__(self) -> str:
+        return f"The model {self.model!r} at {self.shown_url}"
 
     def _client(self) -> httpx.AsyncClient:
         import httpx  # imported when first used: `import justmem` stays fast
 
-        headers = {"content-type": "application/json", "user-agent": "justmem"}
-        if self.server.key:
-            headers["authorization"] = f"Bearer {self.server.key}"
-        return httpx.AsyncClient(
-            headers=headers,
-            timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
-            trust_env=not is_local(self._url),
-            follow_redirects=False,
-        )
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            headers = {"content-type": "application/json", "user-agent": "justmem"}
+            if self._key:
+                headers["authorization"] = f"Bearer {self._key}"
+            still_open = {known: c for known, c in self._clients.items() if not known.is_closed()}
+            self._clients = still_open
+            self._clients[loop] = httpx.AsyncClient(
+                headers=headers,
+                timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
+                trust_env=not is_local(self._url),
+                follow_redirects=False,
+            )
+        return self._clients[loop]
 
     async def close(self) -> None:
-        client = self._clients.pop()
+        client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.aclose()
+
+    # ------------------------------------------------------------ requests
+
+    async def retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Waits as long as the server asks before the next attempt, else longer each time."""
+        for number in range(self._attempts):
+            try:
+                return await attempt()
+            except Setback as setback:
+                last = setback
+            if number + 1 < self._attempts:
+                # Random, so that many clients do not return at the same moment.
+                if last.wait is None:
+                    pause = min(0.5 * 2**number, LONGEST_WAIT) * random.uniform(0.5, 1)
+                else:
+                    pause = min(last.wait, LONGEST_WAIT) * random.uniform(1, 1.1)
+                log.info("%s: %s; trying again in %.1f s", self.model, last, pause)
+                await self._sleep(pause)
+        attempts = "one attempt" if self._attempts == 1 else f"{self._attempts} attempts"
+        raise ModelUnavailable(
+            f"{self} did not answer in {attempts} (the last time: {last}). "
+            "Check that it is up and reachable, wait a little, and try again."
+        )
 
     async def post(self, body: Any) -> Any:
         """The reply's JSON. Raises Setback, Declined or ModelNonsense."""
         with self._translated():
             async with asyncio.timeout(self._timeout):
-                reply = await self._clients.get().post(self._url, content=_encoded(body))
-            self._check(reply.status_code, reply.headers, reply.text)
+                reply = await self._client().post(self._url, content=_encoded(body))
+        self._check(reply)
         return self._json(reply.content)
 
     async def stream(self, body: Any) -> AsyncGenerator[Any]:
@@ -87,43 +153,42 @@ class HttpClient:
         the only one. Raises as `post` does."""
         ends = time.perf_counter() + self._timeout
         with self._translated():
-            sending = self._clients.get().stream("POST", self._url, content=_encoded(body))
+            sending = self._client().stream("POST", self._url, content=_encoded(body))
             async with asyncio.timeout(self._timeout):
                 reply = await sending.__aenter__()
             try:
                 if reply.status_code >= 300 or "json" in reply.headers.get("content-type", ""):
                     async with asyncio.timeout(ends - time.perf_counter()):
-                        data = await reply.aread()
-                    self._check(reply.status_code, reply.headers, reply.text)
-                    yield self._json(data)
+                        await reply.aread()
+                    self._check(reply)
+                    yield self._json(reply.content)
                     return
                 lines = reply.aiter_lines()
                 # A deadline for each line: the consumer may pause between two of them.
                 while (line := await _within(ends, lines)) is not None:
-                    if (event := self._event(line)) is not None:
-                        yield event
+                    data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                    if data and data != "[DONE]":
+                        yield self._event(data)
             finally:
                 await sending.__aexit__(None, None, None)
 
-    def _event(self, line: str) -> Any:
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if not data or data == _DONE:
-            return None
-        try:
-            event = json.loads(data)
-        except (ValueError, RecursionError):
-            raise ModelNonsense(f"{self.server} sent a stream that cannot be read.") from None
+    def _event(self, data: str) -> Any:
+        event = self._json(data.encode())
         if isinstance(event, dict) and event.get("error"):
-            raise Setback(self.server.clean(data), sent=True)
+            raise Setback(self.cleaned(data), sent=True)
         return event
 
-    def _check(self, status: int, headers: Any, text: str) -> None:
-        if status < 300:
-            return
-        failure = self.server.failure(status, headers, text)
-        if isinstance(failure, Setback) and status != 501:
-            raise failure
-        raise Declined(status, text, failure)
+    def _json(self, data: bytes) -> Any:
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):  # RecursionError: nested to do harm
+            shown = self.cleaned(data[:120].decode(errors="replace"))
+            raise ModelNonsense(
+                f"{self} sent something that is not JSON ({shown!r}). Check that the URL "
+                "is an OpenAI-compatible server's base (most end in /v1)."
+            ) from None
+
+    # ------------------------------------------------------------ failures
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -137,17 +202,63 @@ class HttpClient:
         except httpx.HTTPError as error:
             if type(error).__name__ in NOT_SENT:
                 raise Setback(f"no connection: {error}".rstrip(": ")) from None
-            raise Setback(_BROKEN, sent=True) from None
+            raise Setback("the connection broke before the reply was complete", sent=True) from None
 
-    def _json(self, data: bytes) -> Any:
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):  # RecursionError: nested to do harm
-            shown = self.server.clean(data[:120].decode(errors="replace"))
-            raise ModelNonsense(
-                f"{self.server} sent something that is not JSON ({shown!r}). Check that the URL "
-                "is an OpenAI-compatible server's base (most end in /v1)."
-            ) from None
+    def _check(self, reply: httpx.Response) -> None:
+        """Raises Setback for an error that may pass, Declined for any other."""
+        status, text = reply.status_code, reply.text
+        if status < 300:
+            return
+        told = f"HTTP {status}: {self.cleaned(_message(text))}".rstrip(": ")
+        out_of_credit = status == 429 and "insufficient_quota" in text
+        if (status in (408, 409, 429) or status >= 500) and not out_of_credit:
+            # After a gateway timeout (504) the model may still be working on it.
+            setback = Setback(told, wait=_wait(reply.headers), sent=status in (408, 504))
+            raise Declined(status, text, setback) if status == 501 else setback
+        raise Declined(status, text, ModelRefused(f"{self} {self._refusal(status, text, told)}"))
+
+    def _refusal(self, status: int, text: str, told: str) -> str:
+        """What happened and what to do, for a message that begins with the model's name."""
+        if status < 400:
+            return f"redirects to another address ({told}). Set the address that answers."
+        if status == 401 and not self._key:
+            return f"needs an API key, and none was sent (HTTP 401). {self._set_a_key}"
+        if status == 401:
+            # Some servers repeat the key in their message, so the message is left out.
+            return "does not accept the API key (HTTP 401). Set the right key for it."
+        if status == 403:
+            return f"does not allow this key to use it ({told}). Use a key that may."
+        if status in (402, 429):
+            return f"needs payment: the account is out of credit ({told}). Add credit to it."
+        if status == 413 or too_long(text):
+            return (
+                f"does not accept a prompt this long ({told}). "
+                "Set its true context size, or use a model with a larger one."
+            )
+        if status == 404:
+            return (
+                f"was not found ({told}). Check the model's name, and that the URL is "
+                "the server's base (most end in /v1)."
+            )
+        return f"does not accept the request ({told}). Check the model's name and settings."
+
+    def cleaned(self, text: str) -> str:
+        """Text from the server as one short line without the key."""
+        if self._key:
+            text = text.replace(self._key, "***")
+        text = " ".join(text.split())
+        return text if len(text) <= 300 else text[:299] + "…"
+
+
+def too_long(text: str) -> bool:
+    """Whether an error says that the prompt is too long for the model."""
+    return _TOO_LONG.search(text[:10_000]) is not None
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens that a server reports; None if it cannot be one."""
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10_000_000
+    return value if usable else None
 
 
 def _encoded(body: Any) -> bytes:
@@ -156,29 +267,24 @@ def _encoded(body: Any) -> bytes:
 
 async def _within(ends: float, lines: Any) -> str | None:
     """The next line, or None at the end."""
-    left = ends - time.perf_counter()
-    if left <= 0:  # even if the line has arrived
-        raise TimeoutError
-    async with asyncio.timeout(left):
+    async with asyncio.timeout(max(0.0, ends - time.perf_counter())):
         line: str | None = await anext(lines, None)
         return line
 
 
-class PerLoop(Generic[C]):
-    """A client for each event loop. Its connections belong to the loop that opened them, but a
-    model object may outlive a loop (two calls of `asyncio.run`)."""
+def _message(text: str) -> str:
+    """The message in an error body of the usual shape, or else the whole body."""
+    try:
+        error = json.loads(text)["error"]
+        return str(error["message"] if isinstance(error, dict) else error)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return text
 
-    def __init__(self, make: Callable[[], C]) -> None:
-        self._make = make
-        self._clients: dict[asyncio.AbstractEventLoop, C] = {}
 
-    def get(self) -> C:
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            still_open = {known: c for known, c in self._clients.items() if not known.is_closed()}
-            self._clients = still_open | {loop: self._make()}
-        return self._clients[loop]
-
-    def pop(self) -> C | None:
-        """Removes the running loop's client."""
-        return self._clients.pop(asyncio.get_running_loop(), None)
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """The seconds in `Retry-After`. A date there is ignored."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from justmem import tokens
 from justmem.domain import Call
-from justmem.errors import ModelError, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.chat_reply import ChatReply, StreamedReply, estimate
-from justmem.models.embeddings import OpenAIEmbedder, openai_client
-from justmem.models.http_client import Declined
-from justmem.models.retry import Retry, Setback, Sleep, too_long
+from justmem.errors import (
+    InvalidSetting,
+    ModelError,
+    ModelNonsense,
+    ModelRefused,
+    ModelUnavailable,
+)
+from justmem.models.addresses import OPENAI_URL, checked_url
+from justmem.models.http_client import Declined, HttpClient, Setback, Sleep, count, too_long
 from justmem.ports import Completion, Prompt
-
-__all__ = ["OpenAIEmbedder", "OpenAIModel"]
+from justmem.text import clean
 
 T = TypeVar("T")
 
@@ -37,19 +41,39 @@ _FORMAT_WORDS = (
     "grammar",
     "requested parameters",
 )
+_FENCE = re.compile(r"```(?:json)?(\s*+)")
+_SET_A_KEY = (
+    "Put its key into an environment variable, and name that variable with api_key_env or "
+    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
+)
 
 
-@dataclass(slots=True)
-class _Tally:
-    """The cost of one call so far, with the requests that failed."""
-
-    requests: int = 0
-    lost_in: int = 0  # input that the server may have processed without a reply reaching us
-    lost_out: int = 0  # the most that it may have replied
-
-    def lose(self, body: Mapping[str, Any], prompt: Prompt) -> None:
-        self.lost_in += estimate(body)
-        self.lost_out += prompt.max_tokens
+def openai_client(
+    model: str,
+    path: str,
+    base_url: str | None,
+    api_key: str | None,
+    *,
+    timeout: float,
+    attempts: int,
+    sleep: Sleep,
+) -> HttpClient:
+    """A client for one path of an OpenAI-compatible server. `base_url` may include the path."""
+    url = checked_url(base_url or OPENAI_URL).removesuffix(path)
+    if not api_key and url == OPENAI_URL:
+        raise InvalidSetting(
+            f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
+            "that needs none."
+        )
+    return HttpClient(
+        model,
+        url + path,
+        api_key,
+        timeout=timeout,
+        attempts=attempts,
+        sleep=sleep,
+        set_a_key=_SET_A_KEY,
+    )
 
 
 class OpenAIModel:
@@ -65,65 +89,64 @@ class OpenAIModel:
         context: int = 128_000,
         timeout: float = 60.0,
         attempts: int = 4,
-        temperature: float | None = 0.0,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.name = name
         self.context = context
-        self._client = openai_client(name, "/chat/completions", base_url, api_key, timeout)
-        self._retry = Retry(attempts=attempts, sleep=sleep)
+        self._client = openai_client(
+            name,
+            "/chat/completions",
+            base_url,
+            api_key,
+            timeout=timeout,
+            attempts=attempts,
+            sleep=sleep,
+        )
         self._format: Format = "schema"
-        self._temperature = temperature
+        self._temperature = {"temperature": 0.0}
         self._limit_by = "max_tokens"
         self._usage_in_stream = True
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, base_url={self._client.server.url!r})"
+        return f"OpenAIModel({self.name!r}, base_url={self._client.shown_url!r})"
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         """`sample` has no effect: every call is a new one."""
-        tally = _Tally()
-        started = time.perf_counter()
-
-        async def sent(body: dict[str, Any]) -> ChatReply:
-            return ChatReply.read(await self._client.post(body), body)
-
+        exchange, reply = _Exchange(prompt, self.name), _Reply()
         try:
-            reply, body = await self._retry.run(
-                lambda: self._attempt(prompt, tally, sent), self._client.server
-            )
+            sent = await self._client.retried(lambda: self._attempt(exchange, self._client.post))
         except ModelError as error:
-            error.calls = (self._call(prompt, tally, started, error=str(error)),)
+            error.calls = (exchange.call(error=str(error)),)
             raise
-        return self._completion(reply, self._paid(prompt, tally, started, reply, body))
+        reply.add(sent)
+        return self._completion(reply, exchange)
 
     async def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
         """As `complete`, with the text as it arrives. After the first text there is no retry."""
-        tally = _Tally()
-        started = time.perf_counter()
-        streamed_reply = StreamedReply()
+        exchange, reply = _Exchange(prompt, self.name, streamed=True), _Reply()
 
         async def opened(body: dict[str, Any]) -> tuple[str, AsyncGenerator[Any]]:
             chunks = self._client.stream(body)
-            return streamed_reply.add(await anext(chunks, None)), chunks
+            return reply.add(await anext(chunks, None)), chunks
 
         try:
-            (first, chunks), body = await self._retry.run(
-                lambda: self._attempt(prompt, tally, opened, streamed=True), self._client.server
-            )
+            first, chunks = await self._client.retried(lambda: self._attempt(exchange, opened))
             if first:
                 yield first
             async with aclosing(chunks):
                 async for chunk in chunks:
-                    if text := streamed_reply.add(chunk):
+                    if text := reply.add(chunk):
                         yield text
         except ModelError as error:
-            error.calls = (self._call(prompt, tally, started, error=str(error)),)
+            error.calls = (exchange.call(error=str(error)),)
             raise
         except Setback as setback:
-            raise self._broken_off(setback, prompt, tally, started, streamed_reply, body) from None
-        reply = ChatReply.read(streamed_reply.whole, body)
-        yield self._completion(reply, self._paid(prompt, tally, started, reply, body))
+            message = f"{self._client} broke off in the middle of its reply ({setback}). Ask again."
+            call = exchange.call(reply, error=message)
+            rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have continued
+            call = call.model_copy(update={"undelivered": call.undelivered + rest})
+            raise ModelUnavailable(message, call) from None
+        yield self._completion(reply, exchange)
 
     async def close(self) -> None:
         await self._client.close()
@@ -131,45 +154,29 @@ class OpenAIModel:
     # ------------------------------------------------------------ one attempt
 
     async def _attempt(
-        self,
-        prompt: Prompt,
-        tally: _Tally,
-        send: Callable[[dict[str, Any]], Awaitable[T]],
-        *,
-        streamed: bool = False,
-    ) -> tuple[T, dict[str, Any]]:
+        self, exchange: _Exchange, send: Callable[[dict[str, Any]], Awaitable[T]]
+    ) -> T:
         """One attempt. It is repeated at once in another form if the server does not support the
         first form; each repetition removes one feature for good, so there are few."""
-        self._check_limit(prompt, tally)
+        exchange.check_limit(str(self._client))
         while True:
             form = self._format
-            body = self._body(prompt, form) | (self._streaming() if streamed else {})
-            tally.requests += 1
+            exchange.body = self._body(exchange.prompt, form, streamed=exchange.streamed)
+            exchange.requests += 1
             try:
-                return await send(body), body
+                return await send(exchange.body)
             except Setback as setback:
                 if setback.sent:
-                    tally.lose(body, prompt)
+                    exchange.lose()
                 raise
             except ModelNonsense:
-                tally.lose(body, prompt)
+                exchange.lose()
                 raise
             except Declined as declined:
-                if not self._adapts(declined, form, body):
+                if not self._adapts(declined, form, exchange.body):
                     raise declined.failure from None
 
-    def _check_limit(self, prompt: Prompt, tally: _Tally) -> None:
-        """Stops if lost attempts and another one could pass the limit. The first attempt fits."""
-        lost = tally.lost_in + tally.lost_out
-        if prompt.limit is None or not lost:
-            return
-        if lost + prompt.tokens + prompt.max_tokens > prompt.limit:
-            raise ModelUnavailable(
-                f"{self._client.server} did not reply, and was not asked again: another attempt "
-                f"could pass the limit of {prompt.limit} tokens. Try again later, or raise it."
-            )
-
-    def _body(self, prompt: Prompt, form: Format) -> dict[str, Any]:
+    def _body(self, prompt: Prompt, form: Format, *, streamed: bool) -> dict[str, Any]:
         system = prompt.system
         if form != "schema":
             shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
@@ -181,19 +188,18 @@ class OpenAIModel:
                 {"role": "user", "content": prompt.user},
             ],
             self._limit_by: prompt.max_tokens,
+            **self._temperature,
         }
-        if self._temperature is not None:
-            body["temperature"] = self._temperature
         if form == "schema":
             shape_of = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": shape_of}
         elif form == "object":
             body["response_format"] = {"type": "json_object"}
+        if streamed:
+            body["stream"] = True
+            if self._usage_in_stream:
+                body["stream_options"] = {"include_usage": True}
         return body
-
-    def _streaming(self) -> dict[str, Any]:
-        wish = {"stream_options": {"include_usage": True}} if self._usage_in_stream else {}
-        return {"stream": True, **wish}
 
     def _adapts(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
         """Whether the request can be changed after this refusal. Changes it for all calls."""
@@ -201,86 +207,138 @@ class OpenAIModel:
             return False
         if "stream_options" in body and declined.names("stream_options", "include_usage"):
             self._usage_in_stream = False
-            return True
-        if form != "text" and declined.names(*_FORMAT_WORDS):
+        elif form != "text" and declined.names(*_FORMAT_WORDS):
             if self._format == form:  # unless another call has changed it
                 self._format = _LOOSER[form]
-            return True
-        if "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
+        elif "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
             self._limit_by = "max_completion_tokens"
-            return True
-        if "temperature" in body and declined.names("temperature"):
-            self._temperature = None
-            return True
-        return False
+        elif "temperature" in body and declined.names("temperature"):
+            self._temperature = {}
+        else:
+            return False
+        return True
 
-    # ------------------------------------------------------------ what came of it
-
-    def _call(self, prompt: Prompt, tally: _Tally, started: float, **known: Any) -> Call:
-        counts = {
-            "tokens_in": tally.lost_in,
-            "tokens_out": 0,
-            "undelivered": tally.lost_out,
-            "estimated": tally.lost_in > 0,
-        }
-        return Call(
-            stage=prompt.stage,
-            model=self.name,
-            attempts=tally.requests,
-            seconds=time.perf_counter() - started,
-            **counts | known,
-        )
-
-    def _paid(
-        self,
-        prompt: Prompt,
-        tally: _Tally,
-        started: float,
-        reply: ChatReply,
-        body: Mapping[str, Any],
-        **known: Any,
-    ) -> Call:
-        tokens_out = reply.tokens_out
-        return self._call(
-            prompt,
-            tally,
-            started,
-            tokens_in=(reply.tokens_in or estimate(body)) + tally.lost_in,
-            tokens_out=tokens.count(reply.text) if tokens_out is None else tokens_out,
-            cached=reply.cached,
-            estimated=reply.tokens_in is None or tokens_out is None or tally.lost_in > 0,
-            **known,
-        )
-
-    def _broken_off(
-        self,
-        setback: Setback,
-        prompt: Prompt,
-        tally: _Tally,
-        started: float,
-        streamed_reply: StreamedReply,
-        body: Mapping[str, Any],
-    ) -> ModelUnavailable:
-        message = (
-            f"{self._client.server} broke off in the middle of its reply ({setback}). Ask again."
-        )
-        reply = ChatReply.read(streamed_reply.whole, body)
-        call = self._paid(prompt, tally, started, reply, body, error=message)
-        rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have continued
-        call = call.model_copy(update={"undelivered": call.undelivered + rest})
-        return ModelUnavailable(message, call)
-
-    def _completion(self, reply: ChatReply, call: Call) -> Completion:
+    def _completion(self, reply: _Reply, exchange: _Exchange) -> Completion:
         if reply.bare:
-            return Completion(text=reply.bare, call=call, truncated=reply.reason == "length")
-        server = self._client.server
+            return Completion(reply.bare, exchange.call(reply), truncated=reply.reason == "length")
         if reply.refusal or reply.reason == "content_filter":
-            said = server.clean(reply.refusal or "its content filter stopped the reply")
-            message = f"{server} declined to answer ({said}). Another model may take this text."
-            raise ModelRefused(message, call.model_copy(update={"error": message}))
+            said = self._client.cleaned(reply.refusal or "its content filter stopped the reply")
+            message = (
+                f"{self._client} declined to answer ({said}). Another model may take this text."
+            )
+            raise ModelRefused(message, exchange.call(reply, error=message))
         why = "all of it went into thinking" if reply.reason == "length" else "no text in it"
         message = (
-            f"{server} sent an empty reply ({why}). Try again, allow a longer reply, "
+            f"{self._client} sent an empty reply ({why}). Try again, allow a longer reply, "
             "or use another model."
         )
-        raise ModelNonsense(message, call.model_copy(update={"error": message}))
+        raise ModelNonsense(message, exchange.call(reply, error=message))
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One call with all its requests, also those that failed."""
+
+    prompt: Prompt
+    model: str
+    streamed: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    body: dict[str, Any] = field(default_factory=dict)  # of the last request
+    requests: int = 0
+    lost_in: int = 0  # input that the server may have processed without a reply reaching us
+    lost_out: int = 0  # the most that it may have replied
+
+    def lose(self) -> None:
+        """The last request may be billed although no reply arrived."""
+        self.lost_in += self._estimate()
+        self.lost_out += self.prompt.max_tokens
+
+    def check_limit(self, server: str) -> None:
+        """Stops if lost attempts and another one could pass the limit. The first attempt fits."""
+        lost, limit = self.lost_in + self.lost_out, self.prompt.limit
+        if (
+            limit is not None
+            and lost
+            and lost + self.prompt.tokens + self.prompt.max_tokens > limit
+        ):
+            raise ModelUnavailable(
+                f"{server} did not reply, and was not asked again: another attempt "
+                f"could pass the limit of {limit} tokens. Try again later, or raise it."
+            )
+
+    def _estimate(self) -> int:
+        """Tokens of the messages, with what the chat format adds around them."""
+        return 3 + sum(4 + tokens.count(message["content"]) for message in self.body["messages"])
+
+    def call(self, reply: _Reply | None = None, *, error: str = "") -> Call:
+        tokens_in = tokens_out = cached = 0
+        estimated = self.lost_in > 0
+        if reply is not None:
+            told_in = count(reply.usage.get("prompt_tokens"))
+            told_out = count(reply.usage.get("completion_tokens"))
+            tokens_in = told_in or self._estimate()
+            tokens_out = told_out or tokens.count(reply.text)
+            details = reply.usage.get("prompt_tokens_details")
+            cached = count(details.get("cached_tokens")) or 0 if isinstance(details, dict) else 0
+            estimated = estimated or told_in is None or (told_out is None and bool(reply.text))
+        return Call(
+            stage=self.prompt.stage,
+            model=self.model,
+            tokens_in=tokens_in + self.lost_in,
+            tokens_out=tokens_out,
+            cached=cached if cached <= tokens_in else 0,
+            undelivered=self.lost_out,
+            estimated=estimated,
+            attempts=self.requests,
+            seconds=time.perf_counter() - self.started,
+            error=error,
+        )
+
+
+class _Reply:
+    """A chat reply, whole or in chunks. Servers do not always follow the protocol."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self.refusal = ""
+        self.reason = ""
+        self.usage: dict[str, Any] = {}
+
+    def add(self, chunk: Any) -> str:
+        """The text in the chunk, which may be empty."""
+        chunk = _dict(chunk)
+        self.usage = _dict(chunk.get("usage")) or self.usage
+        choices = chunk.get("choices")
+        choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+        self.reason = str(choice.get("finish_reason") or self.reason)
+        said = _dict(choice.get("delta") or choice.get("message"))  # `message`: not streamed
+        self.refusal += str(said.get("refusal") or "")
+        text = said.get("content")
+        if not isinstance(text, str):
+            return ""
+        self._text.append(text)
+        return text
+
+    @property
+    def text(self) -> str:
+        return clean("".join(self._text))
+
+    @property
+    def bare(self) -> str:
+        return bare(self.text)
+
+
+def bare(text: str) -> str:
+    """A reply without the thoughts and code fences that some models put around their JSON."""
+    text = text.strip()
+    if text.startswith("<think>"):
+        _, ended, rest = text.partition("</think>")
+        text = rest.strip() if ended else text
+    opening = _FENCE.match(text)
+    if opening and "\n" in opening[1] and text.endswith("```", opening.end()):
+        text = text[opening.end() : -3].strip()
+    return text
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -4,12 +4,15 @@ cohere      {model, query, documents, top_n} -> {results: [{index, relevance_sco
             (Cohere, Jina, vLLM, Infinity, llama.cpp, ...)
 tei         {query, texts} -> [{index, score}]   (text-embeddings-inference)
 dashscope   {model, input: {query, documents}, parameters} -> {output: {results: [...]}}
+
+The URL of DashScope tells its format. A server that asks for the field `texts` is a TEI server.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -17,19 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem import tokens
-from justmem.errors import InvalidSetting, ModelNonsense
-from justmem.models.addresses import checked_url, shown_url
-from justmem.models.http_client import Declined, HttpClient
-from justmem.models.retry import Retry, Server, Sleep
+from justmem.errors import ModelNonsense
+from justmem.models.addresses import checked_url
+from justmem.models.http_client import Declined, HttpClient, Sleep, count
 from justmem.ports import Reranked
-
-Style = Literal["auto", "cohere", "tei", "dashscope"]
 
 _SET_A_KEY = (
     "Put its key into the environment variable JUSTMEM_RERANK_KEY, or name another variable with "
     "rerank_key_env."
 )
 _DASHSCOPE_PATH = "/api/v1/services/rerank/text-rerank/text-rerank"
+_TEI_BATCH = 32  # text-embeddings-inference takes so many unless it was started otherwise
 
 
 class HttpReranker:
@@ -41,62 +42,66 @@ class HttpReranker:
         *,
         url: str,
         api_key: str | None = None,
-        style: Style = "auto",
         batch: int = 100,
         timeout: float = 60.0,
         attempts: int = 4,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        if style not in ("auto", "cohere", "tei", "dashscope"):
-            raise InvalidSetting(f"{style!r} is not a style: use auto, cohere, tei or dashscope.")
         self.name = name
-        self._style, address = _address(checked_url(url), style)
-        self._server = Server(name, shown_url(address), api_key, _SET_A_KEY)
-        self._client = HttpClient(self._server, address, timeout)
+        url = checked_url(url)
+        parts = urlsplit(url)
+        self._style: Literal["cohere", "tei", "dashscope"] = "cohere"
+        if parts.path.endswith(_DASHSCOPE_PATH) or (
+            parts.path.endswith("/api/v1") and "dashscope" in (parts.hostname or "")
+        ):
+            self._style = "dashscope"
+            url = url.removesuffix(parts.path) + _DASHSCOPE_PATH
+        elif not parts.path.endswith(("/rerank", "/reranks")):
+            url += "/rerank"
+        self._client = HttpClient(
+            name,
+            url,
+            api_key,
+            timeout=timeout,
+            attempts=attempts,
+            sleep=sleep,
+            set_a_key=_SET_A_KEY,
+        )
         self._batch = batch
-        self._retry = Retry(attempts=attempts, sleep=sleep)
 
     def __repr__(self) -> str:
-        return f"HttpReranker({self.name!r}, url={self._server.url!r})"
+        return f"HttpReranker({self.name!r}, url={self._client.shown_url!r})"
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
-        scores = np.zeros(len(texts), np.float32)
-        done = used = 0
-        for batch in self._batches(texts):
-            found, spent = await self._retry.run(
-                lambda batch=batch: self._attempt(query, batch),  # type: ignore[misc]
-                self._server,
+        scores, used = [np.zeros(0, np.float32)], 0
+        at = 0
+        while at < len(texts):
+            size = min(self._batch, _TEI_BATCH) if self._style == "tei" else self._batch
+            # Some servers refuse an empty document.
+            batch = [text if text.strip() else "." for text in texts[at : at + size]]
+            reply = await self._client.retried(partial(self._attempt, query, batch))
+            if reply is None:
+                continue  # again, in the other format
+            scores.append(self._scores(reply, len(batch)))
+            used += _spent(reply) or (
+                len(batch) * tokens.count(query) + sum(map(tokens.count, batch))
             )
-            scores[done : done + len(batch)] = found
-            done += len(batch)
-            used += spent
-        return Reranked(scores=scores, tokens=used)
+            at += size
+        return Reranked(scores=np.concatenate(scores), tokens=used)
 
     async def close(self) -> None:
         await self._client.close()
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        at = 0
-        while at < len(texts):
-            # text-embeddings-inference takes 32 unless it was started otherwise.
-            size = min(self._batch, 32) if self._style == "tei" else self._batch
-            # Some servers refuse an empty document.
-            yield [text if text.strip() else "." for text in texts[at : at + size]]
-            at += size
-
-    # ------------------------------------------------------------ one attempt
-
-    async def _attempt(self, query: str, texts: list[str]) -> tuple[NDArray[np.float32], int]:
+    async def _attempt(self, query: str, texts: list[str]) -> Any:
+        """The reply; None if the server turned out to have another format."""
         try:
-            body = await self._client.post(self._body(query, texts))
+            return await self._client.post(self._body(query, texts)) or {}
         except Declined as declined:
             wants_texts = declined.status in (400, 422) and declined.names("texts")
-            if self._style != "auto" or not wants_texts:
+            if self._style != "cohere" or not wants_texts:
                 raise declined.failure from None
-            self._style = "tei"  # only this kind of server needs the field `texts`
-            parts = [await self._attempt(query, part) for part in self._batches(texts)]
-            return np.concatenate([part[0] for part in parts]), sum(part[1] for part in parts)
-        return self._scores(body, len(texts)), self._spent(body, query, texts)
+            self._style = "tei"
+            return None
 
     def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
         if self._style == "tei":
@@ -109,13 +114,13 @@ class HttpReranker:
             }
         return {"model": self.name, "query": query, "documents": texts, "top_n": len(texts)}
 
-    # ------------------------------------------------------------ reading the reply
-
-    def _scores(self, body: Any, expected: int) -> NDArray[np.float32]:
+    def _scores(self, reply: Any, expected: int) -> NDArray[np.float32]:
         try:
-            inner = body.get("output", body) if isinstance(body, dict) else body
+            inner = reply.get("output", reply) if isinstance(reply, dict) else reply
             rows = inner["results"] if isinstance(inner, dict) else inner
-            found = {row["index"]: float(_score(row)) for row in rows}
+            found = {
+                row["index"]: float(row.get("relevance_score", row.get("score"))) for row in rows
+            }
             if len(rows) != expected or set(found) != set(range(expected)):
                 raise self._nonsense(f"places {sorted(found)} for {expected} texts")
             scores = np.array([found[place] for place in range(expected)], np.float32)
@@ -125,36 +130,10 @@ class HttpReranker:
             raise self._nonsense("scores that are not numbers")
         return scores
 
-    def _spent(self, body: Any, query: str, texts: list[str]) -> int:
-        """Tokens as the server reports them, else counted: the query is read with each text."""
-        counted = len(texts) * tokens.count(query) + sum(map(tokens.count, texts))
-        if not isinstance(body, dict):
-            return counted
-        meta = body.get("meta")
-        usage = body.get("usage") or (meta.get("tokens") if isinstance(meta, dict) else None)
-        if not isinstance(usage, dict):
-            return counted
-        total = usage.get("total_tokens") or usage.get("input_tokens")
-        return total if isinstance(total, int) and 0 < total < 100 * counted + 1000 else counted
-
     def _nonsense(self, what: str) -> ModelNonsense:
-        return ModelNonsense(
-            f"{self._server} sent {what}. Check that the URL is a reranker's and, if need be, set "
-            "its style."
-        )
+        return ModelNonsense(f"{self._client} sent {what}. Check that the URL is a reranker's.")
 
 
-def _address(url: str, style: Style) -> tuple[Style, str]:
-    parts = urlsplit(url)
-    path, host = parts.path, parts.hostname or ""
-    if style == "auto" and path.endswith(("/text-rerank", "/api/v1")) and "dashscope" in host:
-        style = "dashscope"
-    if style == "auto" and path.endswith(_DASHSCOPE_PATH):
-        style = "dashscope"
-    if style == "dashscope":
-        return style, url.removesuffix(path) + _DASHSCOPE_PATH
-    return style, url if path.endswith(("/rerank", "/reranks")) else f"{url}/rerank"
-
-
-def _score(row: dict[str, Any]) -> Any:
-    return row["relevance_score"] if "relevance_score" in row else row["score"]
+def _spent(reply: Any) -> int | None:
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    return count(usage.get("total_tokens")) if isinstance(usage, dict) else None
