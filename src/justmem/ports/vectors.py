@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +46,3 @@ def coded(vectors: Vectors) -> Coded:
     low = rest[:, 0::2].copy()
     low[:, : rest.shape[1] // 2] |= rest[:, 1::2] << 4
     return Coded(high.astype(np.int8), low, scales)
-
-
-def joined(parts: Sequence[Coded]) -> Coded:
-    high, low, scales = zip(*parts, strict=True)
-    return Coded(np.concatenate(high), np.concatenate(low), np.concatenate(scales))

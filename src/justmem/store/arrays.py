@@ -186,7 +186,7 @@ class Arrays:
 
     def sort(self) -> None:
         """Added terms are found without it, but slower."""
-        if len(self._added[0]) <= 10_000 + len(self._sorted[0]) // 50:
+        if len(self._added[0]) <= 1_000 + len(self._sorted[0]) // 50:
             return
         hashes = np.concatenate([self._sorted[0], self._added[0]])
         rows = np.concatenate([self._sorted[1], self._added[1]])

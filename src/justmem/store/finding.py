@@ -9,19 +9,27 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, islice
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
-from justmem.domain import Passage
+from justmem.domain import Card, Passage, Session
 from justmem.ports import Found, Hits, Index, Pair, Place, Reach, Vectors, View, best_bare
-from justmem.ports.vectors import Coded, joined
+from justmem.ports.vectors import Coded
 from justmem.store import reads, rows
 from justmem.store.arrays import Arrays, During, Part
 from justmem.store.blocks import content_words, unpacked_vectors, words
 from justmem.store.engine import Connection, among, one
 
-_AT_ONCE = 2048  # sessions that are loaded at a time
+_AT_ONCE = 256  # sessions that are loaded at a time
 _HELD = 16 << 20  # bytes of passages' vectors that a space holds in memory
+_CARDS, _TEXTS = 1024, 128  # cards and sessions that a space holds in memory
+
+
+class _State(NamedTuple):
+    generation: int
+    removals: int
+    cards: int
 
 
 class Finder:
@@ -36,6 +44,9 @@ class Finder:
         self._said: dict[tuple[str, int], Coded | None] = {}  # of passages
         self._held = 0
         self._subjects: tuple[int, dict[str, int]] = (-1, {})
+        self._removals = -1
+        self._cards: dict[int, Card] = {}  # those that were found lately, by key
+        self._texts: dict[str, Session] = {}
 
     def subjects(self, db: Connection) -> dict[str, int]:
         """How many cards each subject has. Counted once for each generation."""
@@ -46,11 +57,22 @@ class Finder:
 
     # ------------------------------------------------------------ loading
 
-    def _current(self, db: Connection, index: Index, *, dense: bool = False) -> Arrays:
+    def _current(self, db: Connection, index: Index) -> Arrays:
+        return self._loaded(db, index, self._state(db))
+
+    def _state(self, db: Connection) -> _State:
+        """Drops cards and texts that may have changed since they were read."""
+        sql = "SELECT generation, removals, cards FROM spaces WHERE space = ?"
+        state = _State(*one(db, sql, db.space))
+        if state.removals != self._removals:
+            self._cards, self._texts, self._removals = {}, {}, state.removals
+        return state
+
+    def _loaded(
+        self, db: Connection, index: Index, state: _State, *, dense: bool = False
+    ) -> Arrays:
         """The arrays as they are now, or newer where another thread has moved on already."""
-        generation, removals, cards = one(
-            db, "SELECT generation, removals, cards FROM spaces WHERE space = ?", db.space
-        )
+        generation, removals, cards = state
         # Should reading fail, the next search begins anew.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
@@ -75,16 +97,17 @@ class Finder:
             return self._find(db, views, reach)
 
     def _find(self, db: Connection, views: Sequence[View], reach: Reach) -> Found:
-        cards, said = self._current(db, "cards"), self._current(db, "passages")
-        if reach.passages and any(view.vector.size for view in views):
-            said = self._current(db, "passages", dense=True)
+        state = self._state(db)
+        cards = self._loaded(db, "cards", state)
+        dense = bool(reach.passages) and any(view.vector.size for view in views)
+        said = self._loaded(db, "passages", state, dense=dense)
         hits = _hits(cards, views, reach.dense, reach.lexical, reach, _during(reach))
         keys = _keys(hits)
         stay = said.allowed(reach)
         spoken = [said.best(v.text, reach.spoken, stay) if reach.spoken else [] for v in views]
         places = self._places(said, spoken)
         keys |= _resting_on(cards, {place for scores in places for place in scores})
-        found = reads.cards_at(db, sorted(keys))
+        found = self._cards_at(db, sorted(keys))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
         bare = set(best_bare(places, resting, reach.quotes))
         passages = _hits(said, views, reach.passages, reach.passages, reach)
@@ -95,10 +118,26 @@ class Finder:
             hits=hits,
             places=places,
             turns=self._turn_vectors(db, said, resting | bare),
-            sessions=reads.texts(db, sorted({session_id for session_id, _ in bare})),
+            sessions=self._texts_of(db, sorted({session_id for session_id, _ in bare})),
             said=passages,
             passages=_passages(said, _keys(passages)),
         )
+
+    def _cards_at(self, db: Connection, keys: Sequence[int]) -> dict[int, Card]:
+        missing = [key for key in keys if key not in self._cards]
+        if len(self._cards) + len(missing) > _CARDS:
+            missing, self._cards = list(keys), {}
+        if missing:
+            self._cards |= reads.cards_at(db, missing)
+        return {key: self._cards[key] for key in keys if key in self._cards}
+
+    def _texts_of(self, db: Connection, ids: Sequence[str]) -> dict[str, Session]:
+        missing = [id for id in ids if id not in self._texts]
+        if len(self._texts) + len(missing) > _TEXTS:
+            missing, self._texts = list(ids), {}
+        if missing:
+            self._texts |= reads.texts(db, missing)
+        return {id: self._texts[id] for id in ids if id in self._texts}
 
     def _places(self, said: Arrays, spoken: Sequence[Sequence[Pair]]) -> list[dict[Place, float]]:
         """For each view, the turns that share its words."""
@@ -116,25 +155,32 @@ class Finder:
         self, db: Connection, said: Arrays, wanted: Collection[Place]
     ) -> dict[Place, Vectors]:
         """The vectors of each turn's passages. Turns without any are left out."""
-        asked: dict[str, list[int]] = {}
-        for session_id, turn in wanted:
-            if session_id in said.parts:
-                asked.setdefault(session_id, []).append(turn)
+        known = [place for place in wanted if place[0] in said.parts]
+        stored = self._stored(db, [said.parts[id] for id in {id for id, _ in known}])
+        turns = {id: said.parts[id].places[:, 0].tolist() for id in stored}
         places: list[Place] = []
-        rows: list[Coded] = []
-        for id, stored in self._stored(db, [said.parts[id] for id in asked]).items():
-            numbers = said.parts[id].places[:, 0].tolist()
-            for turn in asked[id]:
+        parts: list[tuple[Coded, int, int]] = []
+        for place in known:
+            id, turn = place
+            if id in stored:
                 # The passages of a turn lie side by side.
-                first, end = bisect_left(numbers, turn), bisect_right(numbers, turn)
+                first, end = bisect_left(turns[id], turn), bisect_right(turns[id], turn)
                 if end > first:
-                    places.append((id, turn))
-                    rows.append(stored.at(slice(first, end)))
-        if not rows:
+                    places.append(place)
+                    parts.append((stored[id], first, end))
+        if not parts:
             return {}
-        vectors = joined(rows).vectors
-        cuts = np.cumsum([len(each.scales) for each in rows])[:-1]
-        return dict(zip(places, np.split(vectors, cuts), strict=True))
+        vectors = Coded(
+            np.concatenate([coded.high[first:end] for coded, first, end in parts]),
+            np.concatenate([coded.low[first:end] for coded, first, end in parts]),
+            np.concatenate([coded.scales[first:end] for coded, first, end in parts]),
+        ).vectors
+        found: dict[Place, Vectors] = {}
+        at = 0
+        for place, (_, first, end) in zip(places, parts, strict=True):
+            found[place] = vectors[at : at + end - first]
+            at += end - first
+        return found
 
     def _stored(self, db: Connection, parts: Collection[Part]) -> dict[str, Coded]:
         """The stored vectors of passages, by session. Those of a session that changed meanwhile
