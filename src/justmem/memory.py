@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from justmem import embed, notes
 from justmem.ask import Asker, GivenPlan, Step
@@ -505,19 +505,13 @@ class AsyncMemory:
 
     # ------------------------------------------------------------ export and log
 
-    async def export(
-        self, *, format: Literal["jsonl", "markdown"] = "jsonl", vectors: bool = False
-    ) -> AsyncGenerator[str]:
-        """All of the memory as lines of text: JSON Lines that `load` takes, or Markdown to read.
-        `vectors` adds them to the JSON Lines, so that loading need not embed."""
+    async def export(self, *, vectors: bool = False) -> AsyncGenerator[str]:
+        """All of the memory as JSON Lines, which `load` takes. `vectors` adds the vectors, so that
+        loading need not embed."""
         from justmem import transfer  # only this and `load` need it
 
         made, vectors = self._clock().astimezone(UTC), as_flag(vectors, "vectors")
-        if as_choice(format, "format", ("jsonl", "markdown")) == "jsonl":
-            lines = transfer.export(self._store, made=made, vectors=vectors)
-        else:
-            lines = transfer.markdown(self._store, made=made)
-        async with aclosing(lines):
+        async with aclosing(transfer.export(self._store, made=made, vectors=vectors)) as lines:
             async for line in lines:
                 yield line
 

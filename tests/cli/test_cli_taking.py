@@ -46,9 +46,6 @@ def test_a_space_is_exported_and_imported_into_another(told: Run, tmp_path: Path
 def test_an_export_goes_to_standard_output(told: Run) -> None:
     lines = [json.loads(line) for line in told("export").stdout.splitlines()]
     assert [lines[0]["is"], lines[-1]["is"], lines[-1]["sessions"]] == ["export", "end", 3]
-    assert told("export", "--format", "markdown").stdout.startswith("# Memory of default\n")
-    wrong = told("export", "--format", "pdf")
-    assert (wrong.exit_code, "jsonl, markdown" in wrong.stderr) == (2, True)
 
 
 def test_a_file_that_cannot_be_written_or_is_damaged_is_one_sentence(

@@ -17,7 +17,6 @@ from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Store
 from justmem.store.storage import storage
-from justmem.transfer import moves
 from postgres import Server, rows
 from torture._children import Child, Pace, Say
 from torture._life import Life, Step
@@ -226,7 +225,7 @@ async def _fill(where: str) -> None:
 
 
 def _copy(say: Say, source: str, target: str) -> None:
-    moves.BATCH = 2
+    transfer.BATCH = 2
 
     async def work() -> None:
         one, other = storage(source), storage(target)

@@ -123,7 +123,6 @@ VALUES: Mapping[str, Value] = {
     **dict.fromkeys(
         ("turns", "verify", "preview", "vectors", "wait", "cards"), _fixed(True, False)
     ),
-    "format": _fixed("jsonl", "markdown"),
     "file": _file,
     "path": lambda me, other, r: str(me.folder / f"backup-{r.getrandbits(64):x}"),
     "plan": lambda me, other, r: {"rewrites": [_word(me, other, r)], "period": "2024-05"},

@@ -166,7 +166,7 @@ class SwitchedOff(Exception):
 async def test_an_interrupted_load_goes_on_where_it_was(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.transfer.moves.BATCH", 1)
+    monkeypatch.setattr("justmem.transfer.BATCH", 1)
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     file = await written(memory, tmp_path / "ana.jsonl")
@@ -344,7 +344,7 @@ async def test_loading_is_in_the_log(opened: Opened, tmp_path: Path) -> None:
 async def test_a_session_forgotten_while_an_export_runs_is_left_out(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("justmem.transfer.moves.BATCH", 1)
+    monkeypatch.setattr("justmem.transfer.BATCH", 1)
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     lines = memory.export()
@@ -354,30 +354,6 @@ async def test_a_session_forgotten_while_an_export_runs_is_left_out(
     assert "Kyoto" not in text
     (tmp_path / "ana.jsonl").write_text(text, "utf-8")
     assert (await (await opened("again")).load(tmp_path / "ana.jsonl")).brought == 2
-
-
-# ---------------------------------------------------------------- for people
-
-
-async def test_markdown_is_for_reading(opened: Opened) -> None:
-    memory = await opened("ana", extractor=_by_model())
-    await memory.remember_many(HISTORY)
-    hostile = {
-        "id": "odd <b>",
-        "at": "2024-07-01",
-        "turns": [{"role": "user", "content": "![x](http://e.vil/x) <script> # hi\x1b[2J\n> bye"}],
-    }
-    await memory.keep(hostile)
-    text = "".join([line async for line in memory.export(format="markdown")])
-    assert text.startswith("# Memory of ana\n\n4 sessions, 10 turns, 7 cards, exported ")
-    assert text.index("## 2024-03-11 18:00, run") < text.index("## 2024-05-20 20:00, bike")
-    assert "> **User** (3): Sore. My knee hurts a bit on stairs.\n" in text
-    assert "- User joined the Tuesday riding group (state, ongoing, 2024-05-20; turn 3; `c" in text
-    assert "Its cards are not made yet (pending)" in text
-    assert r"!\[x\](http://e.vil/x) \<script\> \# hi\[2J" in text
-    assert "\x1b" not in text
-    with pytest.raises(Exception, match="choose one of jsonl, markdown"):
-        [line async for line in memory.export(format="pdf")]  # type: ignore[arg-type]
 
 
 def _by_model() -> Any:

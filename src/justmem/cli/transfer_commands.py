@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -23,14 +23,9 @@ from justmem.opening import keyring
 from justmem.ports import Author
 from justmem.store.storage import Storage, storage
 
-Format = Literal["jsonl", "markdown"]
-
 
 def export(
     context: typer.Context,
-    format: Annotated[
-        str, typer.Option(help="jsonl, for `justmem import`, or markdown, to read.")
-    ] = "jsonl",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file. Default: standard output.")
     ] = None,
@@ -43,12 +38,9 @@ def export(
 
     The file appears when it is complete, and only you can read it.
     """
-    chosen: Format | None = next((f for f in ("jsonl", "markdown") if f == format), None)
-    if chosen is None:
-        raise typer.BadParameter(f"{format!r} is not one of jsonl, markdown.")
 
     async def work(memory: AsyncMemory) -> int:
-        async with aclosing(memory.export(format=chosen, vectors=vectors)) as lines:
+        async with aclosing(memory.export(vectors=vectors)) as lines:
             if output is None:
                 return await _written(lines, sys.stdout.buffer)
             return await _filed(lines, output.expanduser())

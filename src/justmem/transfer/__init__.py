@@ -1,9 +1,259 @@
-"""Spaces in and out: export, load, copy. `lines` is their one format."""
+"""Moves spaces: export to a file, load from one, copy between stores.
+
+All three move sessions as wholes, a few at a time.
+"""
 
 from __future__ import annotations
 
-from justmem.transfer.lines import fingerprint
-from justmem.transfer.markdown import markdown
-from justmem.transfer.moves import Copied, OnMoved, copy, export, load, wholes
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-__all__ = ["Copied", "OnMoved", "copy", "export", "fingerprint", "load", "markdown", "wholes"]
+import numpy as np
+
+from justmem import embed
+from justmem.domain import Loaded
+from justmem.errors import InputError, InvalidFile, StoreError
+from justmem.intake.redaction import Redaction
+from justmem.ports import Embedder, Language, Rest, Store, Whole
+from justmem.ports.tombstones import remove_forgotten
+from justmem.transfer.lines import (
+    VERSION,
+    Sums,
+    check,
+    fingerprint,
+    line_of,
+    session_line,
+    sessions_in,
+)
+
+BATCH = 20  # sessions that are moved at a time
+_IDS = 1000  # forgotten ids in a line
+_NONE = np.zeros((0, 0), np.float32)
+
+OnMoved = Callable[[int, int], None]  # sessions done, sessions in all
+
+
+# ---------------------------------------------------------------- export
+
+
+async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerator[str]:
+    """JSON Lines. The last one has the counts and the hash of all before it."""
+    sums = Sums()
+    async for value in _values(store, made, vectors):
+        line = line_of(value)
+        sums.add(value, line.encode())
+        yield line
+    yield line_of(sums.end)
+
+
+async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
+    rest, stats = await store.rest(), await store.stats()
+    yield {
+        "is": "export",
+        "justmem": VERSION,
+        "space": store.space,
+        "made": made.isoformat(timespec="seconds"),
+        "embedder": rest.embedder,
+        "dim": rest.dim,
+        "vectors": vectors,
+        "sessions": sum(stats.sessions.values()),
+        "cards": stats.cards,
+    }
+    async for whole in wholes(store):
+        yield session_line(whole, vectors=vectors)
+    for start in range(0, len(rest.forgotten), _IDS):
+        yield {"is": "forgotten", "ids": list(rest.forgotten[start : start + _IDS])}
+    for day, tokens in rest.spending:
+        yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
+
+
+async def wholes(store: Store) -> AsyncGenerator[Whole]:
+    """Every session in order of time. One that is forgotten meanwhile is left out."""
+    ids = [record.id for record in await store.sessions()]
+    for start in range(0, len(ids), BATCH):
+        for whole in await store.wholes(ids[start : start + BATCH]):
+            yield whole
+
+
+# ---------------------------------------------------------------- load
+
+
+async def load(
+    path: Path,
+    store: Store,
+    embedder: Embedder,
+    language: Language,
+    redaction: Redaction,
+    on_moved: OnMoved | None = None,
+) -> Loaded:
+    """The whole file is checked before anything is stored. Then sessions are stored, some at a
+    time, each batch all or nothing. An interrupted load goes on when it is run again."""
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise InvalidFile(f"{path} cannot be read: {error.strerror}.") from None
+    with opened as file:
+        contents = await asyncio.to_thread(check, file, path.name)
+        head, gone = contents.head, set((await store.rest()).forgotten)
+        here = contents.sessions & {record.id for record in await store.sessions()}
+        for whole in sessions_in(file, head.dim) if here or redaction.active else ():
+            if whole.session.id in here:
+                await _check_same(store, remove_forgotten(whole, gone))
+            elif not await redaction.passes(_texts(whole)):
+                raise InputError(
+                    f"The session {whole.session.id!r} of the file holds what is to be redacted: "
+                    "remember it anew from its conversation, or load the file without the setting "
+                    "redact. Nothing was stored."
+                )
+        done = Loaded(
+            sessions=len(contents.sessions), forgotten=len(set(contents.forgotten) - gone)
+        )
+        left = sessions_in(file, head.dim)
+        known = (head.embedder, head.dim) == (embedder.name, embedder.dim)
+        while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
+            fresh = [
+                remove_forgotten(whole, gone) for whole in some if whole.session.id not in here
+            ]
+            ready, embedded = await _embedded(fresh, embedder, language, known=known)
+            if ready:
+                await store.take(ready)
+            done = Loaded(
+                sessions=done.sessions,
+                brought=done.brought + len(ready),
+                cards=done.cards + sum(len(whole.digested.cards) for whole in ready),
+                embedded=done.embedded + embedded,
+                forgotten=done.forgotten,
+            )
+            if on_moved:
+                on_moved(done.brought, len(contents.sessions) - len(here))
+    await store.take([], Rest(forgotten=contents.forgotten, spending=contents.spending))
+    return done
+
+
+async def _check_same(store: Store, given: Whole) -> None:
+    """A session that is here with other words or other cards is not replaced."""
+    for own in await store.wholes([given.session.id]):
+        if _compared(own) != _compared(given):
+            raise InputError(
+                f"The space {store.space!r} holds a session {given.session.id!r} that is not the "
+                "same as the file's: load into an empty space, or forget that session first. "
+                "Nothing was stored."
+            )
+
+
+def _compared(whole: Whole) -> tuple[Any, ...]:
+    made = whole.digested
+    waiting = whole.waiting and whole.waiting.digest
+    return whole.session.digest, waiting, made.state, [*made.cards], [*made.quarantined]
+
+
+def _texts(whole: Whole) -> list[str]:
+    """Every text of it that came from people or models."""
+    said = [turn for each in (whole.session, whole.waiting) if each for turn in each.turns]
+    made = whole.digested
+    return [
+        *(text for turn in said for text in (turn.speaker, turn.text)),
+        *(card.text for card in made.cards),
+        *(f"{held.subject} {held.fact}" for held in made.quarantined),
+    ]
+
+
+async def _embedded(
+    given: Sequence[Whole], embedder: Embedder, language: Language, *, known: bool
+) -> tuple[list[Whole], int]:
+    """With vectors, and how many had to be made. `known`: those of the file are the embedder's."""
+    texts: list[str] = []
+    lacking: set[str] = set()
+    for whole in given:
+        made = whole.digested
+        counts = len(made.card_vectors), len(made.passage_vectors)
+        if not known or counts != (len(made.cards), len(made.passages)):
+            texts += embed.texts(whole.session, made.cards, made.passages, language)
+            lacking.add(whole.session.id)
+    rows = iter((await embedder.embed(texts)).vectors if texts else ())
+    return [_filled(w, rows) if w.session.id in lacking else w for w in given], len(texts)
+
+
+def _filled(whole: Whole, rows: Iterator[Any]) -> Whole:
+    made = whole.digested
+    counts = len(made.cards), len(made.passages)
+    cards, passages = (np.stack([*islice(rows, count)]) if count else _NONE for count in counts)
+    return replace(whole, digested=replace(made, card_vectors=cards, passage_vectors=passages))
+
+
+# ---------------------------------------------------------------- copy
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was compared at the end: the same on both sides."""
+
+    space: str
+    sessions: int
+    brought: int  # by this run; the others had arrived before
+    cards: int
+    passages: int
+    forgotten: int
+    digest: str  # of all content
+
+
+async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) -> Copied:
+    """An interrupted copy goes on when it is run again. At the end every session is read back from
+    both sides and compared. StoreError where they differ, as when someone writes to the source
+    meanwhile: run it again then."""
+    records = {record.id: record for record in await source.sessions()}
+    arrived = {record.id: record for record in await target.sessions()}
+    rest = await source.rest()
+    if strangers := arrived.keys() - records.keys():
+        raise StoreError(
+            f"The space {target.space!r} holds sessions that are not in the source, such as "
+            f"{min(strangers)!r}: copy to an empty space, or to one that an earlier copy began."
+        )
+    if set((await target.rest()).forgotten) - set(rest.forgotten):
+        raise StoreError(
+            f"The space {target.space!r} has forgotten cards or turns that the source still "
+            "holds: forget them there too, or copy to an empty space. Nothing was copied."
+        )
+    if rest.embedder or rest.dim:
+        await target.bind(rest.embedder, rest.dim)
+    await target.take([], rest)
+    missing = [id for id, record in records.items() if arrived.get(id) != record]
+    for start in range(0, len(missing), BATCH):
+        await target.take(await source.wholes(missing[start : start + BATCH]))
+        if on_moved:
+            done = min(start + BATCH, len(missing))
+            on_moved(len(records) - len(missing) + done, len(records))
+    return await _same(source, target, len(missing))
+
+
+async def _same(source: Store, target: Store, brought: int) -> Copied:
+    total, sessions, cards, passages = hashlib.blake2b(digest_size=16), 0, 0, 0
+    async for whole in wholes(source):
+        own = fingerprint(whole)
+        if [fingerprint(other) for other in await target.wholes([whole.session.id])] != [own]:
+            raise StoreError(
+                f"Session {whole.session.id!r} is not the same on both sides: someone wrote to it "
+                "during the copy. Run the copy again."
+            )
+        total.update(own)
+        sessions += 1
+        cards += len(whole.digested.cards)
+        passages += len(whole.digested.passages)
+    rest = await source.rest()
+    if rest != await target.rest():
+        raise StoreError(
+            "What was forgotten or spent is not the same on both sides: someone wrote to the "
+            "space during the copy. Run the copy again."
+        )
+    spending = [(str(day), tokens) for day, tokens in rest.spending]
+    total.update(json.dumps([rest.forgotten, spending]).encode())
+    forgotten = len(rest.forgotten)
+    digest = total.hexdigest()
+    return Copied(target.space, sessions, brought, cards, passages, forgotten, digest)

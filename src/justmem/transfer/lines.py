@@ -1,13 +1,11 @@
 """The lines of an export: JSON, one line for each session (docs/export.md).
 
-What changes them changes VERSION. A session has the same form in an export, in a copy and when two
-stores are compared.
+To change the lines, change VERSION.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -25,44 +23,39 @@ from justmem.errors import InvalidFile
 from justmem.ports import Digested, Vectors, Whole
 
 VERSION = 1
-_COUNTED = ("sessions", "turns", "cards", "quarantined", "forgotten", "days")
 _NONE = np.zeros((0, 0), np.float32)
-# What a terminal would obey, and what some programs take for the end of a line: escaped.
-_OBEYED = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Characters that control a terminal, or that some programs read as the end of a line.
+_CONTROL = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_AGAIN = "Export again, or copy the file again. Nothing was stored."
 
 
 class Sums:
-    """What the last line says of those before it."""
+    """Counts and hash of the lines so far, for the last line."""
 
     def __init__(self) -> None:
         self._digest, self._counts = hashlib.sha256(), Counter[str]()
 
     def add(self, value: Mapping[str, Any], raw: bytes) -> None:
         self._digest.update(raw)
-        self._counts.update(_counted(value))
+        match value["is"]:
+            case "session":
+                held = {name: len(value[name]) for name in ("turns", "cards", "quarantined")}
+                self._counts.update(sessions=1, **held)
+            case "forgotten":
+                self._counts.update(forgotten=len(value["ids"]))
+            case "spending":
+                self._counts.update(days=1)
 
     @property
     def end(self) -> dict[str, Any]:
-        counts = {name: self._counts[name] for name in _COUNTED}
+        names = ("sessions", "turns", "cards", "quarantined", "forgotten", "days")
+        counts = {name: self._counts[name] for name in names}
         return {"is": "end", **counts, "sha256": self._digest.hexdigest()}
 
 
 def line_of(value: Mapping[str, Any]) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
-
-
-def _counted(value: Mapping[str, Any]) -> dict[str, int]:
-    """What a line adds to the counts of the last one."""
-    match value["is"]:
-        case "session":
-            held = {name: len(value[name]) for name in ("turns", "cards", "quarantined")}
-            return {"sessions": 1, **held}
-        case "forgotten":
-            return {"forgotten": len(value["ids"])}
-        case "spending":
-            return {"days": 1}
-    return {}
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
@@ -81,37 +74,31 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
     if whole.waiting is not None:
         line["waiting"] = {**_said(whole.waiting), "failure": whole.failure}
     if vectors and made.card_vectors.size + made.passage_vectors.size:
-        packed = map(_packed, (made.card_vectors, made.passage_vectors))
+        packed = _packed(made.card_vectors), _packed(made.passage_vectors)
         line["vectors"] = dict(zip(("cards", "passages"), packed, strict=True))
     return line
 
 
 def _said(session: Session) -> dict[str, Any]:
-    turns = [_turn(turn) for turn in session.turns]
-    said: dict[str, Any] = {"id": session.id, "at": session.at.isoformat(), "turns": turns}
-    if session.labels:
-        said["labels"] = dict(session.labels)
-    if session.until is not None:
-        said["until"] = session.until.isoformat()
-    return said
-
-
-def _turn(turn: Turn) -> dict[str, Any]:
-    said: dict[str, Any] = {"speaker": turn.speaker, "role": turn.role, "text": turn.text}
-    if turn.forgotten:
-        said["forgotten"] = True
-    if turn.key is not None:
-        said["key"] = turn.key
-    return {**said, "at": turn.at.isoformat()} if turn.at else said
+    """Without fields that are empty."""
+    turns = [{k: v for k, v in dump(turn).items() if v or k == "text"} for turn in session.turns]
+    said = {name: value for name, value in dump(session).items() if value}
+    return {**said, "turns": turns}
 
 
 def _packed(vectors: Vectors) -> str:
     return base64.b64encode(np.ascontiguousarray(vectors, "<f4").tobytes()).decode()
 
 
-# ---------------------------------------------------------------- reading
+def fingerprint(whole: Whole) -> bytes:
+    """The same for two sessions that are the same in everything a store holds of them."""
+    line = json.dumps(session_line(whole, vectors=True))
+    return hashlib.blake2b(line.encode(), digest_size=16).digest()
 
-Count = Annotated[int, Field(ge=0, le=2**53)]
+
+# ---------------------------------------------------------------- the lines of a file
+
+_Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class _Line(BaseModel):
@@ -123,10 +110,10 @@ class _Head(_Line):
     space: str
     made: str
     embedder: str
-    dim: Count
+    dim: _Count
     vectors: bool
-    sessions: Count
-    cards: Count
+    sessions: _Count
+    cards: _Count
 
 
 class _Said(_Line):
@@ -138,9 +125,7 @@ class _Said(_Line):
 
     @property
     def session(self) -> Session:
-        return Session(
-            id=self.id, at=self.at, turns=self.turns, labels=self.labels, until=self.until
-        )
+        return Session(**{name: getattr(self, name) for name in Session.model_fields})
 
 
 class _Waiting(_Said):
@@ -155,8 +140,8 @@ class _Packed(_Line):
 class _Session(_Said):
     state: SessionState
     reason: str
-    tokens: Count
-    card_tokens: Count
+    tokens: _Count
+    card_tokens: _Count
     cards: tuple[Card, ...]
     passages: tuple[tuple[int, int, int], ...]
     quarantined: tuple[Quarantined, ...]
@@ -164,24 +149,7 @@ class _Session(_Said):
     vectors: _Packed = _Packed()
 
     def whole(self, dim: int) -> Whole:
-        """ValueError, with the reason, for what no memory could hold."""
-        session, count = self.session, len(self.turns)
-        if any("\0" in id for id in (self.id, *(card.id for card in self.cards))):
-            raise ValueError("an id holds a NUL character")
-        if not self.state.settled and (self.cards or self.passages or self.quarantined):
-            raise ValueError(f"a session that is {self.state} has no cards yet")
-        for card in self.cards:
-            if card.session_id != self.id or not card.turns:
-                raise ValueError(f"the card {card.id[:40]} rests on no turn of its session")
-            if not 1 <= min(card.turns) <= max(card.turns) <= count:
-                raise ValueError(f"the card {card.id[:40]} rests on a turn that is not there")
-        if len({card.id for card in self.cards}) < len(self.cards):
-            raise ValueError("two cards share an id")
-        if self.waiting is not None and self.waiting.id != self.id:
-            raise ValueError("what waits is another session")
-        for turn, start, end in self.passages:
-            if not 1 <= turn <= count or not 0 <= start < end <= len(session.turn(turn).text):
-                raise ValueError(f"the passage {turn}, {start}, {end} is not in the text")
+        self._check()
         digested = Digested(
             state=self.state,
             reason=self.reason,
@@ -197,8 +165,28 @@ class _Session(_Said):
             card_tokens=self.card_tokens,
         )
         if self.waiting is None:
-            return Whole(session, digested)
-        return Whole(session, digested, self.waiting.session, self.waiting.failure)
+            return Whole(self.session, digested)
+        return Whole(self.session, digested, self.waiting.session, self.waiting.failure)
+
+    def _check(self) -> None:
+        """ValueError, with the reason, if no store could hold this."""
+        count = len(self.turns)
+        if any("\0" in id for id in (self.id, *(card.id for card in self.cards))):
+            raise ValueError("an id holds a NUL character")
+        if not self.state.settled and (self.cards or self.passages or self.quarantined):
+            raise ValueError(f"a session that is {self.state} has no cards yet")
+        for card in self.cards:
+            if card.session_id != self.id or not card.turns:
+                raise ValueError(f"the card {card.id[:40]} rests on no turn of its session")
+            if not 1 <= min(card.turns) <= max(card.turns) <= count:
+                raise ValueError(f"the card {card.id[:40]} rests on a turn that is not there")
+        if len({card.id for card in self.cards}) < len(self.cards):
+            raise ValueError("two cards share an id")
+        if self.waiting is not None and self.waiting.id != self.id:
+            raise ValueError("what waits is another session")
+        for turn, start, end in self.passages:
+            if not 1 <= turn <= count or not 0 <= start < end <= len(self.turns[turn - 1].text):
+                raise ValueError(f"the passage {turn}, {start}, {end} is not in the text")
 
 
 class _Forgotten(_Line):
@@ -207,11 +195,10 @@ class _Forgotten(_Line):
 
 class _Spending(_Line):
     day: date
-    tokens: Count
+    tokens: _Count
 
 
 _KINDS: dict[str, type[_Line]] = {
-    "export": _Head,
     "session": _Session,
     "forgotten": _Forgotten,
     "spending": _Spending,
@@ -221,7 +208,7 @@ _KINDS: dict[str, type[_Line]] = {
 def _unpacked(packed: str, count: int, dim: int) -> Vectors:
     try:
         raw = base64.b64decode(packed, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise ValueError("its vectors cannot be read") from None
     if not raw:
         return _NONE
@@ -233,9 +220,6 @@ def _unpacked(packed: str, count: int, dim: int) -> Vectors:
     return vectors
 
 
-# ---------------------------------------------------------------- checking a file
-
-
 @dataclass
 class Contents:
     """What a checked file holds, without its words."""
@@ -245,95 +229,83 @@ class Contents:
     forgotten: list[str] = field(default_factory=list)
     spending: list[tuple[date, int]] = field(default_factory=list)
 
+    def add(self, value: Mapping[str, Any]) -> None:
+        kind = _KINDS.get(str(value.get("is")))
+        if kind is None:
+            raise ValueError(f"{str(value.get('is'))[:40]!r} is no kind of line that belongs there")
+        match kind.model_validate(_fields(value)):
+            case _Session() as line:
+                if line.id in self.sessions:
+                    raise ValueError("this session came before")
+                line.whole(self.head.dim)
+                self.sessions.add(line.id)
+            case _Forgotten(ids=ids):
+                self.forgotten += ids
+            case _Spending(day=day, tokens=tokens):
+                self.spending.append((day, tokens))
+
+
+def _fields(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: field for name, field in value.items() if name != "is"}
+
 
 def check(file: BinaryIO, name: str) -> Contents:
-    """Reads it whole. InvalidFile, with the line, if it is not a complete export."""
+    """Reads all of it. InvalidFile, with the line, if it is not a complete export."""
     sums = Sums()
     contents: Contents | None = None
     for number, raw in enumerate(file, 1):
-        value = _parsed(raw, number, name)
-        if contents is not None and value.get("is") == "end":
-            if value != sums.end:
-                raise InvalidFile(
-                    f"{name} is not as it was written: its sums do not agree with its last line. "
-                    "Export again, or copy the file again. Nothing was stored."
-                )
-            if file.read(1):
-                raise InvalidFile(f"{name} goes on after its last line: it is two files in one.")
-            return contents
         try:
-            line = _validated(value, first=contents is None)
-            contents = _with(contents, line)
-        except (ValueError, OverflowError) as error:
-            raise _damaged(name, number, _reason(error)) from None
+            value = _parsed(raw)
+            if contents is None:
+                contents = Contents(_head(value, name))
+            elif value.get("is") == "end":
+                if value != sums.end:
+                    why = "its sums do not agree with its last line"
+                    raise InvalidFile(f"{name} is not as it was written: {why}. {_AGAIN}")
+                if file.read(1):
+                    raise InvalidFile(f"{name} goes on after its last line: it is two files.")
+                return contents
+            else:
+                contents.add(value)
+        except (ValueError, OverflowError, RecursionError) as error:
+            if contents is None:
+                raise InvalidFile(
+                    f"{name} is no export of a memory: it is not JSON Lines."
+                ) from None
+            why = str(error)
+            if isinstance(error, ValidationError):
+                why = f"{'.'.join(map(str, error.errors()[0]['loc']))} does not fit"
+            raise InvalidFile(f"{name} is damaged at line {number} ({why}). {_AGAIN}") from None
         sums.add(value, raw)
     if contents is None:
         raise InvalidFile(f"{name} is empty: it is no export of a memory.")
-    raise InvalidFile(
-        f"{name} is cut short: its last line is missing. Export again, or copy the file again. "
-        "Nothing was stored."
-    )
+    raise InvalidFile(f"{name} is cut short: its last line is missing. {_AGAIN}")
 
 
-def _parsed(raw: bytes, number: int, name: str) -> dict[str, Any]:
+def _parsed(raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(raw)
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError):
-        if number == 1:
-            raise InvalidFile(f"{name} is no export of a memory: it is not JSON Lines.") from None
-        raise _damaged(name, number, "it is not JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(value, dict):
-        raise _damaged(name, number, "it is no object")
+        raise ValueError("it is no object")
+    return value
+
+
+def _head(value: Mapping[str, Any], name: str) -> _Head:
     version = value.get("justmem")
-    if number == 1 and (value.get("is") != "export" or not isinstance(version, int)):
+    if value.get("is") != "export" or not isinstance(version, int):
         raise InvalidFile(
             f"{name} is no export of a memory: its first line does not say so. Conversations of "
             "other programs are taken in by `justmem remember`."
         )
-    if number == 1 and isinstance(version, int) and version > VERSION:
+    if version > VERSION:
         raise InvalidFile(
             f"{name} was written by a newer JustMem (version {version} of the format, this one "
             f"knows {VERSION}): upgrade JustMem to load it."
         )
-    return value
-
-
-def _validated(value: dict[str, Any], *, first: bool) -> _Line:
-    kind = value.get("is")
-    if kind not in _KINDS or (kind == "export") != first:
-        raise ValueError(f"{str(kind)[:40]!r} is no kind of line that belongs there")
-    return _KINDS[kind].model_validate({k: v for k, v in value.items() if k != "is"})
-
-
-def _with(contents: Contents | None, line: _Line) -> Contents:
-    if isinstance(line, _Head):
-        return Contents(line)
-    assert contents is not None
-    match line:
-        case _Session():
-            if line.id in contents.sessions:
-                raise ValueError("this session came before")
-            line.whole(contents.head.dim)
-            contents.sessions.add(line.id)
-        case _Forgotten():
-            contents.forgotten += line.ids
-        case _Spending():
-            contents.spending.append((line.day, line.tokens))
-    return contents
-
-
-def _reason(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return f"{'.'.join(map(str, error.errors()[0]['loc']))} does not fit"
-
-
-def _damaged(name: str, number: int, why: str) -> InvalidFile:
-    return InvalidFile(
-        f"{name} is damaged at line {number} ({why}): export again, or copy the file again. "
-        "Nothing was stored."
-    )
+    return _Head.model_validate(_fields(value))
 
 
 def sessions_in(file: BinaryIO, dim: int) -> Iterator[Whole]:
@@ -341,11 +313,5 @@ def sessions_in(file: BinaryIO, dim: int) -> Iterator[Whole]:
     file.seek(0)
     for raw in file:
         value = json.loads(raw)
-        if value.pop("is") == "session":
-            yield _Session.model_validate(value).whole(dim)
-
-
-def fingerprint(whole: Whole) -> bytes:
-    """The same for two sessions that are the same in everything a store holds of them."""
-    line = json.dumps(session_line(whole, vectors=True))
-    return hashlib.blake2b(line.encode(), digest_size=16).digest()
+        if value["is"] == "session":
+            yield _Session.model_validate(_fields(value)).whole(dim)
