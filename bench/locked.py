@@ -39,7 +39,7 @@ from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Reach
 from justmem.store.drivers import Lock
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.storage import storage
 from justmem.store.store import SqlStore

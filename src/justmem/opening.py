@@ -18,7 +18,7 @@ from justmem.rank import PAPER, Profile
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
-    from justmem.store.keys import Keyring
+    from justmem.store.files import Keyring
     from justmem.store.storage import Storage
     from justmem.sync import Memory
 
@@ -127,7 +127,7 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
 
 def keyring(settings: Settings) -> Keyring | None:
     """Where the keys of locked spaces come from; None: the spaces are plain."""
-    from justmem.store.keys import keyring
+    from justmem.store.files import keyring
 
     return keyring(settings.key, settings.key_file)
 

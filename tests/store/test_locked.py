@@ -256,7 +256,7 @@ for name, more in (("plain", {}), ("locked", {"key": "a passphrase"})):
     memory.close()
 Keys(here / "served" / "home").add("ana", "read", ("ana",), as_time("2024-06-01"))
 from pydantic import SecretStr
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.store.sqlite import rekey
 old, new = (Keyring(SecretStr(words)) for words in ("a passphrase", "another one"))
 rekey(here / "deep" / "home", "locked", old, new)

@@ -30,8 +30,7 @@ from justmem.errors import (
 )
 from justmem.ports.traces import Traces
 from justmem.store import drivers, files
-from justmem.store.folder import spaces
-from justmem.store.keys import KeyFile, Keyring
+from justmem.store.files import KeyFile, Keyring, spaces
 from justmem.store.sqlite import open_store, rekey
 from justmem.store.store import SqlStore
 from store_contract import OpenSpace, StoreContract, all_facts, remember, session
@@ -260,7 +259,7 @@ MAKE = """
 import asyncio, sys
 from pathlib import Path
 from pydantic import SecretStr
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store
 async def main():
     store = await open_store(Path(sys.argv[1]), "ana", keys=Keyring(SecretStr(sys.argv[2])))

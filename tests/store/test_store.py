@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.store.memory import MemoryStorage
 from justmem.store.postgres import open_store as open_postgres
 from justmem.store.sqlite import open_store

@@ -31,8 +31,8 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import arrays, drivers, schema, sqlite_engine
-from justmem.store.folder import Known, spaces
+from justmem.store import arrays, drivers, schema, sqlite
+from justmem.store.files import spaces
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 from store_contract import (
@@ -114,43 +114,13 @@ class TestFiles:
         assert not folder.exists()
         assert spaces(folder) == []
 
-    async def test_only_files_that_may_hold_a_wanted_space_are_opened(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name in ("ana", "ana-2", "ben", "Ben Ámos", "Cleo!"):
-            await (await open_store(folder, name)).close()
-        opened: list[str] = []
-        claim = drivers.claim
-
-        def counted(path: Path) -> Any:
-            opened.append(path.name)
-            return claim(path)
-
-        monkeypatch.setattr(drivers, "claim", counted)
-        known: Known = {}
-        for wanted, named, looked in (
-            (("ana",), ["ana"], 1),
-            (("ana", "Cleo!", "nobody"), ["Cleo!", "ana"], 2),
-            (("ana*",), ["Ben Ámos", "Cleo!", "ana", "ana-2"], 4),  # some may have any name
-        ):
-            opened.clear()
-            assert spaces(folder, wanted=wanted) == named
-            assert len(opened) == looked
-        for looked in (5, 0):
-            opened.clear()
-            assert len(spaces(folder, known=known)) == 5
-            assert len(opened) == looked
-        (folder / "ana.db").unlink()
-        assert "ana" not in spaces(folder, known=known)
-
-    async def test_files_of_other_programs_are_no_spaces(
+    async def test_a_file_of_another_program_is_not_opened(
         self, open_space: OpenSpace, folder: Path
     ) -> None:
-        await open_space("ana")
+        folder.mkdir()
         with sqlite3.connect(folder / "photos.db") as other:
             other.execute("CREATE TABLE photos (name TEXT)")
         other.close()
-        assert spaces(folder) == ["ana"]
         with pytest.raises(StoreDamaged, match="another program"):
             await open_space("photos")
 
@@ -443,7 +413,7 @@ class TestForgottenBytes:
         store = await open_space()
         await remember(store, session(), "plays the theremin")
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_engine, "_sweep", _interrupted)
+            patch.setattr(sqlite, "_sweep", _interrupted)
             with pytest.raises(StoreBusy, match="gone from memory, but not from the file yet"):
                 await store.forget(sessions=["s1"])
         assert b"theremin" in _bytes(folder)

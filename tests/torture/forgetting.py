@@ -30,7 +30,7 @@ from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.ports import Prompt, Store
 from justmem.store import sqlite
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.testing import HashEmbedder, ScriptedModel
 from torture import _places
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from justmem.errors import StoreLocked, StoreNotLocked
 from justmem.ports import session_in
-from justmem.store.keys import Keyring
+from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store, rekey
 from store_contract import remember, session
 

@@ -16,7 +16,7 @@ from justmem.errors import InvalidSetting, JustMemError
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring, shared_parts
 from justmem.runtime.extras import need
-from justmem.store.keys import KeyFile
+from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file
 from justmem.store.storage import PostgresStorage
 

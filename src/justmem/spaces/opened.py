@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,9 +85,8 @@ class OpenSpaces:
     def open(self) -> int:
         return len(self._slots)
 
-    async def names(self, wanted: Collection[str] = ("*",)) -> list[str]:
-        """At least those that are wanted, by names in which a * stands for any characters."""
-        return await self._storage.spaces(wanted)
+    async def names(self) -> list[str]:
+        return await self._storage.spaces()
 
     @asynccontextmanager
     async def use(

@@ -16,8 +16,7 @@ from justmem.ports import Searched
 from justmem.ports.traces import Search, Traces
 from justmem.store import drivers
 from justmem.store.drivers import Claim, Lock
-from justmem.store.files import SUFFIX
-from justmem.store.keys import Keyring
+from justmem.store.files import SUFFIX, Keyring, holds_another_space
 from justmem.store.schema import WITH_WORDS
 
 _BUFFER = 1 << 20
@@ -117,8 +116,6 @@ def _main(file: Path) -> str:
 
 
 def _is_of_another_space(file: Path, keys: Keyring | None) -> bool:
-    from justmem.store.folder import holds_another_space
-
     main = file.with_name(_main(file))
     return main.suffix == SUFFIX and holds_another_space(main, keys)
 
@@ -137,7 +134,7 @@ def _in_stranger(file: Path, traces: Traces, claim: Claim | None, lock: Lock | N
             return _in_bytes(file, chain([head], chunks), traces)
     # The salt is made with the file, so a file with the same one is a copy.
     if claim is not None and lock is not None and first[: drivers.SALT] == claim.salt:
-        from justmem.store.sqlite_engine import in_tables as in_database
+        from justmem.store.sqlite import in_tables as in_database
 
         with (
             suppress(*drivers.errors()),

@@ -1,15 +1,20 @@
-"""Where a space lives: its file name, its private modes, the spaces of a folder."""
+"""The files of a folder: their names, modes and keys, and the spaces in them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
-from justmem.errors import InvalidSetting, StoreError
+from pydantic import SecretStr
+
+from justmem.errors import InvalidSetting, StoreError, StoreLocked, StoreNotLocked
 from justmem.runtime import private_files
+from justmem.store import drivers
+from justmem.store.drivers import Claim, Lock
+from justmem.store.sqlite_connection import is_ours, name_in, translated
 
 SUFFIX = ".db"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -82,3 +87,153 @@ def side_files(path: Path) -> tuple[Path, Path]:
 def size(path: Path) -> int:
     wal, _ = side_files(path)
     return sum(file.stat().st_size for file in (path, wal) if file.exists())
+
+
+# ---------------------------------------------------------------- keys
+
+PLACE = "{space}"  # in the name of a key file
+_LARGEST = 4096  # bytes of a key
+_SHORTEST = 8  # characters of a passphrase
+SHAPE = (
+    f"A key is one line: 64 hexadecimal digits, or a passphrase of at least {_SHORTEST} characters."
+)
+
+
+class Keyring:
+    """One key for every space, as it was given."""
+
+    where = "the key that is set"
+
+    def __init__(self, key: SecretStr) -> None:
+        if not _is_usable(key.get_secret_value()):
+            raise InvalidSetting(f"The key that is set is empty or too short. {SHAPE}")
+        self._key = key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.where})"
+
+    def find(self, stem: str) -> SecretStr:
+        """The key of a space, by the stem of its file (`ana` for the space `ana`)."""
+        return self._key
+
+
+class KeyFile(Keyring):
+    """A file of the user's that holds the key. `{space}` in its name stands for the space, so that
+    each space can have a key of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.where = str(path)
+
+    def find(self, stem: str) -> SecretStr:
+        path = Path(str(self._path).replace(PLACE, stem))
+        try:
+            with path.open("rb") as stream:
+                return _secret(stream.read(_LARGEST + 1), path)
+        except OSError as error:
+            raise StoreLocked(
+                f"The key file {path} cannot be read ({error.strerror}): correct key_file."
+            ) from None
+
+
+def keyring(key: SecretStr | None, file: Path | None) -> Keyring | None:
+    """None: the spaces are plain."""
+    if key is not None:
+        return Keyring(key)
+    return None if file is None else KeyFile(file)
+
+
+def _is_usable(key: str) -> bool:
+    return len(key) >= _SHORTEST and "\0" not in key
+
+
+def _secret(found: bytes, path: Path) -> SecretStr:
+    """Without the end of its line."""
+    try:
+        text = found.decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        text = ""
+    if not _is_usable(text) or len(found) > _LARGEST or "\n" in text:
+        raise StoreLocked(f"There is no key in {path}. {SHAPE}")
+    return SecretStr(text)
+
+
+def unlocked(claim: Claim, keys: Keyring | None, patience: float) -> Lock | None:
+    """The lock of the file, which fits; None for a plain one."""
+    path = claim.path
+    if keys is None:
+        if claim.kind == "locked":
+            raise StoreLocked(
+                f"{path} is locked: set its key with key_file or the environment variable "
+                "JUSTMEM_KEY."
+            )
+        return None
+    if claim.kind == "plain":
+        raise StoreNotLocked(
+            f"{path} is not locked, though a key is set: make a locked copy with `justmem copy`, "
+            "or take the key out of the settings."
+        )
+    lock = Lock(keys.find(path.stem), claim.salt)
+    if claim.kind != "new":
+        with closing(drivers.connect(path, patience, lock)) as db:
+            drivers.check(db, claim)
+    return lock
+
+
+def is_locked(folder: Path, space: str) -> bool:
+    try:
+        return drivers.is_locked(folder / file_name(space))
+    except FileNotFoundError:
+        return False
+
+
+# ---------------------------------------------------------------- the spaces of a folder
+
+_names: dict[str, str] = {}  # spaces by the names of their files, which hold a hash
+
+
+def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
+    """The names of the spaces in a folder, in order. A plain file name is the name of the space.
+    Other files are opened once. Those that cannot be opened are left out."""
+    found: list[str] = []
+    for path in Path(folder).glob("*" + SUFFIX):
+        if is_plain(path.stem):
+            found.append(path.stem)
+            continue
+        if path.name not in _names:
+            with suppress(StoreError, FileNotFoundError):
+                name = _name_inside(path, keys)
+                if name is not None and file_name(name) == path.name:
+                    _names[path.name] = name
+        if path.name in _names:
+            found.append(_names[path.name])
+    return sorted(found)
+
+
+def holds_another_space(path: Path, keys: Keyring | None) -> bool:
+    """Whether the file has the name that the space inside would have. A copy has another name."""
+    try:
+        name = _name_inside(path, keys)
+    except drivers.Outrun:
+        return True  # it is opened by its right name, to change its key
+    except (StoreError, FileNotFoundError):
+        return False
+    return name is not None and file_name(name) == path.name
+
+
+def _name_inside(path: Path, keys: Keyring | None) -> str | None:
+    """None for a file of another program, and for a locked one without its key."""
+    claim = drivers.claim(path)
+    try:
+        if claim.locked and keys is None:
+            return None
+        lock = unlocked(claim, keys, 1.0) if claim.locked else None
+        log, _ = side_files(path)
+        still = lock is None and (not log.exists() or not log.stat().st_size)
+        with (
+            translated(str(path)),
+            closing(drivers.connect(path, 1.0, lock, still=still)) as db,
+        ):
+            return name_in(db) if is_ours(db) else None
+    finally:
+        claim.release()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Collection
 
 from justmem.errors import NoSuchSpace
-from justmem.store.sqlite_engine import SqliteEngine
-from justmem.store.sqlite_schema import prepare
+from justmem.store.sqlite import SqliteEngine
+from justmem.store.sqlite_connection import prepare
 from justmem.store.store import SqlStore
 
 
@@ -34,7 +33,7 @@ class MemoryStorage:
             self._engines[space] = engine
         return MemoryStore(engine)
 
-    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
+    async def spaces(self) -> list[str]:
         return sorted(name for name, engine in self._engines.items() if not engine.closed)
 
     async def close(self) -> None:

@@ -1,15 +1,26 @@
-"""Opening spaces in SQLite: one file per space, plain or encrypted by SQLCipher."""
+"""Spaces in SQLite: one file per space, plain or encrypted by SQLCipher.
+
+One connection writes, a few read. Each is used by one thread at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import queue
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from justmem.errors import (
+    InvalidFile,
     NoSuchSpace,
+    NotForgotten,
     StoreBusy,
     StoreDamaged,
     StoreError,
@@ -17,15 +28,266 @@ from justmem.errors import (
     StoreLocked,
     StoreNotLocked,
 )
-from justmem.store import drivers, files
+from justmem.ports import Searched
+from justmem.ports.traces import Traces
+from justmem.runtime import private_files
+from justmem.runtime.forks import Origin
+from justmem.store import drivers, erase, files
+from justmem.store.check import RESTORE
 from justmem.store.drivers import Claim, Lock
-from justmem.store.keys import Keyring, unlocked
-from justmem.store.sqlite_connection import connect, translated
-from justmem.store.sqlite_engine import SqliteEngine
-from justmem.store.sqlite_schema import name_in, prepare
+from justmem.store.engine import Connection
+from justmem.store.files import Keyring, unlocked
+from justmem.store.sqlite_connection import (
+    SqliteConnection,
+    connect,
+    foreign,
+    name_in,
+    prepare,
+    reading,
+    translated,
+    writing,
+)
 from justmem.store.store import SqlStore
 
+T = TypeVar("T")
+READERS = 4
 _ATTEMPTS = 40  # at opening a file that others make or replace at the same moment
+
+
+class SqliteEngine:
+    """See `Engine`. Without a claim it is a database in memory."""
+
+    def __init__(
+        self,
+        space: str,
+        writer: sqlite3.Connection,
+        claim: Claim | None = None,
+        patience: float = 5.0,
+        lock: Lock | None = None,
+        keys: Keyring | None = None,
+    ) -> None:
+        self.space = space
+        self.owner = ""
+        self.lock = lock
+        self._claim, self._patience, self._keys = claim, patience, keys
+        self.path = None if claim is None else claim.path
+        self.where = "the store in memory" if claim is None else str(claim.path)
+        self._writer = SqliteConnection(writer, space)
+        self._file = 0 if self.path is None else os.stat(self.path).st_ino
+        self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
+        self._write_thread = ThreadPoolExecutor(1, "justmem-write")
+        self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
+        self._closed = False
+        self._origin = Origin()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        if self.path is None:
+            return await self.write(work)
+        return await self._run(self._read_threads, lambda: self._read(work))
+
+    async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        def job(db: SqliteConnection) -> T:
+            with writing(db.db):
+                return work(db)
+
+        return await self._alone(job)
+
+    async def _alone(self, work: Callable[[SqliteConnection], T]) -> T:
+        """With the connection that writes, outside a transaction."""
+
+        def job() -> T:
+            with translated(self.where):
+                self._check_still_there()
+                return work(self._writer)
+
+        return await self._run(self._write_thread, job)
+
+    async def _run(self, threads: ThreadPoolExecutor, job: Callable[[], T]) -> T:
+        if self._closed:
+            raise StoreError(f"{self.where} is closed: open it again.")
+        self._origin.check()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(threads, job)
+        except RuntimeError as error:  # no more threads are started
+            raise StoreError(
+                f"The program ends, and {self.where} is still in use: close the memory first."
+            ) from error
+        return await running
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with translated(self.where):
+            self._check_still_there()
+            try:
+                db = self._idle.get_nowait()
+            except queue.Empty:
+                db = SqliteConnection(self._connect(), self.space)
+                db.db.execute("PRAGMA query_only = ON")
+            try:
+                with reading(db.db):
+                    return work(db)
+            finally:
+                self._idle.put(db)
+
+    def _connect(self) -> sqlite3.Connection:
+        assert self.path is not None
+        return connect(self.path, self._patience, self.lock)
+
+    def _check_still_there(self) -> None:
+        """A write to a file that another process unlinked would vanish without an error, and a
+        reader would still see what was erased."""
+        if self.path is None:
+            return
+        try:
+            there = os.stat(self.path).st_ino == self._file
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise StoreError(f"{self.path} was erased by another process: open the space again.")
+
+    def is_dead(self, owner: str) -> bool:
+        """Owners are processes of this machine."""
+        try:
+            pid = int(owner.partition(".")[0])
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except (ValueError, OSError):
+            return False
+        return False
+
+    # ------------------------------------------------------------ forgetting
+
+    async def sweep(self, *, thorough: bool = False) -> None:
+        await self._alone(partial(_sweep, thorough=thorough))
+
+    async def remains(self, traces: Traces) -> Searched:
+        if self._closed and self.path is not None:  # erased: what is left are files, if anything
+            return await asyncio.to_thread(
+                erase.in_files, self.path, traces, None, None, self._keys
+            )
+        if self._closed:
+            return Searched()
+        if found := await self._alone(foreign):
+            raise NotForgotten(
+                f"It is forgotten, but there is no certificate: {self.where} holds what JustMem "
+                f"did not make and what may keep words ({', '.join(found)}). See what it is, and "
+                "remove it with DROP in SQLite."
+            )
+        await self.sweep(thorough=True)
+        searched, machinery = await self._alone(lambda db: in_tables(db.db, traces))
+        if self.path is None:
+            return searched
+        return searched + await asyncio.to_thread(
+            erase.in_files,
+            self.path,
+            traces.without(machinery),
+            self._claim,
+            self.lock,
+            self._keys,
+        )
+
+    async def erase(self) -> None:
+        await self.close()
+        if self.path is not None:
+            await asyncio.to_thread(files.unlink, self.path)
+
+    # ------------------------------------------------------------ the file
+
+    async def size(self) -> int:
+        if self.path is not None:
+            return files.size(self.path)
+        pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        return int((await self._alone(lambda db: db.rows(pages)))[0][0])
+
+    async def damage(self) -> Sequence[tuple[str, str]]:
+        def look(db: Connection) -> list[tuple[str, str]]:
+            assert isinstance(db, SqliteConnection)
+            broken = [line for (line,) in db.rows("PRAGMA integrity_check(20)") if line != "ok"]
+            if broken:
+                return [(f"the file is damaged: {line}", RESTORE) for line in broken]
+            fix = "see what it is, and remove it with DROP in SQLite"
+            return [(f"the file holds {e} that JustMem did not make", fix) for e in foreign(db)]
+
+        return await self.read(look)
+
+    async def backup(self, target: Path) -> None:
+        await asyncio.to_thread(_check_target, target)
+        await self._run(self._read_threads, lambda: self._back_up(target))
+
+    def _back_up(self, target: Path) -> None:
+        """By SQLite's online backup. The file gets its name when it is complete."""
+        with translated(self.where):
+            self._check_still_there()
+            try:
+                with (
+                    private_files.new(target) as file,
+                    closing(self._connect()) as source,
+                    closing(drivers.connect(file, self._patience, self.lock)) as copy,
+                ):
+                    source.backup(copy)
+            except FileExistsError:
+                _check_target(target)
+            except OSError as error:
+                raise _unwritable(target, error) from None
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._read_threads.shutdown()
+        self._write_thread.shutdown()
+        while not self._idle.empty():
+            self._idle.get().db.close()
+        self._writer.db.close()
+        if self._claim is not None:
+            self._claim.release()
+
+
+def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
+    """Rewrites the file without what was forgotten, and `thorough` also without what is left of
+    replaced words. `secure_delete` blanks deleted rows, but when SQLite moves rows between pages
+    it leaves copies in the gaps, which only VACUUM drops. The log holds earlier pages until it is
+    copied back and cut."""
+    ((unswept, replaced),) = db.rows("SELECT unswept, replaced FROM spaces")
+    if unswept or (thorough and replaced):
+        db.run("VACUUM")
+        ((busy, _, _),) = db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        if busy:
+            raise StoreBusy("Another process has been reading for long: try again in a moment.")
+        db.run("UPDATE spaces SET unswept = 0, replaced = 0")
+
+
+def _check_target(target: Path) -> None:
+    try:
+        if target.exists():
+            raise InvalidFile(f"{target} exists already: name a file that does not.")
+        if not target.parent.is_dir():
+            raise InvalidFile(f"There is no folder {target.parent}: make it, or name another file.")
+    except OSError as error:  # such as a name that is too long
+        raise _unwritable(target, error) from None
+
+
+def _unwritable(target: Path, error: OSError) -> InvalidFile:
+    return InvalidFile(f"{target} cannot be written ({error.strerror}): choose another file.")
+
+
+def in_tables(db: sqlite3.Connection, traces: Traces) -> tuple[Searched, set[int]]:
+    """Everything that SQL can read; and the single words among the traces that are part of the
+    file's machinery, no one's words."""
+    made = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    machinery = traces.weak(traces.found("\n".join(sql for (sql,) in made).encode()))
+    tables = ((name, iter(db.execute(f'SELECT * FROM "{name}"'))) for name in names)
+    return erase.in_tables(tables, traces, machinery)
+
+
+# ---------------------------------------------------------------- opening
 
 
 async def open_store(

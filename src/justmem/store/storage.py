@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,8 +12,7 @@ from justmem.runtime.extras import need
 from justmem.validation import as_path
 
 if TYPE_CHECKING:
-    from justmem.store.folder import Known
-    from justmem.store.keys import Keyring
+    from justmem.store.files import Keyring
     from justmem.store.pool import Database
 
 SCHEMES = ("postgresql://", "postgres://")
@@ -26,9 +23,7 @@ class Storage(Protocol):
 
     async def open(self, space: str, *, create: bool = True) -> Store: ...
 
-    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
-        """At least those that are wanted, by names in which a * stands for any characters."""
-        ...
+    async def spaces(self) -> list[str]: ...
 
     async def close(self) -> None: ...
 
@@ -55,10 +50,9 @@ class Folder:
         self.path = path
         self.keys = keys
         self._either = either
-        self._known: Known = {}
 
     async def open(self, space: str, *, create: bool = True) -> Store:
-        from justmem.store.keys import is_locked
+        from justmem.store.files import is_locked
         from justmem.store.sqlite import open_store
 
         keys = self.keys
@@ -66,11 +60,10 @@ class Folder:
             keys = None
         return await open_store(self.path, space, create=create, keys=keys)
 
-    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
-        from justmem.store.folder import spaces
+    async def spaces(self) -> list[str]:
+        from justmem.store.files import spaces
 
-        look = partial(spaces, self.path, self.keys, wanted=wanted, known=self._known)
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(spaces, self.path, self.keys)
 
     async def close(self) -> None:
         pass
@@ -101,7 +94,7 @@ class PostgresStorage:
 
         return await open_in(database, space, create=create)
 
-    async def spaces(self, wanted: Collection[str] = ("*",)) -> list[str]:
+    async def spaces(self) -> list[str]:
         database = await self.database()
         from justmem.store.postgres import spaces
 

@@ -33,7 +33,7 @@ from justmem.ports import (
     View,
 )
 from justmem.ports.traces import Traces
-from justmem.store import derived, forgetting, leases, ledger, log, reads, writes
+from justmem.store import derived, forgetting, leases, log, reads, writes
 from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
@@ -106,7 +106,7 @@ class SqlStore:
     append = writing(writes.append, once=True)
     settle = writing(writes.settle)
     take = writing(writes.take)
-    spend = writing(ledger.spend, once=True)
+    spend = writing(writes.spend, once=True)
 
     sessions = reading(reads.sessions)
     texts = reading(reads.texts, list)

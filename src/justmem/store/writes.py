@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 from justmem.domain import Session, SessionRecord, SessionState, Turn
 from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
@@ -12,7 +12,6 @@ from justmem.store import log, reads, rows
 from justmem.store.blocks import TERMS
 from justmem.store.derived import index_again, leave_traces, put_derived
 from justmem.store.engine import Connection, one, row
-from justmem.store.ledger import enter
 from justmem.store.rows import SETTLED
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
@@ -84,10 +83,13 @@ def _keep(db: Connection, session: Session) -> bool:
 def _label(db: Connection, session: Session) -> None:
     """New labels replace the old ones. A session that comes without any keeps those it has."""
     if session.labels or session.is_note:
-        db.run(
-            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ?",
-            *(rows.labels_row(session.labels), db.space, session.id),
+        labels = rows.labels_row(session.labels)
+        changed = db.run(
+            "UPDATE sessions SET labels = ? WHERE space = ? AND id = ? AND labels <> ?",
+            *(labels, db.space, session.id, labels),
         )
+        if changed:  # caches hold the session with its labels
+            db.run("UPDATE spaces SET removals = removals + 1 WHERE space = ?", db.space)
 
 
 def append(
@@ -318,4 +320,52 @@ def _dequeue(db: Connection, session_id: str) -> None:
         "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
         "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
         *(db.space, session_id) * 2,
+    )
+
+
+# ---------------------------------------------------------------- tokens spent, by day
+
+
+def spend(
+    db: Connection,
+    day: date,
+    tokens: int = 0,
+    *,
+    reserve: int = 0,
+    limit: int | None = None,
+    least: int = 0,
+    session: str | None = None,
+) -> int:
+    if limit is not None:
+        left = max(0, limit - sum(_entered(db, day)) - tokens)
+        reserve = min(reserve, left) if left >= least else 0
+    enter(db, day, tokens, reserve)
+    if session is not None:  # one that was forgotten meanwhile has no row
+        db.run(
+            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = "
+            "(SELECT max(draft) FROM sessions WHERE space = ? AND id = ?)",
+            *(tokens, *(db.space, session) * 2),
+        )
+    return reserve
+
+
+def _entered(db: Connection, day: date) -> tuple[int, int]:
+    """Spent and reserved."""
+    found = row(
+        db,
+        "SELECT tokens, reserved FROM spending WHERE space = ? AND day = ?",
+        *(db.space, day.isoformat()),
+    )
+    return (found[0], found[1]) if found else (0, 0)
+
+
+def enter(db: Connection, day: date, tokens: int, reserved: int) -> None:
+    if not tokens and not reserved:
+        return
+    spent, held = _entered(db, day)
+    db.run(
+        "INSERT INTO spending (space, day, tokens, reserved) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (space, day) DO UPDATE "
+        "SET tokens = excluded.tokens, reserved = excluded.reserved",
+        *(db.space, day.isoformat(), spent + tokens, max(0, held + reserved)),
     )
