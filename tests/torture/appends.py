@@ -13,8 +13,8 @@ from torture._places import database, folder, has_postgres
 from torture._talk import memory
 
 PROMISE = (
-    "Turns that several processes append to one session at once are all kept, each once, also "
-    "where a program appends the same turn again."
+    "Several processes append turns to one session at the same time. Each turn is stored once, "
+    "even if a program sends it twice."
 )
 COUNT = 1000
 SAMPLE = 60

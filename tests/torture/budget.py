@@ -35,9 +35,9 @@ from justmem.store.store import SqlStore
 from justmem.testing import HashEmbedder
 from stores import spent, waiting
 
-PROMISE = "No call sequence spends more than its limit, per ask, per session and per day."
-COUNT = 10_000
-SAMPLE = 150
+PROMISE = "No sequence of calls spends more than its limit per question, per session or per day."
+COUNT = 3_000
+SAMPLE = 60
 
 _PER_SPACE = 50  # cases that share a file, each on a day of its own
 _FIRST_DAY = date(2024, 1, 1)

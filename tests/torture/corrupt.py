@@ -20,10 +20,10 @@ from torture._places import folder
 from torture._talk import memory, session
 
 PROMISE = (
-    "A damaged file never crashes, hangs or passes off other words for yours: it is named as "
-    "damaged."
+    "A damaged file is reported as damaged. It never causes a crash or a hang, and it never "
+    "returns wrong words as yours."
 )
-COUNT = 1000
+COUNT = 500
 SAMPLE = 8
 
 SPACE = "hurt"

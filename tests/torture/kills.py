@@ -24,10 +24,10 @@ from torture._places import database, folder, has_postgres, server
 from torture._talk import memory, session
 
 PROMISE = (
-    "Whatever moment a process is killed at, no acknowledged session is lost, no card is without "
-    "its turns, and nothing is half written."
+    "A process can be killed at any moment. No acknowledged session is lost, each card has its "
+    "turns, and nothing is half written."
 )
-COUNT = 1000
+COUNT = 500
 SAMPLE = 10
 
 LIVES = 25  # kills that a space goes through before the next one begins

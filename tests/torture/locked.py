@@ -21,10 +21,10 @@ from justmem.store.sqlite import open_store, rekey
 from store_contract import remember, session
 
 PROMISE = (
-    "A locked space holds no word in plain text, no other key opens it, and whatever moment a "
-    "change of its key is killed at, exactly one key opens all of it."
+    "A locked space contains no plain text, and no other key opens it. If a change of the key "
+    "is killed, exactly one key opens the space."
 )
-COUNT = 400
+COUNT = 200
 SAMPLE = 12
 
 SPACE = "ana"

@@ -37,10 +37,10 @@ from torture._places import folder
 from torture._talk import DIM, memory, session, told_in
 
 PROMISE = (
-    "Whatever a model's server does, a session ends stored, empty, pending or failed with a "
-    "reason, every word of it is kept, what was spent is counted, and retry completes it."
+    "If a model's server fails, the session ends as stored, empty, pending or failed with a "
+    "reason. Every word is kept, every cost is counted, and retry completes the session."
 )
-COUNT = 600
+COUNT = 300
 SAMPLE = 10
 
 PATIENCE = SLOW / 2  # seconds that the clients wait for a reply, while faults are expected

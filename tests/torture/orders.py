@@ -11,11 +11,11 @@ from torture.hostile import TEXTS, Hostile, case
 from torture.orders_models import Modelled, Ruled
 
 PROMISE = (
-    "Remembered text cannot give orders: not to the extractor, the planner, the answerer or the "
-    "judge, not to the terminal, the page, the log or the database."
+    "Remembered text is never an instruction for the extractor, the planner, the answerer, the "
+    "judge, the terminal, the page, the log or the database."
 )
-COUNT = 2_000
-SAMPLE = 25
+COUNT = 500
+SAMPLE = 10
 
 
 def run(count: int, seed: int = 7) -> str:

@@ -17,10 +17,10 @@ from torture._places import database, folder, has_postgres
 from torture._talk import card_ids, memory, session
 
 PROMISE = (
-    "Several processes can work on one space at once: what each was told is done is there, once, "
-    "as if they had taken turns, and where one has to wait too long it is told so."
+    "Several processes can use one space at the same time. Each acknowledged change is there "
+    "once. A process that waits too long gets an error."
 )
-COUNT = 2400
+COUNT = 1200
 SAMPLE = 80
 
 PROCESSES = 4

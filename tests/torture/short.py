@@ -27,8 +27,8 @@ from justmem.ports import Embedded, Prompt
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 
-PROMISE = "What is redacted, expired or dropped is in no file, no prompt and no answer."
-COUNT = 300
+PROMISE = "Redacted, expired or removed text is in no file, no prompt and no answer."
+COUNT = 150
 SAMPLE = 6
 
 _START = datetime(2024, 1, 1)

@@ -21,7 +21,7 @@ from justmem.transfer import fingerprint, wholes
 from postgres import Server, binaries, create_database, short_folder
 from stories import by_rules
 
-PROMISE = "What you export and load elsewhere is the same memory, and every log is whole."
+PROMISE = "An export that is imported elsewhere is the same memory. Every change log is complete."
 COUNT = 200
 SAMPLE = 3
 

@@ -13,11 +13,11 @@ from torture.tenants_operations import Operation, operations
 from torture.tenants_world import Tenant, World, leaks, worlds
 
 PROMISE = (
-    "One tenant never sees a word of another and never changes one, whatever either does, in the "
-    "library, over HTTP, MCP and the proxy, in files and in PostgreSQL."
+    "A tenant never reads or changes the words of another tenant, in the library, over HTTP, "
+    "MCP and the proxy, in files and in PostgreSQL."
 )
-COUNT = 300  # stories
-SAMPLE = 2
+COUNT = 100  # stories
+SAMPLE = 1
 STEPS = 40
 
 

@@ -24,8 +24,8 @@ from torture._places import folder
 from torture._talk import memory, session
 
 PROMISE = (
-    "When the clock jumps, the disk fills or the folder turns read-only or vanishes, you are told "
-    "so, nothing that was acknowledged is lost, and work goes on when the cause is gone."
+    "If the clock jumps, the disk is full, or the folder is read-only or gone, the user gets an "
+    "error. No acknowledged write is lost, and work continues when the cause is gone."
 )
 COUNT = 200
 SAMPLE = 4
