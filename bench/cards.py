@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 from justmem.extraction import drafts
 
-from justmem import tokens
 from justmem.domain import Session
+from justmem.runtime import tokens
 from justmem_eval.benchmarks import locomo, recorded
 
 FIELDS = ("subject", "fact", "event_date", "status", "kind")

@@ -19,9 +19,9 @@ Sources = Mapping[str, str]  # the text of each file, by its path in the package
 # A module or package imports only from the lines above its own. So stages never import each other.
 LAYERS: list[set[str]] = [
     {"errors"},
-    {"domain", "text", "runtime"},
-    {"tracing"},
-    {"tokens", "validation", "prompts"},
+    {"domain"},
+    {"runtime"},
+    {"prompts"},
     {"ports"},
     {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "transcripts", "testing"},
@@ -40,7 +40,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 # Engines and providers know the ports and what the ports are made of.
 ADAPTERS = {"store", "models"}
-BASE = {"errors", "domain", "text", "runtime", "tokens", "validation", "ports"}
+BASE = {"errors", "domain", "runtime", "ports"}
 PROMPT = ("domain/questions.py", "answer")  # `Evidence.prompt` calls it by a late import
 STEMMER = ("store/blocks.py", "language")  # the word index holds stems
 
@@ -192,5 +192,5 @@ def test_importing_justmem_loads_no_model_library() -> None:
 def test_only_config_reads_the_environment() -> None:
     readers = [file for file, text in sources().items() if "os.environ" in text or "getenv" in text]
     # models/onnx.py switches a library's telemetry off, by the variable that library reads.
-    # tracing.py reads the variable that OpenTelemetry defines.
-    assert sorted(readers) == ["config.py", "models/onnx.py", "tracing.py"]
+    # runtime/tracing.py reads the variable that OpenTelemetry defines.
+    assert sorted(readers) == ["config.py", "models/onnx.py", "runtime/tracing.py"]

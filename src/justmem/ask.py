@@ -36,9 +36,9 @@ from justmem.ports import (
     StreamingAnswerer,
 )
 from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
+from justmem.runtime.text import SEGMENT, both_ends
+from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.subjects.names import NO_NAMES, Names, names
-from justmem.text import SEGMENT, both_ends
-from justmem.validation import LONG_QUESTION, as_question, as_speaker
 
 Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None

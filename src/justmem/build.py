@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from justmem import embed, notes, tokens
+from justmem import embed, notes
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     NOTE,
@@ -41,7 +41,8 @@ from justmem.ports import (
     Store,
     Whole,
 )
-from justmem.validation import describe
+from justmem.runtime import tokens
+from justmem.runtime.validation import describe
 
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from justmem import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.rank import Profile
+from justmem.runtime.validation import as_path, describe
 from justmem.server_settings import ServerSettings
-from justmem.validation import as_path, describe
 
 FILE = "justmem.toml"
 _FROM_ENVIRONMENT = (

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from justmem import tokens
 from justmem.budget.ledger import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
@@ -27,6 +26,7 @@ from justmem.ports import (
     Vectors,
     Whole,
 )
+from justmem.runtime import tokens
 
 LONGEST = 2000  # characters of a passage
 OPENING = 400  # characters of it that are embedded

@@ -71,10 +71,18 @@ from justmem.ports import (
 from justmem.rank import Profile
 from justmem.retrieve import Retrieval
 from justmem.runtime.forks import Origin
+from justmem.runtime.tracing import traced
+from justmem.runtime.validation import (
+    as_choice,
+    as_count,
+    as_flag,
+    as_id,
+    as_path,
+    as_text,
+    describe,
+)
 from justmem.subjects import about, history, lookup
 from justmem.subjects.names import Names, cards_of, names
-from justmem.tracing import traced
-from justmem.validation import as_choice, as_count, as_flag, as_id, as_path, as_text, describe
 
 if TYPE_CHECKING:
     from justmem.transfer import OnMoved

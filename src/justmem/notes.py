@@ -16,8 +16,8 @@ from justmem.domain import NOTE, Card, Note, Session, SessionRecord, Turn, card_
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import CardFilter, Extraction, Store
-from justmem.text import clean
-from justmem.validation import as_text, describe
+from justmem.runtime.text import clean
+from justmem.runtime.validation import as_text, describe
 
 _LONGEST_KEY = 190  # characters
 _LONGEST_TEXT = 100_000

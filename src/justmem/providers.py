@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from justmem.errors import InvalidSetting
 from justmem.models.addresses import is_openai
 from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
-from justmem.validation import describe
+from justmem.runtime.validation import describe
 
 if TYPE_CHECKING:
     from justmem.config import Settings

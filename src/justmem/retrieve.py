@@ -10,7 +10,7 @@ from math import log2
 
 import numpy as np
 
-from justmem import rank, tokens
+from justmem import rank
 from justmem.budget.ledger import Tally
 from justmem.domain import (
     Access,
@@ -40,7 +40,8 @@ from justmem.ports import (
     best_bare,
 )
 from justmem.rank import Profile, Scores
-from justmem.text import both_ends
+from justmem.runtime import tokens
+from justmem.runtime.text import both_ends
 
 UNRELATED = "nothing in memory is relevant to this"
 NO_FILTER = Filter()

@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from justmem import tokens
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Embedded, Prompt
+from justmem.runtime import tokens
 
 # ---------------------------------------------------------------- models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from justmem import tokens
+from justmem.runtime import tokens
 from stories import HISTORY, Make
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from justmem import tokens
+from justmem.runtime import tokens
 from justmem.testing import Respond, chat_body, serve_openai
 from justmem_eval.meter import Meter, counted, metering
 

@@ -50,7 +50,7 @@ def test_only_public_names_are_imported(path: Path) -> None:
     "source",
     [
         "from justmem.rank import Weights",
-        "from justmem import tokens",
+        "from justmem.runtime import tokens",
         "import justmem.store.sqlite",
         "from justmem.domain.questions import Plan",
         "def late():\n    from justmem.ports import _hidden",

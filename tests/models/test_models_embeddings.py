@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
 from justmem.models.embeddings import OpenAIEmbedder
 from justmem.ports import Embedded
+from justmem.runtime import tokens
 from justmem.testing import Request, Respond, Served, embeddings_body, error_body, serve_openai
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Prompt
+from justmem.runtime import tokens
 from justmem.testing import Request, Respond, Served, chat_body, error_body, serve_openai
 
 SCHEMA = {

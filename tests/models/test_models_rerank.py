@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
 from justmem.models.rerank import HttpReranker
 from justmem.ports import Reranked
+from justmem.runtime import tokens
 from justmem.testing import Request, Respond, error_body, rerank_body, serve_openai
 
 TEXTS = ["Caroline adopted a puppy", "The market fell", "She bought dog food"]

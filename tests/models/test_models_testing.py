@@ -8,9 +8,9 @@ import httpx
 import numpy as np
 import pytest
 
-from justmem import tokens
 from justmem.errors import ModelNonsense, ModelUnavailable
 from justmem.ports import Prompt
+from justmem.runtime import tokens
 from justmem.testing import HashEmbedder, Respond, ScriptedModel, chat_body, serve_openai
 
 PROMPT = Prompt(stage="answer", system="Say who.", user="Who?", schema={}, max_tokens=9)

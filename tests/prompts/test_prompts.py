@@ -9,7 +9,7 @@ from justmem.answer.model import answering_prompt
 from justmem.answer.reading import source_lines
 from justmem.domain import Evidence, Plan, Source, Turn
 from justmem.prompts import fence, load, new_mark, one_line
-from justmem.tokens import count
+from justmem.runtime.tokens import count
 
 AT = datetime(2024, 5, 20)
 

@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from justmem import tokens
+from justmem.runtime import tokens
 from justmem.server.proxy.chats import Exchange
 from justmem.server.proxy.formats import COMPLETIONS
 from justmem.testing import (

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from justmem import tokens
+from justmem.runtime import tokens
 from justmem.server.proxy.costs import REPLY, Estimate, spent
 from justmem.server.proxy.upstreams import SecretMask, upstream_secrets
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai

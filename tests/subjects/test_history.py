@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from justmem import tokens
 from justmem.errors import InputError, NotInMemory
+from justmem.runtime import tokens
 from stories import Make
 
 TOLD = [

@@ -6,7 +6,7 @@ import justmem.store.sqlite
 import justmem.transfer
 import torture._children
 import torture._talk
-from justmem import tokens
+from justmem.runtime import tokens
 
 __all__ = ["justmem", "torture"]
 

@@ -22,7 +22,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from justmem import AsyncMemory, Budget, tokens
+from justmem import AsyncMemory, Budget
 from justmem.answer.model import ModelAnswerer
 from justmem.domain import Call, Receipt, Session, Turn
 from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, StoreFull
@@ -30,6 +30,7 @@ from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Completion, Prompt
+from justmem.runtime import tokens
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 from justmem.testing import HashEmbedder

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from justmem import AsyncMemory, Budget, tokens
+from justmem import AsyncMemory, Budget
 from justmem.domain import Answer, Call, Card, Session
 from justmem.errors import InputError, NotInMemory
 from justmem.language.words import content_stems
 from justmem.plan import REWRITES
 from justmem.ports import Completion, Prompt
+from justmem.runtime import tokens
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, Scripted, ScriptedModel
 from stories import BIKE, KYOTO, RUN, by_model, by_rules, extract_history, plan

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from justmem import tokens
 from justmem.answer.reading import drop_least_important, reading_order
 from justmem.domain import Card, Evidence, Source, SpacesEvidence
 from justmem.prompts import fence, new_mark, one_line
+from justmem.runtime import tokens
 
 LEAD = (
     "The current date is {at:%A %Y-%m-%d}. These are notes from long-term memory that may bear on "

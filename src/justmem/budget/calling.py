@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
-from justmem import tokens
 from justmem.domain import Call
 from justmem.errors import JustMemError, ModelError, ModelNonsense
 from justmem.ports import Completion, LanguageModel, Prompt, StreamingModel
+from justmem.runtime import tokens
 
 _LEAST_SHARE = 0.5  # a report below this share of our own count is replaced by our count
 _MOST_OUT = 10_000_000

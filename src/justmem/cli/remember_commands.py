@@ -16,7 +16,7 @@ from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.terminal import amount, err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
 from justmem.memory import AsyncMemory
-from justmem.validation import as_path
+from justmem.runtime.validation import as_path
 
 
 def add(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from justmem import tokens
 from justmem.domain import Card, Session
 from justmem.extract.drafts import with_replies
 from justmem.ports import Extraction, Whole
+from justmem.runtime import tokens
 
 _CONTEXT_TURNS = 6
 _CONTEXT_TOKENS = 400

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 from pydantic import ValidationError, WithJsonSchema, model_validator
 
-from justmem import tokens
 from justmem.budget import calling
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
@@ -18,7 +17,7 @@ from justmem.extract.growth import context_start, new_cards
 from justmem.ports import Completion, Extraction, Language, LanguageModel, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import ModelReply, otherwise, parse
-from justmem.runtime import deadlines
+from justmem.runtime import deadlines, tokens
 
 
 class CardsReply(ModelReply):

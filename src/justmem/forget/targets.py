@@ -16,9 +16,9 @@ from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
 from justmem.language import words
 from justmem.ports import Language, Place, Store, card_in, session_in
+from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.names import USER, names
-from justmem.validation import as_flag, as_id, as_text
 
 _ONE_TARGET = (
     "Say what to forget: one of card=, turn=, session=, subject=, key=, since= or until=, "

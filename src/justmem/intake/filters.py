@@ -8,7 +8,7 @@ from datetime import date, datetime
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import Filter, Store
-from justmem.validation import as_count, as_id, describe
+from justmem.runtime.validation import as_count, as_id, describe
 
 
 async def as_filter(

@@ -14,8 +14,8 @@ from typing import Any
 
 from justmem.domain import NOTE, ROLES, Role, Session, Turn
 from justmem.errors import InvalidSession
-from justmem.text import clean
-from justmem.validation import describe
+from justmem.runtime.text import clean
+from justmem.runtime.validation import describe
 
 SessionLike = str | Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 

@@ -11,7 +11,7 @@ from justmem.language.detection import detect
 from justmem.language.plain import Plain
 from justmem.ports import Language, Reply
 from justmem.runtime import deadlines
-from justmem.text import both_ends
+from justmem.runtime.text import both_ends
 
 
 class Languages:

@@ -17,7 +17,7 @@ from typing import Any
 
 from justmem.language.data import english
 from justmem.runtime import deadlines
-from justmem.text import SEGMENT
+from justmem.runtime.text import SEGMENT
 
 _LOCAL = threading.local()
 _LONGEST = 64  # characters of a word that is worth stemming

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from justmem import tokens
 from justmem.errors import InvalidSetting, ModelNonsense
 from justmem.models.http_client import Declined, Sleep, count
 from justmem.models.openai import openai_client
 from justmem.ports import Embedded, Vectors
+from justmem.runtime import tokens
 
 _LONGEST = 8_000  # tokens of one text that such models read
 

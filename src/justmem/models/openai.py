@@ -11,7 +11,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from justmem import tokens
 from justmem.domain import Call
 from justmem.errors import (
     InvalidSetting,
@@ -23,7 +22,8 @@ from justmem.errors import (
 from justmem.models.addresses import OPENAI_URL, checked_url
 from justmem.models.http_client import Declined, HttpClient, Setback, Sleep, count, too_long
 from justmem.ports import Completion, Prompt
-from justmem.text import clean
+from justmem.runtime import tokens
+from justmem.runtime.text import clean
 
 T = TypeVar("T")
 

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem import tokens
 from justmem.errors import ModelNonsense
 from justmem.models.addresses import checked_url
 from justmem.models.http_client import Declined, HttpClient, Sleep, count
 from justmem.ports import Reranked
+from justmem.runtime import tokens
 
 _SET_A_KEY = (
     "Put its key into the environment variable JUSTMEM_RERANK_KEY, or name another variable with "

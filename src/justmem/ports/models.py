@@ -10,10 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem import tokens
 from justmem.domain import Call, Stage
 from justmem.errors import BudgetExceeded
 from justmem.ports.vectors import Vectors
+from justmem.runtime import tokens
 
 _ENVELOPE = 24  # tokens that a chat format adds around two messages, at most
 

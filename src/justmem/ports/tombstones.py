@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from justmem import tokens
 from justmem.domain import Session
 from justmem.errors import NotInMemory
 from justmem.ports.searches import Place
 from justmem.ports.store import Whole
 from justmem.ports.vectors import Vectors
+from justmem.runtime import tokens
 
 FORGOTTEN_SINCE = "a turn of it was forgotten since"  # in the place of a reason that may quote it
 

@@ -1,1 +1,1 @@
-"""The running process: time limits, forks, private files, optional packages."""
+"""What every layer may use: text and tokens, checks of arguments, tracing, time limits, files."""

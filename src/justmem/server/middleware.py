@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
 from justmem.models.addresses import is_loopback
+from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
 from justmem.server.state import Server, SignIn
-from justmem.tracing import incoming
 
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")

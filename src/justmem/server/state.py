@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from justmem import tokens
 from justmem.config import Settings
 from justmem.domain import Answer, Evidence, Plan, Receipt, SpacesEvidence
 from justmem.errors import JustMemError, KeyTooWeak, TooSlow
@@ -19,6 +18,7 @@ from justmem.intake.sessions import as_time
 from justmem.memory import AsyncMemory
 from justmem.opening import shared_parts, spaces_of
 from justmem.providers import Report
+from justmem.runtime import tokens
 from justmem.server.access_keys import OWNER, Key, Keys, Right
 from justmem.server.expiry_task import ExpiryTask
 from justmem.server.ingestion import Ingestion

@@ -15,10 +15,10 @@ from justmem.domain import Plan, Remembered, SessionRecord, SpacesEvidence
 from justmem.errors import InputError
 from justmem.intake.sessions import SessionLike
 from justmem.opening import closable_parts, shared_parts, spaces_of
+from justmem.runtime.validation import describe
 from justmem.spaces.background import Background, OnError
 from justmem.spaces.merging import merged
 from justmem.spaces.opened import OpenSpaces
-from justmem.validation import describe
 
 
 class Spaces(OpenSpaces):

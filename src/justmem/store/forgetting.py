@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem import tokens
 from justmem.domain import Forgotten, Session
 from justmem.errors import NotInMemory
 from justmem.ports import Index, Place, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
+from justmem.runtime import tokens
 from justmem.store import log, reads
 from justmem.store.blocks import Block
 from justmem.store.derived import put_block, remove_derived

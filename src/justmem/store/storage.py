@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from justmem.errors import InvalidSetting
 from justmem.ports import Store
 from justmem.runtime.extras import need
-from justmem.validation import as_path
+from justmem.runtime.validation import as_path
 
 if TYPE_CHECKING:
     from justmem.store.files import Keyring

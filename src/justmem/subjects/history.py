@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Sequence
 from datetime import date
 
-from justmem import tokens
 from justmem.domain import Card, HistoryEntry, SubjectProfile
 from justmem.errors import InputError, NotInMemory
 from justmem.ports import CardFilter, Language, Store, card_in
+from justmem.runtime import tokens
 from justmem.subjects.about import by_kind
 from justmem.subjects.names import Names, cards_of, names
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from justmem import tokens
 from justmem.domain import Card, Session, Source, quote, quote_place
 from justmem.errors import NotInMemory
 from justmem.language.citing import cite
 from justmem.ports import Store, card_in, session_in
+from justmem.runtime import tokens
 
 
 async def card(store: Store, card_id: str) -> Card:

@@ -15,7 +15,7 @@ from justmem.language.en import dates
 from justmem.language.en.exact_words import EXACT_WORDS, any_of, needs_source
 from justmem.language.en.sentence_types import is_command
 from justmem.language.words import is_stop, names, words
-from justmem.text import both_ends
+from justmem.runtime.text import both_ends
 
 _LONGEST_VIEW = 30  # words of a rewrite
 _MOST_ENTITIES = 6

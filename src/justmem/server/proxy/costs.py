@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from justmem import tokens
 from justmem.budget.calling import credible
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
+from justmem.runtime import tokens
 from justmem.server.access_keys import Key
 from justmem.server.state import Server
 

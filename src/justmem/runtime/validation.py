@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from justmem.errors import InputError, InvalidQuestion, InvalidSetting, NotInMemory
-from justmem.text import SEGMENT, clean
+from justmem.runtime.text import SEGMENT, clean
 
 T = TypeVar("T", bound=str)
 

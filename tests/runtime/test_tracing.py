@@ -19,11 +19,11 @@ import justmem
 from justmem.config import load
 from justmem.errors import JustMemError
 from justmem.intake.sessions import as_time
+from justmem.runtime.tracing import CAPTURE
 from justmem.server.application import application
 from justmem.server.mcp import mcp_server
 from justmem.server.state import Server
 from justmem.testing import HashEmbedder, ScriptedModel
-from justmem.tracing import CAPTURE
 
 SAID = "I am allergic to walnuts."
 ASKED = "What am I allergic to?"
