@@ -16,16 +16,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from integration_chats import OWN_SUITE
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ENVIRONMENTS = ROOT / "build" / "envs"
 
-# The packages of each environment. The first ones are named in its line.
+# The packages of each environment. Their versions are in its line.
 FRAMEWORKS: dict[str, list[str]] = {
     "claude_code": ["claude-agent-sdk"],
     "anthropic": ["anthropic"],
     "langchain": ["langchain", "langgraph", "langchain-tests"],
-    "langgraph": ["langgraph", "langgraph-checkpoint-sqlite", "pip", "hatchling"],
+    "langgraph": ["langgraph", "langgraph-checkpoint-sqlite"],
     "openai_agents": ["openai-agents"],
     "google_adk": ["google-adk"],
     "pydantic_ai": ["pydantic-ai-slim"],
@@ -47,11 +49,12 @@ def main(names: list[str]) -> int:
             failed += _typescript()
             continue
         python = _environment(name)
-        options = ("-q", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
+        options = ("-q", "-rP", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
         tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
         done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
-        said = re.search(r"\d+ (?:passed|failed|error).*", done.stdout)
-        print(f"{name}: {_versions(name, python)}: {said[0] if said else 'no tests'}", flush=True)  # noqa: T201
+        said = re.findall(r"\d+ (?:passed|failed|error).*", done.stdout) or ["no tests"]
+        own = re.findall(rf"^{OWN_SUITE}.*", done.stdout, re.MULTILINE)
+        print(f"{name}: {_versions(name, python)}: {'; '.join([said[-1], *own])}", flush=True)  # noqa: T201
         if done.returncode:
             failed += 1
             print(done.stdout + done.stderr)  # noqa: T201
@@ -98,6 +101,8 @@ def _environment(name: str) -> str:
         python,
         "pytest",
         "pytest-asyncio",
+        "pip",  # with hatchling, for the tests in the source packages of frameworks
+        "hatchling",
         *FRAMEWORKS[name],
     )
     _uv("pip", "install", "--python", python, "--editable", str(ROOT))

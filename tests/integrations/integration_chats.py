@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ from justmem.integrations.safe import SafeMemory
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 
+OWN_SUITE = "own suite: "  # `make integrations` shows lines that begin so
 SAID = "I am allergic to walnuts."
 REPLY = "I will keep that in mind."
 ASKED = "What am I allergic to?"
@@ -31,3 +37,36 @@ async def run_page(name: str, **given: Any) -> dict[str, Any]:
         if inspect.isawaitable(running):
             await running
     return given
+
+
+def run_own_suite(
+    folder: Path, package: str, file: str, stand_in: str, change: tuple[str, str], leave_out: str
+) -> int:
+    """Runs a test file of a framework's source package against ours: `change` makes it import from
+    `stand_in`, and `leave_out` names the tests that look inside of the framework's own class.
+    Returns how many passed."""
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    download += ["--no-build-isolation", "--no-binary", ":all:", f"{package}=={version(package)}"]
+    subprocess.run(download, cwd=folder, check=True)
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (root,) = (each.parent for each in folder.glob("*/PKG-INFO"))
+    text = (root / file).read_text("utf-8")
+    assert change[0] in text
+    (root / file).write_text(text.replace(*change), "utf-8")
+    (root / "stand_in.py").write_text(stand_in, "utf-8")
+    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-k", f"not ({leave_out})"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, file],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    said = re.search(r"(\d+) passed(, \d+ deselected)?", done.stdout)
+    assert said
+    print(f"{OWN_SUITE}{package}'s {file}: {said[0]}")  # noqa: T201
+    return int(said[1])

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-import tarfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from integration_chats import run_own_suite
 
 import justmem
 from justmem.integrations.langgraph import JustMemStore
@@ -46,34 +41,16 @@ NOT_PORTABLE = (
 
 
 def test_the_portable_tests_of_langgraphs_sqlite_store(tmp_path: Path) -> None:
-    package = "langgraph-checkpoint-sqlite"
-    wanted = f"{package}=={version(package)}"
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    download.append("--no-build-isolation")
-    subprocess.run([*download, "--no-binary", ":all:", wanted], cwd=tmp_path, check=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
-    (tests,) = tmp_path.glob("*/tests/test_store.py")
-    text = tests.read_text("utf-8").replace(
-        "from langgraph.store.sqlite import SqliteStore", "from stand_in import SqliteStore"
+    change = ("from langgraph.store.sqlite import", "from stand_in import")
+    passed = run_own_suite(
+        tmp_path,
+        "langgraph-checkpoint-sqlite",
+        "tests/test_store.py",
+        STAND_IN,
+        change,
+        NOT_PORTABLE,
     )
-    assert "from stand_in import" in text
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "stand_in.py").write_text(STAND_IN, "utf-8")
-    (folder / "test_store.py").write_text(text, "utf-8")
-    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(folder)]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-k", f"not ({NOT_PORTABLE})"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 70  # type: ignore[index]
+    assert passed > 70
 
 
 def test_a_query_ranks_by_recall_and_an_item_expires(settings: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from agents.items import ModelResponse
 from agents.memory import Session, SQLiteSession
 from agents.models.interface import Model
 from agents.usage import Usage
-from integration_chats import ASKED, REPLY, SAID, run_page, turns
+from integration_chats import ASKED, REPLY, SAID, run_own_suite, run_page, turns
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from justmem.integrations.openai_agents import JustMemSession, memory_tools, recalling
@@ -62,6 +63,42 @@ async def test_a_second_session_knows_what_the_first_said(memory: SafeMemory) ->
 async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert await chat(broken, SAID, "one") == (REPLY, "Be brief.")
     assert broken.error is not None
+
+
+# What stands in for the SDK's session in its own tests.
+STAND_IN = """
+import tempfile
+import agents
+import justmem
+from justmem.integrations.openai_agents import JustMemSession
+from justmem.integrations.safe import SafeMemory
+from justmem.testing import HashEmbedder
+
+settings = {"folder": tempfile.mkdtemp(), "embedder": HashEmbedder(), "reranker": "none"}
+memory = SafeMemory(justmem.open("ana", **settings))
+
+class SQLiteSession(JustMemSession):
+    def __init__(self, *given, **named):
+        super().__init__(agents.SQLiteSession(*given, **named), memory)
+    def close(self):
+        self.inner.close()
+"""
+# These look inside of SQLite.
+NOT_PORTABLE = (
+    "mutation or connection or corrupt or lock or closed or rolls_back or cancellation "
+    "or add_items_exception"
+)
+
+
+def test_the_portable_tests_of_the_sdks_session(tmp_path: Path) -> None:
+    change = (
+        "SQLiteSession, TResponseInputItem",
+        "TResponseInputItem\nfrom stand_in import SQLiteSession",
+    )
+    passed = run_own_suite(
+        tmp_path, "openai-agents", "tests/memory/test_session.py", STAND_IN, change, NOT_PORTABLE
+    )
+    assert passed > 20
 
 
 async def test_what_is_popped_or_cleared_is_forgotten(memory: SafeMemory) -> None:
