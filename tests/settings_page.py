@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from justmem import config
+from justmem.config import ServerSettings
 from justmem.domain import Budget, Retention
-from justmem.server_settings import ServerSettings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 DEFAULTS = {"folder": "your data folder", "models_folder": "your cache folder"}

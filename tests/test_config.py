@@ -126,11 +126,11 @@ def test_every_variable_reaches_its_setting(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    toml('space = "here"')
+    here = toml('space = "here"')
     other = tmp_path / "other.toml"
     other.write_text('space = "other"')
 
-    assert load().space == "here"
+    assert load(here).space == "here"
     monkeypatch.setenv("JUSTMEM_CONFIG", str(other))
     assert load().space == "other"
     assert load("justmem.toml").space == "here"
@@ -148,9 +148,9 @@ def test_folders_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
 
 
 def test_the_budget_is_a_table() -> None:
-    toml("[budget]\ncards = 5\nask_tokens = 2000")
+    file = toml("[budget]\ncards = 5\nask_tokens = 2000")
 
-    assert load().budget == Budget(cards=5, ask_tokens=2000)
+    assert load(file).budget == Budget(cards=5, ask_tokens=2000)
 
 
 def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,11 +417,11 @@ async def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch, status: 
             settings = load(embedder=f"openai:e@{url}", dimensions=2, reranker=f"rerank:r@{url}")
             reranker = providers.build_reranker(settings.reranker, settings, None)
             assert reranker is not None
-            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+            with pytest.raises(ModelRefused, match="redirects to another address"):
                 await asked(f"openai:m@{server.url}", api_key="sk-passed")
-            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+            with pytest.raises(ModelRefused, match="redirects to another address"):
                 await providers.build_embedder(settings.embedder, settings, None).embed(["bees"])
-            with pytest.raises(ModelRefused, match="Redirects are not followed"):
+            with pytest.raises(ModelRefused, match="redirects to another address"):
                 await reranker.rerank("bees", ["honey"])
     assert (len(server.requests), other.requests) == (3, [])
 
@@ -468,122 +468,17 @@ def test_heavy_packages_are_loaded_only_when_named(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-# ---------------------------------------------------------------- a file in the current folder
-
-REFUSED = {
-    "folder": '"elsewhere"',
-    "store": '"postgresql://somebody@host/memory"',
-    "profile": '"paper"',
-    "model": '"os:abort"',
-    "extractor": '"openai:gpt-4.1-mini"',
-    "planner": '"openai:m@http://127.attacker.example/v1"',
-    "answerer": '"openai:m@http://127.0.0.1:8000/v1"',
-    "embedder": '"openai:e@http://127.0.0.1.evil.example/v1"',
-    "reranker": '"rerank:r@https://evil.example"',
-    "dimensions": "8",
-    "models_folder": '"weights"',
-    "models_mirror": '"https://evil.example/models"',
-    "retention": "{ days = 1 }",
-    "redact": '"subprocess:getoutput"',
-    "log_reads": "true",
-    "actor": '"root"',
-    "api_key_env": '"AWS_SECRET_ACCESS_KEY"',
-    "rerank_key_env": '"AWS_SECRET_ACCESS_KEY"',
-    "key_file": '"key"',
-    "key_env": '"AWS_SECRET_ACCESS_KEY"',
-    "server": "{ port = 80 }",
-}
+# ---------------------------------------------------------------- the file
 
 
-def test_each_setting_is_either_allowed_in_a_found_file_or_refused() -> None:
-    secrets = {"api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"}
-    ours = {"file", "found", "openai_key"}
-    known = set(config.Settings.model_fields) - secrets - ours
-    assert known == {*REFUSED, *config.FOUND_MAY_SET}
-
-
-@pytest.mark.parametrize("key", REFUSED)
-def test_a_file_in_the_current_folder_may_not_set(key: str, tmp_path: Path) -> None:
-    file = toml(f"space = 'ana'\n{key} = {REFUSED[key]}")
-    with pytest.raises(InvalidSetting) as caught:
-        load()
-    said = str(caught.value)
-    assert f"./justmem.toml may not set {key}:" in said
-    assert "--config justmem.toml" in said
-    assert str(tmp_path / "home" / "justmem" / "justmem.toml") in said
-    assert getattr(load(file), key) is not None, "named by the user, it may"
-
-
-def test_a_found_redaction_does_not_run(tmp_path: Path) -> None:
+def test_the_users_own_file_is_read_and_one_in_the_current_folder_is_not(tmp_path: Path) -> None:
+    """A file in the current folder may come from somebody else."""
     toml('redact = "subprocess:getoutput"')
-    Path("talk.json").write_text('[{"speaker": "Ana", "text": "touch ran"}]')
-    code = "from justmem.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "remember", "talk.json", "--at", "2024-05-20"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder"},
-    )
-    assert (done.returncode, Path("ran").exists()) == (2, False), done.stderr
-    assert "may not set redact" in done.stderr
-
-
-def test_a_file_in_the_current_folder_may_set_what_does_no_harm() -> None:
-    toml(
-        "space = 'ana'\noffline = true\nconcurrency = 2\ncontext = 9000\ntimeout = 5\n"
-        "[budget]\ncards = 5\nday_tokens = 1000"
-    )
-    settings = load()
-    assert (settings.space, settings.offline, settings.concurrency) == ("ana", True, 2)
-    assert (settings.context, settings.timeout) == (9000, 5)
-    assert settings.budget == Budget(cards=5, day_tokens=1000)
-    assert (settings.file, settings.found) == (None, Path("justmem.toml"))
-
-
-def own_file(tmp_path: Path, text: str) -> Path:
-    file = tmp_path / "home" / "justmem" / "justmem.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text(text)
-    return file
-
-
-def test_a_file_in_the_current_folder_does_not_hide_the_users_own(tmp_path: Path) -> None:
-    own = own_file(tmp_path, 'redact = "secrets"\nspace = "own"\n[budget]\nday_tokens = 500')
-    toml("space = 'here'\n[budget]\ncards = 5")
-    settings = load()
-    assert (settings.redact, settings.space) == ("secrets", "here")
-    assert settings.budget == Budget(cards=5, day_tokens=500)
-    assert (settings.file, settings.found) == (own, Path("justmem.toml"))
-
-
-@pytest.mark.parametrize("told", ["501", "501.0", "'501'"])
-def test_a_file_in_the_current_folder_may_lower_a_limit_but_not_raise_it(
-    tmp_path: Path, told: str
-) -> None:
-    own_file(tmp_path, "[budget]\nday_tokens = 500")
-    toml("[budget]\nday_tokens = 400")
-    assert load().budget.day_tokens == 400
-    toml(f"[budget]\nday_tokens = {told}")
-    with pytest.raises(InvalidSetting, match=r"may not set budget\.day_tokens above 500"):
-        load()
-    toml("[budget]\nsession_tokens = 100001")
-    with pytest.raises(InvalidSetting, match=r"may not set budget\.session_tokens above 100000"):
-        load()
-
-
-def test_a_file_in_the_current_folder_does_not_turn_offline_off(tmp_path: Path) -> None:
-    own_file(tmp_path, "offline = true")
-    toml("offline = false")
-    with pytest.raises(InvalidSetting, match="may not set offline"):
-        load()
-
-
-def test_in_the_users_own_folder_the_file_is_the_users(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = own_file(tmp_path, 'redact = "secrets"')
-    monkeypatch.chdir(file.parent)
-    assert (load().redact, load().found) == ("secrets", None)
+    assert (load().file, load().redact) == (None, None)
+    own = tmp_path / "home" / "justmem" / "justmem.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('redact = "secrets"')
+    assert (load().file, load().redact) == (own, "secrets")
 
 
 @pytest.mark.parametrize(

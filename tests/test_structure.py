@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"extract", "embed", "plan", "retrieve", "notes", "answer"},  # the stages
     {"ask", "build", "forget", "transfer"},
     {"memory"},
-    {"sync", "providers", "server_settings"},
+    {"sync", "providers"},
     {"config"},
     {"opening"},
     {"spaces"},

@@ -1,11 +1,10 @@
 """Settings from the call, the environment and justmem.toml. No other module reads them.
 
-Precedence: the call, the environment, the files, the profile, the defaults. A key in the
+Precedence: the call, the environment, the file, the profile, the defaults. A key in the
 environment switches nothing on by itself.
 
-The user's file is named with --config or JUSTMEM_CONFIG; otherwise it is the one in the user's
-configuration folder. It may set everything. A justmem.toml in the current folder may come from
-somebody else: it is read on top of the user's file and may set only the keys of `FOUND_MAY_SET`.
+The file is named with --config or JUSTMEM_CONFIG; otherwise it is the one in the user's
+configuration folder. A file in the current folder is not read: it may come from somebody else.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.rank import Profile
 from justmem.runtime.validation import as_path, describe
-from justmem.server_settings import ServerSettings
 
 FILE = "justmem.toml"
 _FROM_ENVIRONMENT = (
@@ -43,13 +41,7 @@ ENVIRONMENT = {f"JUSTMEM_{name.upper()}": name for name in _FROM_ENVIRONMENT}
 _PATHS = ("folder", "models_folder", "key_file")
 KEY_SOURCES = ("key", "key_file")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
-# A file in the current folder may set only these: nothing that runs code, chooses where words and
-# keys are stored or sent, deletes, or switches off a protection.
-FOUND_MAY_SET = ("space", "offline", "concurrency", "context", "timeout", "budget")
-_NOT_SET = ("file", "found", "openai_key")  # these are found, not set
-_SPENDING = ("ask_tokens", "session_tokens", "day_tokens")  # such a file may only lower these
 _OPENAI_KEY = "OPENAI_API_KEY"  # the key for OpenAI; no other server gets it unless named for it
-_DATABASES = ("postgresql://", "postgres://")
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -62,8 +54,71 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+Layers = list[tuple[str, dict[str, Any]]]  # where settings come from, and what they are there
+
+
 def _set(default: Any, description: str) -> Any:
     return Field(default, description=description)
+
+
+def _seconds(default: float, description: str) -> Any:
+    return Field(default, gt=0, description=description)
+
+
+def _count(default: int, description: str, *, least: int = 1) -> Any:
+    return Field(default, ge=least, description=description)
+
+
+class ServerSettings(BaseModel):
+    """Where the server listens, what it accepts, and how much at a time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="the address to listen on")
+    port: int = Field(8765, ge=0, le=65535, description="the port; 0 takes a free one")
+    origins: tuple[str, ...] = Field((), description="other origins whose pages may call (CORS)")
+    public_url: str | None = Field(
+        None, description="the public https address; turns on OAuth for MCP clients"
+    )
+
+    # One request
+    body_bytes: int = _count(4 * 1024 * 1024, "the largest request", least=1024)
+    header_seconds: float = _seconds(15.0, "the time for the headers of a request to arrive")
+    body_seconds: float = _seconds(20.0, "the time for the body of a request to arrive")
+    request_seconds: float = _seconds(120.0, "the time for an answer")
+    write_seconds: float = _seconds(30.0, "a client that reads nothing for this long is dropped")
+    stream_seconds: float = _seconds(600.0, "the time to read an export or a forwarded chat")
+    address_connections: int = _count(500, "connections from one address")
+
+    # One key
+    rate: float = _seconds(50.0, "requests per second of one key, on average")
+    burst: int = _count(200, "requests of one key at once")
+    asks: int = _count(64, "questions of one key at the same time")
+
+    # Spaces and waiting sessions
+    idle_seconds: float = _seconds(300.0, "a space that is unused for this long is closed")
+    queue: int = _count(10_000, "sessions that may wait")
+    grace_seconds: float = Field(
+        10.0, ge=0, description="the time to finish work when the server stops"
+    )
+
+    # The chat proxy
+    upstream: str | None = Field(
+        None, description="the server behind `/v1/chat/completions` and `/v1/responses`"
+    )
+    upstream_key_env: str = Field("JUSTMEM_UPSTREAM_KEY", description="the variable with its key")
+    anthropic_upstream: str | None = Field(None, description="the server behind `/v1/messages`")
+    anthropic_upstream_key_env: str = Field(
+        "JUSTMEM_ANTHROPIC_UPSTREAM_KEY", description="the variable with its key"
+    )
+    note_tokens: int = _count(1500, "the most tokens that memory adds to a chat", least=100)
+    pause_seconds: float = Field(
+        30.0, ge=0, description="cards are made when a chat has been quiet for this long"
+    )
+    chat_turns: int = _count(40, "a longer chat continues in a new session", least=2)
+    search_and_fetch: bool = Field(
+        False, description="offer the two MCP tools that ChatGPT connectors look for"
+    )
 
 
 class Settings(BaseModel):
@@ -120,18 +175,13 @@ class Settings(BaseModel):
     key: SecretStr | None = None
     upstream_key: SecretStr | None = None
     anthropic_upstream_key: SecretStr | None = None
-    file: Path | None = None  # the user's justmem.toml
-    found: Path | None = None  # the justmem.toml in the current folder
+    file: Path | None = None  # the justmem.toml that was read
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """A URL may hold a password."""
         for name, value in super().__repr_args__():
-            shown = (
-                providers.without_secrets(value)
-                if isinstance(value, str | ServerSettings)
-                else value
-            )
-            yield name, shown
+            url = isinstance(value, str | ServerSettings)
+            yield name, providers.without_secrets(value) if url else value
 
     def stage(self, name: str) -> Any:
         """What `extractor`, `planner` or `answerer` names, or else `model`."""
@@ -141,12 +191,10 @@ class Settings(BaseModel):
 
 def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     """`path` is a justmem.toml. Overrides that are None count as not given."""
-    file, found = _files(path)
+    file = _file(path)
     table = _read(file) if file else {}
-    here = _read_found(found, table) if found else {}
-    layers: list[tuple[str, dict[str, Any]]] = [
+    layers: Layers = [
         (str(file), table),
-        (str(found), here),
         ("the environment", _environment(overrides.get("key_env") or table.get("key_env"))),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
@@ -157,7 +205,7 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     profile = given.get("profile", "default")
     if isinstance(profile, str):
         given = {**PROFILES.get(profile, {}), **given}
-    return _settings({**given, "file": file, "found": found}, layers)
+    return _settings({**given, "file": file}, layers)
 
 
 def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[str, Any]:
@@ -170,7 +218,7 @@ def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[
     return {name: value for name, value in given.items() if not named or name not in KEY_SOURCES}
 
 
-def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -> Settings:
+def _settings(given: dict[str, Any], layers: Layers) -> Settings:
     from platformdirs import user_cache_path, user_data_path
 
     given.setdefault("folder", user_data_path("justmem", appauthor=False))
@@ -179,7 +227,9 @@ def _settings(given: dict[str, Any], layers: list[tuple[str, dict[str, Any]]]) -
         settings = Settings(**given)
     except ValidationError as error:
         raise InvalidSetting(_sentence(error, layers)) from None
-    if settings.store is not None and not address(settings).startswith(_DATABASES):
+    if settings.store is not None and not address(settings).startswith(
+        ("postgresql://", "postgres://")
+    ):
         raise InvalidSetting(
             f"The setting store in {_where('store', layers)} is not the address of a database: "
             "write postgresql://user@host/database. Folders are set with folder."
@@ -238,54 +288,18 @@ def kept_in(settings: Settings) -> str | Path:
 # ---------------------------------------------------------------- reading
 
 
-def _files(path: str | Path | None) -> tuple[Path | None, Path | None]:
-    """The user's file, and the one in the current folder. A named file is read alone."""
+def _file(path: str | Path | None) -> Path | None:
     named = path or os.environ.get(CONFIG_VARIABLE)
-    if named:
-        file = as_path(named)
-        if not file.is_file():
-            source = "--config" if path else CONFIG_VARIABLE
-            raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
-        return file, None
-    own, here = _own_file(), Path(FILE)
-    if not own.is_file():
-        return None, here if here.is_file() else None
-    return own, here if here.is_file() and not here.samefile(own) else None
+    if not named:
+        from platformdirs import user_config_path
 
-
-def _own_file() -> Path:
-    from platformdirs import user_config_path
-
-    return user_config_path("justmem", appauthor=False) / FILE
-
-
-def _read_found(file: Path, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The file in the current folder, with its budget merged into the user's."""
-    table = _read(file)
-    _refuse_unknown(table, Settings, str(file))
-    for key, value in table.items():
-        if key not in FOUND_MAY_SET or (key == "offline" and value is not True):
-            raise _not_from(file, key)
-    limits, budget = own.get("budget", {}), table.get("budget")
-    if isinstance(limits, Mapping) and isinstance(budget, Mapping):
-        for key in _SPENDING:
-            most = limits.get(key, Budget.model_fields[key].default)
-            if most is not None and not _within(budget.get(key, most), most):
-                raise _not_from(file, f"budget.{key} above {most}")
-        table["budget"] = {**limits, **budget}
-    return table
-
-
-def _within(limit: Any, most: Any) -> bool:
-    return isinstance(limit, int) and isinstance(most, int) and limit <= most
-
-
-def _not_from(file: Path, key: str) -> InvalidSetting:
-    return InvalidSetting(
-        f"./{file} may not set {key}: a file in the current folder may come from somebody "
-        f"else. If it is yours, name it with --config {file} or {CONFIG_VARIABLE}={file}, "
-        f"or set {key} in {_own_file()}."
-    )
+        own = user_config_path("justmem", appauthor=False) / FILE
+        return own if own.is_file() else None
+    file = as_path(named)
+    if not file.is_file():
+        source = "--config" if path else CONFIG_VARIABLE
+        raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
+    return file
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -331,7 +345,7 @@ def _environment(key_env: Any) -> dict[str, Any]:
 
 
 def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:
-    known = [name for name in model.model_fields if name not in _NOT_SET]
+    known = [name for name in model.model_fields if name not in ("file", "openai_key")]
     for key, value in given.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
@@ -341,7 +355,7 @@ def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str
             _refuse_unknown(value, _TABLES[key], f"the {key} of {where}")
 
 
-def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
+def _sentence(error: ValidationError, layers: Layers) -> str:
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]
     if location[0] not in _TABLES:
@@ -356,5 +370,5 @@ def _sentence(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) 
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 
 
-def _where(key: str, layers: list[tuple[str, dict[str, Any]]]) -> str:
+def _where(key: str, layers: Layers) -> str:
     return next((name for name, layer in reversed(layers) if key in layer), "the profile")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from justmem import errors
-from justmem.config import load
+from justmem.config import ServerSettings, load
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import RIGHTS
 from justmem.server.application import application
@@ -20,7 +20,6 @@ from justmem.server.problems import STATUS
 from justmem.server.proxy.passage import ERROR, RECEIPT
 from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
-from justmem.server_settings import ServerSettings
 
 ROOT = Path(__file__).parents[2]
 _ROW = re.compile(r"^\| `?([^|`]+)`? \|(.*)\|$", re.MULTILINE)

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from justmem import Session, open_async
+from justmem.config import ServerSettings
 from justmem.errors import NoRoom, NotInMemory, StoreBusy, TooMany, TooSlow
 from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES
@@ -23,7 +24,6 @@ from justmem.server import question_priority
 from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
 from justmem.server.rate_limits import Limits
-from justmem.server_settings import ServerSettings
 from justmem.spaces.opened import OpenSpaces
 from justmem.store.storage import storage
 from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai

@@ -227,13 +227,6 @@ def test_the_nearest_key_counts(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
         load(file)
 
 
-@pytest.mark.parametrize("name", ["key_file", "key_env"])
-def test_a_file_that_merely_lies_here_does_not_choose_the_key(run: Run, name: str) -> None:
-    Path("justmem.toml").write_text(f'{name} = "x"\n')
-    with pytest.raises(InvalidSetting, match=f"may not set {name}"):
-        config.load()
-
-
 # ---------------------------------------------------------------- modes
 
 EVERYTHING = """

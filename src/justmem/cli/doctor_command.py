@@ -83,8 +83,8 @@ def doctor(
 
 
 def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
-    files = [str(file) for file in (settings.file, settings.found) if file]
-    source = f"settings from {' and '.join(files)}" if files else "no justmem.toml: the defaults"
+    file = settings.file
+    source = f"settings from {file}" if file else "no justmem.toml: the defaults"
     yield Check("ok", f"{source}; profile {settings.profile}")
     yield _folder(settings)
     yield from _store(settings, deep)

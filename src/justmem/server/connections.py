@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from justmem.server_settings import ServerSettings
+from justmem.config import ServerSettings
 
 MOST = 1900  # below the number at which uvicorn refuses every request
 _FILES = 400  # open files for spaces and models

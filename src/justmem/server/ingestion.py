@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
+from justmem.config import ServerSettings
 from justmem.domain import (
     Forgotten,
     Receipt,
@@ -31,13 +32,13 @@ from justmem.memory import AsyncMemory
 from justmem.ports import BEGUN
 from justmem.server.fair_queue import FairQueue
 from justmem.server.metrics import Metrics
-from justmem.server_settings import QUEUE_BYTES, ServerSettings
 from justmem.spaces.opened import OpenSpaces
 
 log = logging.getLogger("justmem.server")
 
 Name = tuple[str, str]  # a space and a session
 _MOST_RESULTS = 2_000
+QUEUE_BYTES = 128 * 1024 * 1024  # text of waiting sessions; `queue` limits their number
 
 
 def _size(session: Session) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from justmem.config import ServerSettings
 from justmem.errors import TooMany
-from justmem.server_settings import ServerSettings
 
 
 @dataclass(slots=True)

@@ -25,13 +25,15 @@ from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
 from justmem.server.question_priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.rate_limits import Limits
-from justmem.server_settings import EXPIRE_SECONDS, OPEN_SPACES
 from justmem.spaces.merging import merged
 from justmem.spaces.opened import OpenSpaces, no_such_space
 
 T = TypeVar("T")
 Step = Plan | Evidence | str | Answer
 log = logging.getLogger("justmem.server")
+
+OPEN_SPACES = 64  # an open space costs a file handle and a few MB; reopening takes milliseconds
+EXPIRE_SECONDS = 3600.0  # between two expiry runs: ages are counted in days
 
 
 @dataclass(frozen=True, slots=True)

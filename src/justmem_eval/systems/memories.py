@@ -49,7 +49,6 @@ _IRRELEVANT = frozenset(
         "rank.py",
         "retrieve.py",
         "server",
-        "server_settings.py",
         "subjects",
         "sync.py",
         "testing.py",
