@@ -19,6 +19,7 @@ import pytest
 
 from justmem.domain import (
     Card,
+    Correction,
     EventDate,
     Passage,
     Quarantined,
@@ -29,8 +30,10 @@ from justmem.domain import (
 )
 from justmem.errors import (
     EmbedderMismatch,
+    InputError,
     InvalidSession,
     NotInMemory,
+    StoreBusy,
 )
 from justmem.ports import (
     BEGUN,
@@ -77,6 +80,12 @@ def card(of: Session, fact: str, subject: str = "Ana", **fields: Any) -> Card:
         session_id=of.id,
         said_at=of.at,
         **fields,
+    )
+
+
+def correction(before: Card, after: Card) -> Correction:
+    return Correction(
+        original=before.id, before=before, after=after, marks=("m.1",), at=MAY, by="ana"
     )
 
 
@@ -383,6 +392,50 @@ class SettlingContract:
             await store.settle(of, wrong)
         assert await all_facts(store) == ["adopted a kitten"]
         assert (await found(store, "kitten", "passages"))[1] != []
+
+    async def test_a_card_is_revised_and_found_by_its_new_words(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, said := session(), "lives in Graz", "plays the accordion")
+        old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
+        made = correction(old, new)
+        await store.revise(old, new, vector(new.dated), before=[], after=[made])
+        assert await store.corrections() == await store.corrections("s1") == [made]
+        assert await all_facts(store) == ["lives in Vienna", "plays the accordion"]
+        _, by_word = await found(store, "Vienna")
+        assert await facts(store, by_word) == ["lives in Vienna"]
+        assert (await store.check()).damage == ()
+        (whole,) = await store.wholes(["s1"])
+        assert list(whole.digested.corrections) == [made]
+
+    async def test_a_revision_of_what_changed_meanwhile_changes_nothing(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, said := session(), "lives in Graz", "plays the accordion")
+        old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
+        made, other = correction(old, new), card(said, "lives in Linz")
+        taken = card(said, "plays the accordion")
+        with pytest.raises(InputError, match="another card"):
+            await store.revise(old, taken, vector(""), before=[], after=[correction(old, taken)])
+        await store.revise(old, new, vector(new.dated), before=[], after=[made])
+        for stale, before in ((old, [made]), (new, [])):
+            with pytest.raises(StoreBusy):
+                await store.revise(stale, other, vector(""), before=before, after=[*before, made])
+        assert await store.corrections() == [made]
+        assert await all_facts(store) == ["lives in Vienna", "plays the accordion"]
+
+    async def test_cards_made_before_a_correction_do_not_replace_it(
+        self, open_space: OpenSpace
+    ) -> None:
+        store = await open_space()
+        await remember(store, said := session(), "lives in Graz")
+        old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
+        await store.revise(old, new, vector(""), before=[], after=[correction(old, new)])
+        with pytest.raises(NotInMemory):
+            await store.settle(said, digested(said, old))
+        assert await all_facts(store) == ["lives in Vienna"]
 
 
 class SearchContract:

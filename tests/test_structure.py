@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "transcripts", "testing"},
-    {"extract", "embed", "plan", "retrieve", "notes", "answer"},  # the stages
+    {"extract", "embed", "plan", "retrieve", "notes", "corrections", "answer"},  # the stages
     {"ask", "build", "forget", "transfer"},
     {"memory"},
     {"sync", "providers"},

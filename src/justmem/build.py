@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from justmem import embed, notes
+from justmem import corrections, embed, notes
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     NOTE,
@@ -175,7 +176,10 @@ class Builder:
                 extraction = await self._extractor.extract(session, limit=allowed, after=after)
             tally.calls += extraction.calls
             tally.notes += extraction.notes
-        return growth.with_kept(session, extraction, before, after)
+        extraction = growth.with_kept(session, extraction, before, after)
+        known = before.digested.corrections if before else ()
+        cards = corrections.applied(extraction.cards, known, session)
+        return replace(extraction, cards=cards)
 
     def _session_tokens(self, before: Whole | None, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""

@@ -100,6 +100,7 @@ async def digest(
         passages=stretches,
         passage_vectors=vectors[len(cards) :],
         quarantined=extraction.quarantined,
+        corrections=before.digested.corrections if before else (),
         tokens=tally.history_tokens,
         card_tokens=tokens.count("\n".join(card.text for card in cards)),
     )

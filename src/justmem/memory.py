@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from justmem import embed, notes
+from justmem import corrections, embed, notes
 from justmem.ask import Asker, GivenPlan, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
@@ -30,6 +30,7 @@ from justmem.domain import (
     Budget,
     Card,
     Checked,
+    Correction,
     Entry,
     Evidence,
     Expiring,
@@ -48,6 +49,7 @@ from justmem.domain import (
     Source,
     Stats,
     SubjectProfile,
+    corrections_of,
 )
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget import expiry
@@ -134,6 +136,7 @@ class AsyncMemory:
         self._retrieval = Retrieval(
             store, embedder, reranker, self.budget, self.ranking, self.retention, language
         )
+        self._correcting = (store, embedder, language)
         self._asker = Asker(store, planner, self._retrieval, answerer, self._redaction, *parts)
         self._forgetting = Forgetting(store, clock, language)
         self._clock = clock
@@ -436,6 +439,54 @@ class AsyncMemory:
         who = None if subject is None else as_text(subject, "subject")
         on, limit = self._time(at).date(), as_count(tokens, "tokens")
         return await history.profile(self._store, self._language, who, on, limit)
+
+    async def correct(
+        self,
+        card: str,
+        *,
+        fact: str | None = None,
+        subject: str | None = None,
+        event_date: str | None = None,
+        status: str | None = None,
+        kind: str | None = None,
+    ) -> Card:
+        """Replaces a card by a corrected one with the same source, and returns it. Its id changes
+        with its words. `history(card=)` shows the old version. Remembering or rebuilding the
+        session does not bring the error back. `undo` takes the correction back."""
+        changes = {
+            "fact": fact,
+            "subject": subject,
+            "event_date": event_date,
+            "status": status,
+            "kind": kind,
+        }
+        await self._bind()
+        id, parts = as_id(card, "card"), self._correcting
+        made = await corrections.correct(*parts, self._redaction, id, changes)
+        return (await self._names()).card(made)
+
+    async def pin(self, card: str) -> Card:
+        """Keeps a card in every recall that names its subject, until `unpin`."""
+        return await self._pin(card, True)
+
+    async def unpin(self, card: str) -> Card:
+        return await self._pin(card, False)
+
+    async def _pin(self, card: str, pinned: bool) -> Card:
+        await self._bind()
+        made = await corrections.pin(*self._correcting, as_id(card, "card"), pinned)
+        return (await self._names()).card(made)
+
+    async def undo(self, card: str) -> Card:
+        """Takes back the last correction, pin or unpin of a card, and returns the card before."""
+        await self._bind()
+        made = await corrections.undo(*self._correcting, as_id(card, "card"))
+        return (await self._names()).card(made)
+
+    async def corrections(self, card: str | None = None) -> list[Correction]:
+        """Every correction and pin of a card, or of all cards, in order: who, when and what."""
+        known = list(await self._store.corrections())
+        return known if card is None else corrections_of(as_id(card, "card"), known)
 
     async def stats(self) -> Stats:
         return await self._store.stats()

@@ -96,9 +96,10 @@ class Retrieval:
         with tally.stage("discover"):
             views = await self._views(asked, tally)
             pool = await self.pool(views, plan, asked.at, where)
+        pinned = await self._pinned(asked, where)
         if not self._relevant(asked, pool):
             tally.notes.append(UNRELATED)
-            return asked
+            return asked.model_copy(update={"cards": tuple(pinned)})
         with tally.stage("select"):
             scores, reranked = await self._scores(views, pool, plan, tally)
             chosen, read = self._chosen(scores, pool, plan, where.limit or self._budget.cards)
@@ -106,7 +107,7 @@ class Retrieval:
         found = asked.model_copy(
             update={
                 "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
-                "cards": tuple(pool.cards[i] for i in read),
+                "cards": tuple(dict.fromkeys([*(pool.cards[i] for i in read), *pinned])),
                 "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
             }
         )
@@ -114,6 +115,23 @@ class Retrieval:
             return found
         with tally.stage("recover"):
             return await self._recovered(found, views, tally, where)
+
+    async def _pinned(self, asked: Evidence, where: Filter) -> list[Card]:
+        """The pinned cards whose subject the question names."""
+        question = asked.question
+        if asked.speaker:
+            question = self._language.name_speaker(question, asked.speaker)
+        named = set(words(question))
+        latest = {each.original: each for each in await self._store.corrections()}
+        return [
+            each.after
+            for each in latest.values()
+            if each.pinned
+            and not named.isdisjoint(words(each.after.subject))
+            and (where.sessions is None or each.after.session_id in where.sessions)
+            and each.after.since <= (where.as_of or asked.at.date())
+            and not self._retention.card_expired(each.after, asked.at)
+        ]
 
     # ------------------------------------------------------------ candidates
 

@@ -185,7 +185,7 @@ class TestMigrations:
         for store in stores:
             await store.close()
         with sqlite3.connect(folder / "ana.db") as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(added),)
             assert db.execute("SELECT count(*) FROM extra").fetchone() == (1,)
         db.close()
 
@@ -205,7 +205,7 @@ class TestMigrations:
         with pytest.raises(StoreError, match="already exists"):
             await open_store(folder, "ana")
         with sqlite3.connect(folder / "ana.db") as db:
-            assert db.execute("PRAGMA user_version").fetchone() == (1,)
+            assert db.execute("PRAGMA user_version").fetchone() == (len(broken) - 1,)
             tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         db.close()
         assert "extra" not in tables

@@ -10,6 +10,7 @@ from justmem.domain.cards import (
     STATUSES,
     UNKNOWN_DATE,
     Card,
+    Correction,
     EventDate,
     Kind,
     Passage,
@@ -18,6 +19,7 @@ from justmem.domain.cards import (
     Status,
     Value,
     card_id,
+    corrections_of,
     dump,
 )
 from justmem.domain.conversations import (
@@ -83,6 +85,7 @@ __all__ = [
     "Certificate",
     "Checked",
     "Citation",
+    "Correction",
     "Damage",
     "Entry",
     "EventDate",
@@ -119,6 +122,7 @@ __all__ = [
     "Usage",
     "Value",
     "card_id",
+    "corrections_of",
     "dump",
     "quote",
     "quote_place",

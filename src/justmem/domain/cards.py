@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Any, Literal, Self, get_args
 
@@ -144,6 +145,30 @@ def card_id(session_id: str, subject: str, fact: str) -> str:
     re-remembering and a forgotten card can be recognised without keeping its words."""
     digest = hashlib.blake2b(f"{session_id}\0{subject}\0{fact}".encode(), digest_size=6)
     return "c" + digest.hexdigest()
+
+
+class Correction(Value):
+    """A change that somebody made to a card: of its fields, or whether it is pinned. The last one
+    of a card counts."""
+
+    original: str  # the id of the card as it was extracted
+    before: Card
+    after: Card
+    marks: tuple[str, ...]  # hashes of the turns it rests on, to find them in a changed session
+    at: datetime
+    by: str
+    pinned: bool = False
+
+    @property
+    def ids(self) -> set[str]:
+        return {self.original, self.before.id, self.after.id}
+
+
+def corrections_of(card_id: str, corrections: Iterable[Correction]) -> list[Correction]:
+    """All corrections of one card, in order, whichever of its versions the id names."""
+    given = list(corrections)
+    original = next((each.original for each in given if card_id in each.ids), None)
+    return [each for each in given if each.original == original]
 
 
 class Quarantined(Value):

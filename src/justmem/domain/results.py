@@ -119,12 +119,15 @@ class About(Value):
 
 
 class HistoryEntry(Value):
-    """A card and the time that it held: from `since` to `until`, or still."""
+    """A card and the time that it held: from `since` to `until`, or still. With `corrected_at`: an
+    earlier version of a card, which somebody corrected."""
 
     card: Card
     since: date
     until: date | None = None
     replaced_by: str | None = None  # the id of the card that ended it
+    corrected_at: datetime | None = None
+    corrected_by: str | None = None
 
 
 class SubjectProfile(Value):

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import PurePath
 
-from justmem.domain import Card, Certificate, Forgotten, Quarantined, Session, SessionRecord, Value
+from justmem.domain import (
+    Card,
+    Certificate,
+    Forgotten,
+    Quarantined,
+    Session,
+    SessionRecord,
+    Value,
+    corrections_of,
+)
 from justmem.errors import NotForgotten
 from justmem.ports import Store, Vectors, Whole
 from justmem.ports.traces import Search, Traces, vector_bytes
@@ -89,6 +98,9 @@ class Parts:
             self._add_card(card.subject, card.fact)
         for each in held:
             self._add_card(each.subject, each.fact)
+        for card in (made.cards[place] for place in cards):
+            for change in corrections_of(card.id, made.corrections):
+                self._add_card(change.before.subject, change.before.fact)
         passages = [n for n, passage in enumerate(made.passages) if passage.turn in numbers]
         for vectors, places in ((made.card_vectors, cards), (made.passage_vectors, passages)):
             if len(vectors) and places:
@@ -178,6 +190,7 @@ def _data(whole: Whole) -> tuple[str, bytes]:
     values: list[Value] = [whole.session, *made.cards, *made.quarantined]
     if whole.waiting is not None:
         values.append(whole.waiting)
+    values += made.corrections
     return (
         "\n".join([*(value.model_dump_json() for value in values), made.reason, whole.failure]),
         vector_bytes(made.card_vectors) + vector_bytes(made.passage_vectors),

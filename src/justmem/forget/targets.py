@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from justmem.domain import NOTE, Card, Expiring, Forgotten, Preview, SessionRecord, quote_place
+from justmem.domain import (
+    NOTE,
+    Card,
+    Expiring,
+    Forgotten,
+    Preview,
+    SessionRecord,
+    corrections_of,
+    quote_place,
+)
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget.certificate import Going, Parts, Prover, digest
 from justmem.intake.sessions import as_time
@@ -155,6 +164,7 @@ class Forgetting:
         ):  # a common word such as "Will" is in cards about others
             own = {name.casefold() for name in meant}
             cards = [card for card in cards if card.subject.casefold() in own]
+        cards += await self._once_about(subject)
         spoken = (
             await self._with_turns_naming(subject, await self._turns_of(cards)) if turns else {}
         )
@@ -167,6 +177,13 @@ class Forgetting:
             sessions=gone,
             subjects=meant,
         )
+
+    async def _once_about(self, subject: str) -> list[Card]:
+        """The cards that named the subject before they were corrected."""
+        known = await self._store.corrections()
+        named = [c for c in known if subject.casefold() in c.before.text.casefold()]
+        ids = {corrections_of(each.original, known)[-1].after.id for each in named}
+        return [await card_in(self._store, id) for id in sorted(ids)]
 
     async def _with_turns_naming(
         self, subject: str, spoken: Mapping[str, list[int]]

@@ -14,6 +14,7 @@ import numpy as np
 
 from justmem.domain import (
     Card,
+    Correction,
     Entry,
     Forgotten,
     Health,
@@ -72,6 +73,7 @@ class Digested:
     passages: Sequence[Passage] = ()
     passage_vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     quarantined: Sequence[Quarantined] = ()
+    corrections: Sequence[Correction] = ()  # that the cards agree with
     tokens: int = 0  # of the session's turns
     card_tokens: int = 0
 
@@ -126,7 +128,25 @@ class Store(Protocol):
     async def settle(self, session: Session, digested: Digested) -> None:
         """Replaces all that was derived from the session, in one transaction, and makes
         `session` its current text. With the state FAILED only the newest text is marked, with
-        the reason."""
+        the reason. NotInMemory if the text or the corrections changed meanwhile."""
+        ...
+
+    async def revise(
+        self,
+        card: Card,
+        into: Card,
+        vector: Vectors,
+        *,
+        before: Sequence[Correction],
+        after: Sequence[Correction],
+    ) -> None:
+        """Replaces a card by another version of it, and the corrections of its session, in one
+        transaction. StoreBusy if the card or the corrections are not those given. InputError if
+        another card of the session has the same id, or had it and was forgotten."""
+        ...
+
+    async def corrections(self, session_id: str | None = None) -> Sequence[Correction]:
+        """Of one session or of all, in the order they were made."""
         ...
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:

@@ -52,6 +52,7 @@ def _orphans(db: Connection) -> Iterator[Damage]:
         ("blocks", "session"),
         ("quarantine", "session"),
         ("queue", "session"),
+        ("corrections", "session"),
     ):
         (count,) = one(
             db,

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.domain import Forgotten, Session
+from justmem.domain import Forgotten, Session, corrections_of
 from justmem.errors import NotInMemory
 from justmem.ports import Index, Place, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
@@ -21,7 +21,7 @@ from justmem.store import log, reads
 from justmem.store.blocks import Block
 from justmem.store.derived import put_block, remove_derived
 from justmem.store.engine import Connection, one
-from justmem.store.writes import remember_forgotten, remove_text, write_turns
+from justmem.store.writes import put_corrections, remember_forgotten, remove_text, write_turns
 
 
 def forget(
@@ -88,6 +88,7 @@ def _forget_session(db: Connection, session_id: str) -> Forgotten:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     ((cards, turns, held),) = found
     remove_derived(db, session_id)
+    put_corrections(db, session_id, ())
     for draft in (0, 1):
         remove_text(db, session_id, draft)
     db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session_id)
@@ -175,6 +176,7 @@ def _forget_card(db: Connection, card_id: str) -> Forgotten:
     if not found:
         raise NotInMemory(f"There is no card {card_id!r} in this space.")
     gone = Forgotten(cards=len(found))
+    ids = {card_id}
     for key, session_id, subject, fact in found:
         db.run("DELETE FROM cards WHERE space = ? AND key = ?", db.space, key)
         _keep_rows(db, "cards", session_id, partial(_without_key, key))
@@ -184,7 +186,11 @@ def _forget_card(db: Connection, card_id: str) -> Forgotten:
             *(db.space, session_id),
         )
         gone = _sum(gone, _remove_quarantined(db, session_id, subject, fact))
-    remember_forgotten(db, [card_id])
+        known = reads.corrections(db, session_id)
+        if own := corrections_of(card_id, known):  # its earlier versions must not come back
+            ids = ids.union(*(each.ids for each in own))
+            put_corrections(db, session_id, [each for each in known if each not in own])
+    remember_forgotten(db, sorted(ids))
     return gone
 
 

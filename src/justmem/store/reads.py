@@ -11,6 +11,7 @@ import numpy as np
 
 from justmem.domain import (
     Card,
+    Correction,
     Passage,
     Quarantined,
     Session,
@@ -217,6 +218,15 @@ def quarantined(db: Connection, session_id: str) -> list[Quarantined]:
     return [rows.quarantined_of(each) for each in found]
 
 
+def corrections(db: Connection, session_id: str | None = None) -> list[Correction]:
+    own, values = ("", []) if session_id is None else ("AND session = ?", [session_id])
+    found = db.rows(
+        f"SELECT correction FROM corrections WHERE space = ? {own} ORDER BY session, number",
+        *(db.space, *values),
+    )
+    return [Correction.model_validate_json(text) for (text,) in found]
+
+
 # ---------------------------------------------------------------- blocks
 
 
@@ -307,6 +317,7 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
             passages=_passages(held.get((id, "passages"))),
             passage_vectors=_vectors(held.get((id, "passages"))),
             quarantined=quarantined(db, id),
+            corrections=corrections(db, id),
             tokens=tokens,
             card_tokens=card_tokens,
         )

@@ -165,13 +165,24 @@ CREATE TABLE log (
 ) {compact};
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_CORRECTIONS = """
+-- What somebody changed about a card, as JSON, in order. They stay when its session is made again.
+CREATE TABLE corrections (
+    space TEXT NOT NULL,
+    session TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    correction TEXT NOT NULL,
+    PRIMARY KEY (space, session, number)
+) {compact};
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _CORRECTIONS)
 TABLES = (
     "spaces", "sessions", "turns", "cards", "quarantine", "blocks", "forgotten", "spending",
-    "queue", "log",
+    "queue", "log", "corrections",
 )  # fmt: skip
 # Where words are kept. A single word that occurs in any other table belongs to its machinery.
-WITH_WORDS = ("spaces", "sessions", "turns", "cards", "quarantine")
+WITH_WORDS = ("spaces", "sessions", "turns", "cards", "quarantine", "corrections")
 
 
 def statements(migration: str, *, blob: str, compact: str) -> Iterator[str]:

@@ -105,12 +105,14 @@ class SqlStore:
     keep = writing(writes.keep)
     append = writing(writes.append, once=True)
     settle = writing(writes.settle)
+    revise = writing(writes.revise, once=True)
     take = writing(writes.take)
     spend = writing(writes.spend, once=True)
 
     sessions = reading(reads.sessions)
     texts = reading(reads.texts, list)
     wholes = reading(reads.wholes, lambda found: [whole.session.id for whole in found])
+    corrections = reading(reads.corrections)
     rest = reading(reads.rest)
     log = reading(log.rows)
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import date
 
-from justmem.domain import Card, HistoryEntry, SubjectProfile
+from justmem.domain import Card, HistoryEntry, SubjectProfile, corrections_of
 from justmem.errors import InputError, NotInMemory
 from justmem.ports import CardFilter, Language, Store, card_in
 from justmem.runtime import tokens
@@ -31,9 +31,22 @@ async def history(
     if card_id is None:
         cards = await _cards_of(store, subject or "", called)
         return await asyncio.to_thread(_entries, cards, language, on)
-    card = called.card(await card_in(store, card_id))
+    known = await store.corrections()
+    own = corrections_of(card_id, known)
+    card = called.card(await card_in(store, own[-1].after.id if own else card_id))
     cards = await cards_of(store, CardFilter(subject=card.subject, limit=_MOST), called)
-    return _linked(card, await asyncio.to_thread(_entries, cards, language, on))
+    earlier = [
+        HistoryEntry(
+            card=called.card(each.before),
+            since=each.before.since,
+            replaced_by=each.after.id,
+            corrected_at=each.at,
+            corrected_by=each.by,
+        )
+        for each in reversed(own)
+        if each.before != each.after
+    ]
+    return [*_linked(card, await asyncio.to_thread(_entries, cards, language, on)), *earlier]
 
 
 async def profile(

@@ -151,7 +151,8 @@ async def _check_same(store: Store, given: Whole) -> None:
 def _compared(whole: Whole) -> tuple[Any, ...]:
     made = whole.digested
     waiting = whole.waiting and whole.waiting.digest
-    return whole.session.digest, waiting, made.state, [*made.cards], [*made.quarantined]
+    derived = [*made.cards], [*made.quarantined], [*made.corrections]
+    return whole.session.digest, waiting, made.state, *derived
 
 
 def _texts(whole: Whole) -> list[str]:
@@ -162,6 +163,7 @@ def _texts(whole: Whole) -> list[str]:
         *(text for turn in said for text in (turn.speaker, turn.text)),
         *(card.text for card in made.cards),
         *(f"{held.subject} {held.fact}" for held in made.quarantined),
+        *(card.text for each in made.corrections for card in (each.before, each.after)),
     ]
 
 

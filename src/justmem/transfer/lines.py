@@ -18,7 +18,7 @@ from typing import Annotated, Any, BinaryIO
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from justmem.domain import Card, Passage, Quarantined, Session, SessionState, Turn, dump
+from justmem.domain import Card, Correction, Passage, Quarantined, Session, SessionState, Turn, dump
 from justmem.errors import InvalidFile
 from justmem.ports import Digested, Vectors, Whole
 
@@ -71,6 +71,8 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
         "passages": [[p.turn, p.start, p.end] for p in made.passages],
         "quarantined": [dump(held) for held in made.quarantined],
     }
+    if made.corrections:
+        line["corrections"] = [dump(each) for each in made.corrections]
     if whole.waiting is not None:
         line["waiting"] = {**_said(whole.waiting), "failure": whole.failure}
     if vectors and made.card_vectors.size + made.passage_vectors.size:
@@ -145,6 +147,7 @@ class _Session(_Said):
     cards: tuple[Card, ...]
     passages: tuple[tuple[int, int, int], ...]
     quarantined: tuple[Quarantined, ...]
+    corrections: tuple[Correction, ...] = ()
     waiting: _Waiting | None = None
     vectors: _Packed = _Packed()
 
@@ -161,6 +164,7 @@ class _Session(_Said):
             ],
             passage_vectors=_unpacked(self.vectors.passages, len(self.passages), dim),
             quarantined=self.quarantined,
+            corrections=self.corrections,
             tokens=self.tokens,
             card_tokens=self.card_tokens,
         )
@@ -180,6 +184,8 @@ class _Session(_Said):
                 raise ValueError(f"the card {card.id[:40]} rests on no turn of its session")
             if not 1 <= min(card.turns) <= max(card.turns) <= count:
                 raise ValueError(f"the card {card.id[:40]} rests on a turn that is not there")
+        if any(each.after.session_id != self.id for each in self.corrections):
+            raise ValueError("a correction is about another session")
         if len({card.id for card in self.cards}) < len(self.cards):
             raise ValueError("two cards share an id")
         if self.waiting is not None and self.waiting.id != self.id:

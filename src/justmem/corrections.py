@@ -1,0 +1,171 @@
+"""Corrections of cards by hand, and pins. They outlast the cards that extraction makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from justmem.budget.ledger import Tally
+from justmem.domain import (
+    KINDS,
+    STATUSES,
+    Card,
+    Correction,
+    EventDate,
+    Session,
+    card_id,
+    corrections_of,
+)
+from justmem.errors import InputError, NotInMemory
+from justmem.intake.redaction import Redaction
+from justmem.language.words import content_stems, overlap
+from justmem.ports import CardFilter, Embedder, Language, Store, session_in, tombstones
+from justmem.runtime.text import clean
+from justmem.runtime.validation import as_choice, as_text, describe
+
+_SAME = 0.5  # share of its words that a card of the same turns has, if it states the same again
+_LONGEST = 2000  # characters of a fact
+
+
+async def correct(
+    store: Store,
+    embedder: Embedder,
+    language: Language,
+    redaction: Redaction,
+    id: str,
+    fields: Mapping[str, object],
+) -> Card:
+    """The corrected card, which has replaced the one with that id."""
+    card = await _card(store, id)
+    changes = _changes(fields)
+    for name in ("fact", "subject"):
+        if name in changes:
+            changes[name] = await redaction.name(changes[name])
+    into = card.model_copy(update=changes)
+    into = into.model_copy(update={"id": card_id(card.session_id, into.subject, into.fact)})
+    if into == card:
+        raise InputError("The correction changes nothing: give a field another value.")
+    return await _revise(store, embedder, language, card, into)
+
+
+async def pin(store: Store, embedder: Embedder, language: Language, id: str, pinned: bool) -> Card:
+    card = await _card(store, id)
+    known = corrections_of(card.id, await store.corrections(card.session_id))
+    if pinned == bool(known and known[-1].pinned):
+        return card
+    return await _revise(store, embedder, language, card, card, pinned)
+
+
+async def undo(store: Store, embedder: Embedder, language: Language, id: str) -> Card:
+    """Takes the last correction or pin of a card back."""
+    card = await _card(store, id)
+    before = await store.corrections(card.session_id)
+    own = corrections_of(card.id, before)
+    if not own:
+        raise NotInMemory(f"The card {id!r} was never corrected or pinned.")
+    into = own[-1].before.model_copy(update={"turns": card.turns, "said_at": card.said_at})
+    vectors = await Tally().embed(embedder, [language.search_text(into.dated)])
+    after = [each for each in before if each is not own[-1]]
+    await store.revise(card, into, vectors[0], before=before, after=after)
+    return into
+
+
+async def _card(store: Store, id: str) -> Card:
+    found = await store.cards(CardFilter(id=id, limit=1))
+    if found and found[0].kind != "note":
+        return found[0]
+    if found:
+        raise InputError("A note is replaced by `note` with the same key, not corrected.")
+    if own := corrections_of(id, await store.corrections()):
+        raise NotInMemory(f"The card {id!r} was corrected since: it is {own[-1].after.id!r} now.")
+    raise NotInMemory(f"There is no card {id!r} in this space. It may have been forgotten.")
+
+
+async def _revise(
+    store: Store,
+    embedder: Embedder,
+    language: Language,
+    card: Card,
+    into: Card,
+    pinned: bool | None = None,
+) -> Card:
+    session = await session_in(store, card.session_id)
+    before = await store.corrections(card.session_id)
+    last = next(iter(corrections_of(card.id, before)[-1:]), None)
+    author = store.author.acting if store.author else None
+    assert author is not None, "a memory gives its store an author"
+    made = Correction(
+        original=last.original if last else card.id,
+        before=card,
+        after=into,
+        marks=tuple(tombstones.mark(session, number) for number in card.turns),
+        at=author.clock(),
+        by=author.name,
+        pinned=pinned if pinned is not None else bool(last and last.pinned),
+    )
+    vectors = await Tally().embed(embedder, [language.search_text(into.dated)])
+    await store.revise(card, into, vectors[0], before=before, after=[*before, made])
+    return into
+
+
+def _changes(fields: Mapping[str, object]) -> dict[str, Any]:
+    """The fields that are given, checked."""
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    if not given:
+        raise InputError("Say what to correct: fact, subject, event_date, status or kind.")
+    for name in ("fact", "subject"):
+        if name in given:
+            given[name] = clean(as_text(given[name], name)).strip()
+            if not 1 <= len(given[name]) <= _LONGEST:
+                raise InputError(f"The {name} has 1 to {_LONGEST:,} characters.")
+    if "status" in given:
+        as_choice(given["status"], "status", STATUSES)
+    if "kind" in given:
+        as_choice(given["kind"], "kind", tuple(kind for kind in KINDS if kind != "note"))
+    if "event_date" in given:
+        try:
+            given["event_date"] = EventDate.parse(str(given["event_date"]))
+        except ValueError as error:
+            raise InputError(
+                f"event_date is a day, month, year, range or unknown, not "
+                f"{describe(fields['event_date'])}: {error}."
+            ) from None
+    return given
+
+
+def applied(
+    cards: Sequence[Card], corrections: Sequence[Correction], session: Session
+) -> list[Card]:
+    """The cards of a session as they were corrected: extraction repeats its errors."""
+    found = list(cards)
+    for original in dict.fromkeys(each.original for each in corrections):
+        own = corrections_of(original, corrections)
+        turns = sorted(tombstones.find_marked(session, own[-1].marks))
+        wrong = _stated_again(found, own, turns)
+        if not (turns or wrong):
+            continue  # what it was about is gone
+        place = found.index(wrong[0]) if wrong else len(found)
+        after = own[-1].after.model_copy(
+            update={
+                "turns": tuple(turns) or wrong[0].turns,
+                "said_at": wrong[0].said_at if wrong else own[-1].after.said_at,
+            }
+        )
+        found.insert(place, after)
+        found = [card for card in found if card is after or card not in wrong]
+    return found
+
+
+def _stated_again(
+    cards: Sequence[Card], own: Sequence[Correction], turns: Sequence[int]
+) -> list[Card]:
+    """The versions of a corrected card among the cards. Else the card of the same turns that has
+    most of its words; where the turns were changed, a card that has all of them."""
+    ids = set().union(*(each.ids for each in own))
+    if same := [card for card in cards if card.id in ids]:
+        return same
+    stems = content_stems(own[0].before.fact)
+    near = [card for card in cards if not turns or not set(turns).isdisjoint(card.turns)]
+    shared = {card.id: overlap(stems, content_stems(card.fact)) for card in near}
+    best = max(near, key=lambda card: shared[card.id], default=None)
+    return [best] if best is not None and shared[best.id] >= (_SAME if turns else 1) else []
