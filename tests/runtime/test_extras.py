@@ -37,7 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     "doctor": ["--offline"],
     "rekey": ["--new-file", "new.key"],
     "copy": ["spaces", ADDRESS],
-    "backup": ["default", "default.backup"],
+    "backup": ["default.backup"],
     "sweep": [],
     "work": ["--once"],
     "serve": ["--port", "0"],

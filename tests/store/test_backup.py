@@ -58,11 +58,11 @@ def test_the_command_says_what_it_did_and_what_it_cannot(
         done = CliRunner().invoke(app, args)
         return done.exit_code, done.output
 
-    assert run("backup", "ana", "ana.backup")[0] == 8  # there is no such space
+    assert run("backup", "ana.backup", "--space", "ana")[0] == 8  # there is no such space
     assert not (tmp_path / "ana.backup").exists()
     assert run("remember", "talk.json", "--space", "ana")[0] == 0
-    assert run("backup", "ana", "ana.backup") == (0, "ana is backed up in ana.backup.\n")
-    code, told = run("backup", "ana", "ana.backup")
+    assert run("backup", "ana.backup", "--space", "ana") == (0, "ana is backed up in ana.backup.\n")
+    code, told = run("backup", "ana.backup", "--space", "ana")
     assert code == 2
     assert "exists already" in told
 

@@ -150,7 +150,7 @@ def test_the_doctor_says_what_is_locked_and_who_may_look(
     assert f"chmod 600 '{tmp_path / 'home' / 'ana.db'}'" in said
     assert f"chmod u=rwX,go= '{tmp_path / 'home'}'" in said
 
-    monkeypatch.setattr("justmem.cli.file_checks.find_spec", lambda name: None)
+    monkeypatch.setattr("justmem.cli.doctor_command.find_spec", lambda name: None)
     assert "pip install 'justmem[encryption]'" in run("doctor", "--space", "ana", code=2)
 
 
@@ -178,7 +178,7 @@ def test_a_locked_space_is_checked_and_its_backup_is_locked(
     run("remember", "talk.json")
     assert "stored words are unchanged" in run("doctor", "--deep", "--offline")
     (tmp_path / "saved").mkdir()
-    run("backup", "default", "saved/default.db")
+    run("backup", "saved/default.db")
     assert [path.name for path in (tmp_path / "saved").iterdir()] == ["default.db"]
     assert holding(tmp_path / "saved") == []
     assert MARKER in run("cards", "--folder", "saved")

@@ -10,9 +10,9 @@ import typer
 from justmem.cli import render
 from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.note_commands import Label, labels_of
-from justmem.cli.terminal import out, plain, print_json
+from justmem.cli.terminal import out, plain, print_json, show
+from justmem.config import Settings
 from justmem.domain import Answer, Evidence, SpacesEvidence, dump
-from justmem.memory import AsyncMemory
 from justmem.plan import plan_arguments
 from justmem.spaces import Spaces
 
@@ -67,12 +67,8 @@ def ask(
 
     Exits with 1 if memory does not hold the answer.
     """
-    when = moment(at) or now()
-
-    async def work(memory: AsyncMemory) -> Answer:
-        return await memory.ask(question, at=when, speaker=speaker, plan=plan)
-
-    answer = run_of(context).memory(work)
+    asked: dict[str, Any] = {"at": moment(at) or now(), "speaker": speaker, "plan": plan}
+    answer = run_of(context).memory(lambda memory: memory.ask(question, **asked))
     if json:
         print_json(short(answer))
     else:
@@ -111,63 +107,32 @@ def recall(
 
     Exits with 1 if there is none.
     """
-    when = moment(at) or now()
-
-    filters = (limit, label, session, since, until, as_of)
-    if also and any(filters):
-        raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
+    run = run_of(context)
+    asked: dict[str, Any] = {"at": moment(at) or now(), "speaker": speaker, "plan": plan}
+    filters: dict[str, Any] = {"limit": limit, "labels": labels_of(label), "as_of": as_of}
+    filters |= {"sessions": session or None, "since": since, "until": until}
+    evidence: Evidence | SpacesEvidence
     if also:
-        _recall_spaces(context, question, also, prompt, json, at=when, speaker=speaker, plan=plan)
-        return
-
-    async def work(memory: AsyncMemory) -> Evidence:
-        return await memory.recall(
-            question,
-            at=when,
-            speaker=speaker,
-            plan=plan,
-            limit=limit,
-            labels=labels_of(label),
-            sessions=session or None,
-            since=since,
-            until=until,
-            as_of=as_of,
+        if any(filters.values()):
+            raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
+        evidence = asyncio.run(_recall_spaces(run.settings(), question, also, asked))
+    else:
+        evidence = without_candidates(
+            run.memory(lambda memory: memory.recall(question, **asked, **filters))
         )
-
-    evidence = run_of(context).memory(work)
     if prompt is not None:
         typer.echo(plain(evidence.prompt(prompt)))
-    elif json:
-        print_json(dump(without_candidates(evidence)))
     else:
-        out().print(render.evidence(evidence))
-    if not evidence.chosen and not evidence.sources:
+        show(evidence, json, render.spaces_evidence if also else render.evidence)
+    if not evidence.cards and not (isinstance(evidence, Evidence) and evidence.sources):
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
 
-def _recall_spaces(
-    context: typer.Context,
-    question: str,
-    also: list[str],
-    prompt: int | None,
-    json: bool,
-    **options: Any,
-) -> None:
-    settings = run_of(context).settings()
-
-    async def work() -> SpacesEvidence:
-        async with Spaces(**dict(settings)) as spaces:
-            return await spaces.recall(question, [settings.space, *also], **options)
-
-    evidence = asyncio.run(work())
-    if prompt is not None:
-        typer.echo(plain(evidence.prompt(prompt)))
-    elif json:
-        print_json(dump(evidence))
-    else:
-        out().print(render.spaces_evidence(evidence))
-    if not evidence.cards:
-        raise typer.Exit(Exit.NOT_IN_MEMORY)
+async def _recall_spaces(
+    settings: Settings, question: str, also: list[str], asked: dict[str, Any]
+) -> SpacesEvidence:
+    async with Spaces(**dict(settings)) as spaces:
+        return await spaces.recall(question, [settings.space, *also], **asked)
 
 
 def short(answer: Answer) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""cards, about, show, sessions, spaces, stats, log: reading what a space holds.
+"""cards, about, history, profile, show, sessions, spaces, stats, log: reading a space.
 
 None of them calls a model.
 """
@@ -12,27 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, moment, run_of
+from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.context import spaces as names_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, words
-from justmem.domain import (
-    KINDS,
-    STATUSES,
-    About,
-    Card,
-    Checked,
-    Entry,
-    Session,
-    SessionRecord,
-    Source,
-    Stats,
-    dump,
-)
+from justmem.cli.terminal import show as show_value
+from justmem.domain import KINDS, STATUSES, dump
 from justmem.errors import NotInMemory
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
 
+At = Annotated[str | None, typer.Option(help="As of this time. Default: now.")]
 Limit = Annotated[int, typer.Option(min=1, help="The most to show.")]
 Offset = Annotated[int, typer.Option(min=0, help="Skip this many.")]
 
@@ -49,28 +39,14 @@ def cards(
     json: Json = False,
 ) -> None:
     """List cards, the atomic memories."""
-    _one_of(kind, KINDS, "--kind")
-    _one_of(status, STATUSES, "--status")
-
-    async def work(memory: AsyncMemory) -> Sequence[Card]:
-        return await memory.cards(
-            subject=subject,
-            kind=kind,
-            status=status,
-            session=session,
-            text=text,
-            limit=limit,
-            offset=offset,
-        )
-
-    found = run_of(context).memory(work)
-    if json:
-        print_json([dump(card) for card in found])
-        return
-    if found:
-        out().print(render.cards(found))
-    more = f"; more with --offset {offset + limit}" if len(found) == limit else ""
-    say(amount(len(found), "card") + more, "dim")
+    _check_one_of(kind, KINDS, "--kind")
+    _check_one_of(status, STATUSES, "--status")
+    query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
+    query |= {"session": session, "limit": limit, "offset": offset}
+    found = run_of(context).memory(lambda memory: memory.cards(**query))
+    _show_list(found, json, render.cards, "card")
+    if len(found) == limit and not json:
+        say(f"more with --offset {offset + limit}", "dim")
 
 
 def about(
@@ -84,19 +60,43 @@ def about(
 
     Exits with 1 if nothing names it.
     """
-
-    async def work(memory: AsyncMemory) -> About:
-        return await memory.about(subject, limit=limit, offset=offset)
-
-    found = run_of(context).memory(work)
-    if json:
-        print_json(dump(found))
-    else:
-        out().print(render.about(found))
-        if found.next is not None:
-            say(f"more with --offset {found.next}", "dim")
+    found = run_of(context).memory(lambda memory: memory.about(subject, limit=limit, offset=offset))
+    show_value(found, json, render.about)
+    if found.next is not None and not json:
+        say(f"more with --offset {found.next}", "dim")
     if not found.cards and not found.turns:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
+
+
+def history(
+    context: typer.Context,
+    subject: Annotated[str | None, typer.Argument(help="A person or thing.")] = None,
+    card: Annotated[
+        str | None,
+        typer.Option(help="Instead: a card, with what it replaced and what replaced it."),
+    ] = None,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Show what was true when, newest first."""
+    when = moment(at) or now()
+    found = run_of(context).memory(lambda memory: memory.history(subject, card=card, at=when))
+    show_value(found, json, render.history)
+
+
+def profile(
+    context: typer.Context,
+    subject: Annotated[
+        str | None, typer.Argument(help="Default: the person most cards are about.")
+    ] = None,
+    tokens: Annotated[int, typer.Option(min=1, help="At most this many tokens.")] = 400,
+    at: At = None,
+    json: Json = False,
+) -> None:
+    """Show short lines about a person, what holds now first."""
+    when = moment(at) or now()
+    found = run_of(context).memory(lambda memory: memory.profile(subject, tokens=tokens, at=when))
+    show_value(found, json, lambda found: words(found.text))
 
 
 def show(
@@ -106,46 +106,33 @@ def show(
 ) -> None:
     """Show a card in its source, with the exact words marked, or a whole session."""
 
-    async def work(memory: AsyncMemory) -> tuple[Card, Source] | Session:
+    async def work(memory: AsyncMemory) -> tuple[Any, Any]:
         try:
-            source = await memory.source(id)
+            card, source = await memory.card(id), await memory.source(id)
+            shown = render.card(card, source, marked=out().color_system is None)
+            return {"card": dump(card), "source": dump(source)}, shown
         except NotInMemory:
-            try:
-                return await memory.session(id)
-            except NotInMemory:
-                raise NotInMemory(
-                    f"There is no card and no session {id!r}. `justmem cards` and "
-                    "`justmem sessions` list them."
-                ) from None
-        return await memory.card(id), source
+            pass
+        try:
+            session = await memory.session(id)
+        except NotInMemory:
+            raise NotInMemory(
+                f"There is no card and no session {id!r}. `justmem cards` and "
+                "`justmem sessions` list them."
+            ) from None
+        return dump(session), render.session(session)
 
-    found = run_of(context).memory(work)
-    console = out()
-    if isinstance(found, Session):
-        value: Any = dump(found)
-        shown: Any = render.session(found)
-    else:
-        value = {"card": dump(found[0]), "source": dump(found[1])}
-        shown = render.card(*found, marked=console.color_system is None)
+    value, shown = run_of(context).memory(work)
     if json:
         print_json(value)
     else:
-        console.print(shown)
+        out().print(shown)
 
 
 def sessions(context: typer.Context, json: Json = False) -> None:
     """List the remembered sessions and their states."""
-
-    async def work(memory: AsyncMemory) -> Sequence[SessionRecord]:
-        return await memory.sessions()
-
-    found = run_of(context).memory(work)
-    if json:
-        print_json([dump(record) for record in found])
-        return
-    if found:
-        out().print(render.sessions(found))
-    say(amount(len(found), "session"), "dim")
+    found = run_of(context).memory(lambda memory: memory.sessions())
+    _show_list(found, json, render.sessions, "session")
 
 
 def spaces(context: typer.Context, json: Json = False) -> None:
@@ -161,15 +148,7 @@ def spaces(context: typer.Context, json: Json = False) -> None:
 
 def stats(context: typer.Context, json: Json = False) -> None:
     """Count what a space holds and what it has cost."""
-
-    async def work(memory: AsyncMemory) -> Stats:
-        return await memory.stats()
-
-    found = run_of(context).memory(work)
-    if json:
-        print_json(dump(found))
-    else:
-        out().print(render.stats(found))
+    show_value(run_of(context).store(lambda store: store.stats()), json, render.stats)
 
 
 def log(
@@ -195,25 +174,13 @@ def log(
     if check:
         _check_log(context, last, json)
         return
-    when = moment(since, "--since")
-
-    async def work(memory: AsyncMemory) -> list[Entry]:
-        return await memory.log(since=when, of=of, before=before, limit=limit)
-
-    found = run_of(context).memory(work)
-    if json:
-        print_json([dump(entry) for entry in found])
-        return
-    if found:
-        out().print(render.log(found))
-    say(amount(len(found), "entry"), "dim")
+    query: dict[str, Any] = {"of": of, "since": moment(since, "--since"), "before": before}
+    found = run_of(context).memory(lambda memory: memory.log(**query, limit=limit))
+    _show_list(found, json, render.log, "entry")
 
 
 def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
-    async def work(memory: AsyncMemory) -> Checked:
-        return await memory.check_log(last=last)
-
-    found = run_of(context).memory(work)
+    found = run_of(context).memory(lambda memory: memory.check_log(last=last))
     if json:
         print_json(dump(found))
     elif found.whole:
@@ -227,6 +194,13 @@ def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
         raise typer.Exit(Exit.STORE)
 
 
-def _one_of(value: str | None, known: Sequence[str], option: str) -> None:
+def _show_list(found: Sequence[Any], json: bool, table: Any, noun: str) -> None:
+    if found or json:
+        show_value(found, json, table)
+    if not json:
+        say(amount(len(found), noun), "dim")
+
+
+def _check_one_of(value: str | None, known: Sequence[str], option: str) -> None:
     if value is not None and value not in known:
         raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution, metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 from rich.text import Text
 
 from justmem import providers
 from justmem.change_log import check as check_log
-from justmem.cli import file_checks
 from justmem.cli.context import Exit, Json, run_of
 from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.integrations import hooks
-from justmem.opening import spaces_of
+from justmem.opening import keyring, spaces_of
 from justmem.ports import Prompt, Store
+from justmem.runtime import private_files
+from justmem.store import drivers, files
 
 State = Literal["ok", "note", "wrong"]
 _MARKS: dict[State, tuple[str, str]] = {
@@ -31,6 +31,7 @@ _MARKS: dict[State, tuple[str, str]] = {
     "note": ("·", "yellow"),
     "wrong": ("✗", "red"),
 }
+_SHOWN = 20  # names in a line
 _STAGES = ("extractor", "planner", "answerer")
 _PING = Prompt(
     stage="plan",
@@ -88,14 +89,14 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     yield Check("ok", f"{source}; profile {settings.profile}")
     yield _folder(settings)
     yield from _store(settings, deep)
-    for found in (*file_checks.encryption(settings), *file_checks.permissions(settings)):
-        yield Check(*found)
+    if settings.store is None:
+        yield from _encryption(settings)
+        yield from _permissions(settings)
     for name in configured(settings):
         yield _weights(name, settings)
     yield from _keys(settings)
     yield from _models(settings, online)
     yield from _hooks(settings)
-    yield from _extras()
 
 
 def _hooks(settings: Settings) -> Iterator[Check]:
@@ -144,9 +145,8 @@ async def _look(settings: Settings, deep: bool) -> list[Check]:
         store = await place.open(settings.space, create=False)
         try:
             held = await store.stats()
-            what = (
-                f"{amount(held.cards, 'card')} of {amount(sum(held.sessions.values()), 'session')}"
-            )
+            sessions = amount(sum(held.sessions.values()), "session")
+            what = f"{amount(held.cards, 'card')} of {sessions}"
             opens = Check("ok", f"the space {settings.space!r} opens: {what}")
             return [opens, *(await _deep(store) if deep else ())]
         finally:
@@ -169,6 +169,49 @@ async def _deep(store: Store) -> list[Check]:
     return checks
 
 
+def _encryption(settings: Settings) -> Iterator[Check]:
+    """Which spaces are encrypted. None is opened."""
+    found: dict[str, list[str]] = {"locked": [], "plain": []}
+    for path in sorted(settings.folder.glob("*" + files.SUFFIX)):
+        try:
+            claim = drivers.claim(path)
+        except (StoreError, FileNotFoundError):
+            continue
+        found.setdefault(claim.kind, []).append(path.stem)
+        claim.release()
+    locked, unlocked, keys = found["locked"], found["plain"], keyring(settings)
+    if locked:
+        yield Check("ok", f"encrypted: {_listed(locked)}")
+    if unlocked and keys is not None:
+        fix = "make encrypted copies with justmem copy, or remove the key from the settings"
+        what = f"a key is set, but these spaces are not encrypted: {_listed(unlocked)}"
+        yield Check("wrong", what, fix)
+    elif unlocked:
+        yield Check("ok", f"not encrypted: {_listed(unlocked)}")
+    if locked and keys is None:
+        fix = f"set key_file or {settings.key_env} to open them"
+        yield Check("note", "no key is set", fix)
+    if (locked or keys is not None) and find_spec("sqlcipher3") is None:
+        yield Check("wrong", "SQLCipher is not installed", "pip install 'justmem[encryption]'")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _permissions(settings: Settings) -> Iterator[Check]:
+    """The files that others on this machine can read."""
+    paths = [settings.folder, *sorted(settings.folder.glob("*"))]
+    if settings.key_file is not None:
+        name = settings.key_file.name.replace("{space}", "*")
+        paths += sorted(settings.key_file.parent.glob(name))
+    opened = [path for path in paths if path.exists() and private_files.is_open(path)]
+    for path in opened[:_SHOWN]:
+        mode = "u=rwX,go=" if path.is_dir() else "600"
+        yield Check("note", f"others on this machine can read {path}", f"chmod {mode} '{path}'")
+
+
 def _weights(name: str, settings: Settings) -> Check:
     if present(name, settings):
         return Check("ok", f"weights of {name} are downloaded")
@@ -180,27 +223,24 @@ def _weights(name: str, settings: Settings) -> Check:
 
 def _keys(settings: Settings) -> Iterator[Check]:
     named = [settings.stage(stage) for stage in _STAGES] + [settings.embedder, settings.reranker]
-    for spec in dict.fromkeys(filter(_is_name, named)):
-        if not spec.startswith(("openai:", "rerank:")):
-            continue
-        name = providers.without_secrets(spec)
+    for spec in dict.fromkeys(each for each in named if isinstance(each, str)):
         if spec.startswith("rerank:"):
-            key, fix = settings.rerank_key is not None, f"set {settings.rerank_key_env}"
-        else:
+            key = settings.rerank_key is not None
+            variable: str | None = settings.rerank_key_env
+        elif spec.startswith("openai:"):
             key = providers.key_for(providers.parse(spec, "model"), settings) is not None
             variable = settings.api_key_env
-            fix = f"set {variable}" if variable else "name its variable with api_key_env"
+        else:
+            continue
+        name = providers.without_secrets(spec)
         if key:
             yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
+            fix = f"set {variable}" if variable else "name its variable with api_key_env"
             yield Check("note", f"no key for {name}", f"if its server needs one, {fix}")
         else:
-            variable = settings.api_key_env or "OPENAI_API_KEY"
-            yield Check("wrong", f"no key for {name}", f"set the environment variable {variable}")
-
-
-def _is_name(spec: Any) -> bool:
-    return isinstance(spec, str)
+            fix = f"set the environment variable {variable or 'OPENAI_API_KEY'}"
+            yield Check("wrong", f"no key for {name}", fix)
 
 
 def _models(settings: Settings, online: bool) -> Iterator[Check]:
@@ -209,19 +249,15 @@ def _models(settings: Settings, online: bool) -> Iterator[Check]:
         if value == "rules":
             fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
             yield Check("note", "no language model is set: rules extract, plan and answer", fix)
-        elif not _is_name(value) or not value.startswith("openai:"):
+        elif not isinstance(value, str) or not value.startswith("openai:"):
             yield Check("ok", f"{named} is set")
         elif not online:
-            yield Check(
-                "note",
-                f"{named} is set, not tried",
-                "justmem doctor --online",
-            )
+            yield Check("note", f"{named} is set, not tried", "justmem doctor --online")
         else:
-            yield _reached(value, settings)
+            yield _reached(value, named, settings)
 
 
-def _reached(value: str, settings: Settings) -> Check:
+def _reached(value: str, named: str, settings: Settings) -> Check:
     async def ping() -> None:
         model = providers.build_model(value, settings)
         if model is not None:
@@ -230,29 +266,5 @@ def _reached(value: str, settings: Settings) -> Check:
     try:
         asyncio.run(ping())
     except JustMemError as error:
-        return Check(
-            "wrong", f"the model {providers.without_secrets(value)} does not answer", str(error)
-        )
-    return Check("ok", f"the model {providers.without_secrets(value)} answers")
-
-
-def _extras() -> Iterator[Check]:
-    """The optional parts of the package, as its own metadata lists them."""
-    about = metadata("justmem")
-    needs = about.get_all("Requires-Dist") or []
-    for extra in about.get_all("Provides-Extra") or []:
-        of_extra = re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""")
-        names = [re.split(r"[^\w.-]", need)[0] for need in needs if of_extra.search(need)]
-        if missing := [name for name in names if not _installed(name)]:
-            what = f"the extra {extra!r} is not installed ({', '.join(missing)})"
-            yield Check("note", what, f"if you need it: pip install 'justmem[{extra}]'")
-        else:
-            yield Check("ok", f"the extra {extra!r} is installed")
-
-
-def _installed(name: str) -> bool:
-    try:
-        distribution(name)
-    except PackageNotFoundError:
-        return False
-    return True
+        return Check("wrong", f"{named} does not answer", str(error))
+    return Check("ok", f"{named} answers")

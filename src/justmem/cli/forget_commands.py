@@ -15,7 +15,6 @@ from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import Certificate, Expiring, Forgotten, Preview, dump
 from justmem.errors import InputError, InvalidSetting
 from justmem.forget.targets import Target
-from justmem.memory import AsyncMemory
 
 _SHOWN = 20  # cards, sessions and turns of a preview
 Given = dict[str, Any]
@@ -79,11 +78,7 @@ def forget(
         return
     if not yes:
         _ask(context, what)
-
-    async def work(memory: AsyncMemory) -> Forgotten:
-        return await memory.forget(**what, verify=verify)
-
-    gone = run_of(context).memory(work)
+    gone = run_of(context).memory(lambda memory: memory.forget(**what, verify=verify))
     if json:
         print_json(dump(gone))
         return
@@ -113,22 +108,14 @@ def expire(
             "Nothing expires. Set an age in [retention] of justmem.toml, such as days = 365."
         )
     when = moment(at) or now()
-
-    async def find(memory: AsyncMemory) -> Expiring:
-        return await memory.expiring(at=when)
-
-    async def work(memory: AsyncMemory) -> Forgotten:
-        return await memory.expire(at=when)
-
-    found = run.memory(find)
-    count = found.counted
+    found = run.memory(lambda memory: memory.expiring(at=when))
     if preview or found == Expiring():
         _show_expiring(found, json)
         return
     if not yes:
         _needs_terminal()
-        typer.confirm(f"Forget {_counted(count)} for good?", abort=True, err=True)
-    gone = run.memory(work)
+        typer.confirm(f"Forget {_counted(found.counted)} for good?", abort=True, err=True)
+    gone = run.memory(lambda memory: memory.expire(at=when))
     if json:
         print_json(dump(gone))
     else:
@@ -187,10 +174,7 @@ def _named(what: Given) -> str:
 
 
 def _preview(context: typer.Context, what: Given) -> Preview:
-    async def work(memory: AsyncMemory) -> Preview:
-        return await memory.preview_forget(**what)
-
-    return run_of(context).memory(work)
+    return run_of(context).memory(lambda memory: memory.preview_forget(**what))
 
 
 def _show(found: Preview, json: bool) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, moment, run_of
 from justmem.cli.terminal import out, plain, print_json, say
-from justmem.domain import Card, Note, dump
-from justmem.memory import AsyncMemory
+from justmem.domain import Note, dump
 
 Label = Annotated[
     list[str] | None, typer.Option(help="NAME=VALUE. May be repeated.", metavar="NAME=VALUE")
@@ -40,18 +39,9 @@ def note(
     json: Json = False,
 ) -> None:
     """Store a text as a card, without extraction."""
-
-    async def work(memory: AsyncMemory) -> Card:
-        return await memory.note(
-            text,
-            key=key,
-            value=None if value is None else value.encode(),
-            at=moment(at),
-            until=moment(until, "--until"),
-            labels=labels_of(label),
-        )
-
-    card = run_of(context).memory(work, create=True)
+    given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}
+    given |= {"at": moment(at), "until": moment(until, "--until"), "labels": labels_of(label)}
+    card = run_of(context).memory(lambda memory: memory.note(text, **given), create=True)
     if json:
         print_json(dump(card))
     else:

@@ -1,4 +1,4 @@
-"""add, remember, retry."""
+"""add, remember, append, retry."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from justmem.cli import render
 from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.terminal import amount, err, out, print_json, say
 from justmem.domain import Remembered, Session, SessionState, dump
+from justmem.errors import InvalidFile
 from justmem.memory import AsyncMemory
 from justmem.runtime.validation import as_path
 
@@ -35,11 +36,8 @@ def add(
     """
     said = sys.stdin.read() if text == "-" else text
     turn = {"role": "user", "content": said} | ({"name": speaker} if speaker else {})
-
-    async def work(memory: AsyncMemory) -> Remembered:
-        return await memory.remember([turn], at=moment(at) or now())
-
-    done = run_of(context).memory(work, create=True)
+    when = moment(at) or now()
+    done = run_of(context).memory(lambda memory: memory.remember([turn], at=when), create=True)
     if json:
         print_json(dump(done))
     elif done.cards:
@@ -82,6 +80,34 @@ def remember(
 
     done = run_of(context).memory(work, create=True) if sessions else []
     report(done, sessions, problems, json)
+
+
+def append(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="The id of the session.")],
+    file: Annotated[
+        str, typer.Argument(help="A JSON list of turns; - reads standard input.")
+    ] = "-",
+    at: Annotated[
+        str | None,
+        typer.Option(help="When the session takes place, if it is new. Default: now."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Add turns to a session, and make cards of them.
+
+    A turn with a `key` that the session has already is left out. A session that is not there yet
+    is made.
+    """
+    when = moment(at) or now()
+    found = read_file(file, when).sessions
+    if len(found) != 1:
+        raise InvalidFile(f"{file} holds {len(found)} conversations: append takes one.")
+    turns = [turn.model_dump(exclude_none=True) for turn in found[0].turns]
+    done = run_of(context).memory(
+        lambda memory: memory.append(turns, id=session, at=when), create=True
+    )
+    report([done], (), (), json)
 
 
 def retry(context: typer.Context, json: Json = False) -> None:

@@ -29,11 +29,7 @@ _MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
 
 def reembed(context: typer.Context, json: Json = False) -> None:
     """Make all vectors again, with the embedder in the settings."""
-
-    async def work(memory: AsyncMemory) -> int:
-        return await memory.reembed()
-
-    count = run_of(context).memory(work)
+    count = run_of(context).memory(lambda memory: memory.reembed())
     if json:
         print_json({"embedded": count})
     else:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -86,3 +86,15 @@ def print_json(value: Any) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=not encoding.startswith("utf"))
     text = _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(text + "\n")
+
+
+def show(value: Any, json: bool, render: Callable[[Any], Any]) -> None:
+    """Prints a result (a domain value or a list of them) as JSON or as text."""
+    from justmem.domain import dump
+
+    if not json:
+        out().print(render(value))
+    elif isinstance(value, Sequence):
+        print_json([dump(each) for each in value])
+    else:
+        print_json(dump(value))

@@ -16,7 +16,7 @@ import typer
 from justmem import transfer
 from justmem.cli.context import ACTOR, Json, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say
-from justmem.domain import Loaded, dump
+from justmem.domain import dump
 from justmem.errors import InputError, NoSuchSpace
 from justmem.memory import AsyncMemory
 from justmem.opening import keyring
@@ -83,14 +83,10 @@ def import_(
     stay as they are; a session that differs is an error. After an interruption, run it again.
     """
 
-    def progress(done: int, total: int) -> None:
-        if done == total or done % 500 == 0:
-            say(f"{done:,} of {amount(total, 'session')}", "dim")
-
-    async def work(memory: AsyncMemory) -> Loaded:
-        return await memory.load(file.expanduser(), on_loaded=progress)
-
-    done = run_of(context).memory(work, create=True)
+    path = file.expanduser()
+    done = run_of(context).memory(
+        lambda memory: memory.load(path, on_loaded=_progress("")), create=True
+    )
     if json:
         print_json(dump(done))
         return
@@ -148,7 +144,7 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.
             right = await other.open(space)
             right.author = Author(ACTOR, now)
             try:
-                done.append(await transfer.copy(left, right, _progress(space)))
+                done.append(await transfer.copy(left, right, _progress(f"{space}: ")))
             finally:
                 await left.close()
                 await right.close()
@@ -158,17 +154,16 @@ async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.
         await other.close()
 
 
-def _progress(space: str) -> Callable[[int, int], None]:
+def _progress(name: str) -> Callable[[int, int], None]:
     def progress(done: int, total: int) -> None:
         if done == total or done % 500 == 0:
-            say(f"{space}: {done:,} of {amount(total, 'session')}", "dim")
+            say(f"{name}{done:,} of {amount(total, 'session')}", "dim")
 
     return progress
 
 
 def backup(
     context: typer.Context,
-    space: Annotated[str, typer.Argument(help="The space.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet.")],
 ) -> None:
     """Back up a space to a file, also while it is in use.
@@ -176,8 +171,7 @@ def backup(
     The file of an encrypted space has the same key. For PostgreSQL, use pg_dump.
     """
     target = target.expanduser()
-    run_of(context).memory(lambda memory: memory.backup(target), space=space)
-    out().print(
-        f"{plain(space, one_line=True)} is backed up in {plain(target, one_line=True)}.",
-        soft_wrap=True,
-    )
+    run = run_of(context)
+    run.memory(lambda memory: memory.backup(target))
+    space = plain(run.settings().space, one_line=True)
+    out().print(f"{space} is backed up in {plain(target, one_line=True)}.", soft_wrap=True)
