@@ -6,9 +6,9 @@ routes/          parse the request, call AsyncMemory, return the result
 schemas.py       request bodies and views that OpenAPI describes
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
-ingestion.py     sessions that wait for their cards; fair_queue.py: in which order
+ingestion.py     sessions that wait for their cards
 access_keys.py   keys, rights and the spaces they open
 rate_limits.py   requests and questions that one key may make at a time
 mcp/             the same operations as tools, resources and prompts for agents
-proxy/           chat URLs that remember; chat_budget.py: what they may spend
+proxy/           chat URLs that remember
 """

@@ -47,7 +47,7 @@ def application(server: Server) -> ASGIApp:
             await stack.enter_async_context(server.running())
             await stack.enter_async_context(connected(app))
             if tools is not None:
-                await stack.enter_async_context(tools.running())
+                await stack.enter_async_context(tools.manager.run())
             yield
 
     app = FastAPI(
@@ -79,7 +79,7 @@ def application(server: Server) -> ASGIApp:
         app.include_router(part.router)
     app.include_router(ask_routes.across)
     if tools is not None:
-        app.add_route("/mcp", tools.endpoint, include_in_schema=False)
+        app.add_route("/mcp", tools, include_in_schema=False)
         app.router.routes.extend(tools.sign_in_routes)
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
     app.openapi = _described(app)  # type: ignore[method-assign]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from justmem.errors import JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
 from justmem.spaces.opened import OpenSpaces
 
+T = TypeVar("T")
 log = logging.getLogger("justmem.server")
 _JUMP = timedelta(hours=1)
 _AHEAD = timedelta(days=31)
@@ -39,9 +41,13 @@ class ExpiryTask:
     async def look(self) -> None:
         now = self._clock()
         even = self._goes_evenly(now)
-        names = await self._names()
+        try:
+            names = await self._spaces.names()
+        except JustMemError as error:
+            log.warning("expired data cannot be searched: %s", error)
+            return
         if self._trusted is None:
-            found = [await self._newest(space) for space in names]
+            found = [await self._in_space(space, self._newest) for space in names]
             # Without any entry there is nothing to lose.
             self._trusted = max((each for each in found if each is not None), default=now)
         if not even:
@@ -55,7 +61,12 @@ class ExpiryTask:
             return
         self._trusted = max(self._trusted, now)
         for space in names:
-            await self._expire(space, now)
+            gone = await self._in_space(space, lambda memory: memory.expire(at=now))
+            if gone is not None and (gone.cards or gone.sessions):
+                log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
+
+    async def _newest(self, memory: AsyncMemory) -> datetime | None:
+        return await newest(memory, self._started)
 
     def _goes_evenly(self, now: datetime) -> bool:
         steady = asyncio.get_running_loop().time()
@@ -65,34 +76,16 @@ class ExpiryTask:
             return False
         return True
 
-    async def _names(self) -> list[str]:
-        try:
-            return await self._spaces.names()
-        except JustMemError as error:
-            log.warning("expired data cannot be searched: %s", error)
-            return []
-
-    async def _newest(self, space: str) -> datetime | None:
+    async def _in_space(self, space: str, work: Callable[[AsyncMemory], Awaitable[T]]) -> T | None:
+        """The result, or None if the space cannot be used now."""
         try:
             async with self._spaces.use(space) as memory:
-                return await newest(memory, self._started)
+                return await work(memory)
         except NotInMemory:  # erased meanwhile
             return None
-        except JustMemError as error:
-            log.warning("expired data of a space cannot be searched: %s", error)
-            return None
-
-    async def _expire(self, space: str, now: datetime) -> None:
-        try:
-            async with self._spaces.use(space) as memory:
-                gone = await memory.expire(at=now)
-        except NotInMemory:  # erased meanwhile
-            return
         except JustMemError as error:
             log.warning("expired data of a space cannot be forgotten now: %s", error)
-            return
-        if gone.cards or gone.sessions:
-            log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
+            return None
 
 
 async def newest(memory: AsyncMemory, before: datetime) -> datetime | None:

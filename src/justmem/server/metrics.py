@@ -5,7 +5,7 @@ Without the extra nothing is counted, and reading the metrics is an error that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,99 +14,79 @@ from justmem.runtime.extras import need
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-Values = Callable[[], Mapping[tuple[str, ...], float]]  # by the values of the labels
-
-
-class _Nothing:
-    """Stands in for a metric of a missing package."""
-
-    def labels(self, *values: str) -> _Nothing:
-        return self
-
-    def inc(self, amount: float = 1) -> None: ...
-
-    def observe(self, amount: float) -> None: ...
+_COUNTERS = {
+    "http_requests": ("Requests by route and status.", ["method", "route", "status"]),
+    "tokens": ("Language model tokens by stage.", ["stage", "direction"]),
+    "model_calls": ("Language model calls by outcome.", ["stage", "outcome"]),
+    "sessions": ("Sessions that reached a state.", ["state"]),
+    "proxy_chats": ("Forwarded chats, and whether memory worked.", ["memory"]),
+}
+_HISTOGRAMS = {
+    "http_request_seconds": ("Time to answer requests.", ["route"]),
+    "stage_seconds": ("Time in each stage.", ["stage"]),
+}
 
 
 class Metrics:
     def __init__(self) -> None:
-        self._registry: Any = None
-        if find_spec("prometheus_client") is not None:
-            from prometheus_client import CollectorRegistry
+        self._known: dict[str, Any] = {}
+        self._gauges: list[tuple[Any, Callable[[], Any]]] = []
+        if find_spec("prometheus_client") is None:
+            return
+        from prometheus_client import CollectorRegistry, Counter, Histogram
 
-            self._registry = CollectorRegistry()
-        route = ["method", "route", "status"]
-        self._requests = self._counter("http_requests", "Requests by route and status.", route)
-        self._request_seconds = self._histogram(
-            "http_request_seconds", "Time to answer them.", ["route"]
-        )
-        self._tokens = self._counter(
-            "tokens", "Language model tokens by stage.", ["stage", "direction"]
-        )
-        self._calls = self._counter(
-            "model_calls", "Language model calls by outcome.", ["stage", "outcome"]
-        )
-        self._stage_seconds = self._histogram("stage_seconds", "Time in each stage.", ["stage"])
-        self._settled = self._counter("sessions", "Sessions that reached a state.", ["state"])
-        self._chats = self._counter(
-            "proxy_chats", "Forwarded chats, and whether memory worked.", ["memory"]
-        )
+        self._registry = CollectorRegistry()
+        named: dict[str, Any] = {"namespace": "justmem", "registry": self._registry}
+        for name, (about, labels) in _COUNTERS.items():
+            self._known[name] = Counter(name, about, labels, **named)
+        for name, (about, labels) in _HISTOGRAMS.items():
+            self._known[name] = Histogram(name, about, labels, buckets=BUCKETS, **named)
 
-    def gauge(self, name: str, about: str, labels: list[str], read: Values) -> None:
-        """A gauge whose values are read when the metrics are."""
-        if self._registry is not None:
-            self._registry.register(_Gauge(f"justmem_{name}", about, labels, read))
+    def gauge(self, name: str, about: str, label: str, read: Callable[[], Any]) -> None:
+        """`read` is called when the metrics are read. With a label it gives a number for each."""
+        if self._known:
+            from prometheus_client import Gauge
+
+            labels = [label] if label else []
+            made = Gauge(name, about, labels, namespace="justmem", registry=self._registry)
+            self._gauges.append((made, read))
+
+    def _count(self, name: str, *labels: str, by: float = 1) -> None:
+        if self._known:
+            self._known[name].labels(*labels).inc(by)
+
+    def _observe(self, name: str, label: str, seconds: float) -> None:
+        if self._known:
+            self._known[name].labels(label).observe(seconds)
 
     def request(self, method: str, route: str, status: str, seconds: float) -> None:
-        self._requests.labels(method, route, status).inc()
-        self._request_seconds.labels(route).observe(seconds)
+        self._count("http_requests", method, route, status)
+        self._observe("http_request_seconds", route, seconds)
 
     def chat(self, *, failed: bool) -> None:
-        self._chats.labels("failed" if failed else "ok").inc()
+        self._count("proxy_chats", "failed" if failed else "ok")
 
     def receipt(self, receipt: Receipt) -> None:
         for call in receipt.calls:
-            self._tokens.labels(call.stage, "in").inc(call.tokens_in)
-            self._tokens.labels(call.stage, "out").inc(call.tokens_out)
-            self._calls.labels(call.stage, "error" if call.error else "ok").inc()
+            self._count("tokens", call.stage, "in", by=call.tokens_in)
+            self._count("tokens", call.stage, "out", by=call.tokens_out)
+            self._count("model_calls", call.stage, "error" if call.error else "ok")
         for stage, seconds in receipt.seconds.items():
-            self._stage_seconds.labels(stage).observe(seconds)
+            self._observe("stage_seconds", stage, seconds)
 
     def remembered(self, done: Remembered) -> None:
-        self._settled.labels(done.state.value).inc()
+        self._count("sessions", done.state.value)
         self.receipt(done.receipt)
 
     def text(self) -> str:
         need("metrics")
         from prometheus_client import generate_latest
 
+        for gauge, read in self._gauges:
+            value = read()
+            if isinstance(value, Mapping):
+                for label, number in value.items():
+                    gauge.labels(label).set(number)
+            else:
+                gauge.set(value)
         return generate_latest(self._registry).decode()
-
-    def _counter(self, name: str, about: str, labels: list[str]) -> Any:
-        if self._registry is None:
-            return _Nothing()
-        from prometheus_client import Counter
-
-        return Counter(f"justmem_{name}", about, labels, registry=self._registry)
-
-    def _histogram(self, name: str, about: str, labels: list[str]) -> Any:
-        if self._registry is None:
-            return _Nothing()
-        from prometheus_client import Histogram
-
-        return Histogram(f"justmem_{name}", about, labels, registry=self._registry, buckets=BUCKETS)
-
-
-class _Gauge:
-    """A collector, as prometheus_client calls it."""
-
-    def __init__(self, name: str, about: str, labels: list[str], read: Values) -> None:
-        self._name, self._about, self._labels, self._read = name, about, labels, read
-
-    def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import GaugeMetricFamily
-
-        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
-        for values, value in self._read().items():
-            family.add_metric(values, value)
-        yield family

@@ -41,6 +41,10 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def with_examples(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
+
+
 # ---------------------------------------------------------------- sessions
 
 
@@ -65,21 +69,16 @@ class SessionIn(Request):
     """A dated conversation, as `turns` or as chat `messages`. Without `id` one is made from the
     content. Without `at` it takes place now."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "chat-17",
-                    "at": "2024-05-20T20:00",
-                    "turns": [
-                        {"role": "user", "text": "Bought a gravel bike today, 1,450 euros."},
-                        {"role": "assistant", "text": "Nice! What colour?"},
-                        {"role": "user", "text": "Moss green."},
-                    ],
-                }
-            ]
-        },
+    model_config = with_examples(
+        {
+            "id": "chat-17",
+            "at": "2024-05-20T20:00",
+            "turns": [
+                {"role": "user", "text": "Bought a gravel bike today, 1,450 euros."},
+                {"role": "assistant", "text": "Nice! What colour?"},
+                {"role": "user", "text": "Moss green."},
+            ],
+        }
     )
 
     id: str | None = Field(None, max_length=200)
@@ -111,13 +110,8 @@ SessionBody = Annotated[
 class TurnsIn(Request):
     """Turns to add to a session. `at` is when the session takes place, if it is not there yet."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
-            ]
-        },
+    model_config = with_examples(
+        {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
     )
 
     at: Time | None = None
@@ -158,16 +152,11 @@ class Question(Request):
     sessions are left out. `speaker` is who asks: "my" refers to them. With `plan`, a plan or parts
     of one, no model is called to plan. `candidates` adds everything that discovery found."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"question": "What did my bike cost?", "at": "2024-06-01T12:00"},
-                {
-                    "question": "Which sports have I taken up?",
-                    "plan": {"rewrites": ["ran a race", "joined a riding group"]},
-                },
-            ]
+    model_config = with_examples(
+        {"question": "What did my bike cost?", "at": "2024-06-01T12:00"},
+        {
+            "question": "Which sports have I taken up?",
+            "plan": {"rewrites": ["ran a race", "joined a riding group"]},
         },
     )
 
@@ -197,21 +186,12 @@ class Recall(Question):
         return {name: getattr(self, name) for name in names}
 
 
-class RecallSpaces(Request):
+class RecallSpaces(Question):
     """`spaces`: the names of those to recall from. The rest as for one space."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"question": "When do we meet?", "spaces": ["ana", "team"]}]
-        },
-    )
+    model_config = with_examples({"question": "When do we meet?", "spaces": ["ana", "team"]})
 
-    question: str = Field(min_length=1, max_length=100_000)
     spaces: list[str] = Field(min_length=1, max_length=20)
-    at: Time | None = None
-    speaker: str | None = Field(None, min_length=1, max_length=200)
-    plan: PlanParts | None = None
     prompt: int | None = Field(None, ge=1, le=100_000)
 
 
@@ -220,22 +200,11 @@ class EvidenceView(Evidence):
 
     prompt_text: str | None = Field(None, serialization_alias="prompt")
 
-    @classmethod
-    def of(cls, evidence: Evidence, *, candidates: bool, prompt: int | None = None) -> EvidenceView:
-        fields = dict(brief(evidence, candidates=candidates))
-        text = None if prompt is None else evidence.prompt(prompt)
-        return cls.trusted(**fields, prompt_text=text)
-
 
 class SpacesEvidenceView(SpacesEvidence):
     """The cards of several spaces, and on request a block for a model's prompt."""
 
     prompt_text: str | None = Field(None, serialization_alias="prompt")
-
-    @classmethod
-    def of(cls, evidence: SpacesEvidence, *, prompt: int | None = None) -> SpacesEvidenceView:
-        text = None if prompt is None else evidence.prompt(prompt)
-        return cls.trusted(**dict(evidence), prompt_text=text)
 
 
 def brief(evidence: Evidence, *, candidates: bool) -> Evidence:
@@ -286,9 +255,7 @@ class Forget(Request):
     `until` or both, inclusive). `turns` also forgets the turns that support the cards (default:
     only for a subject). `preview` forgets nothing. `verify` searches all files afterwards."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"session": "chat-17", "preview": True}]}
-    )
+    model_config = with_examples({"session": "chat-17", "preview": True})
 
     card: str | None = Field(None, min_length=1)
     turn: str | None = Field(None, min_length=1, examples=["chat-17#3"])

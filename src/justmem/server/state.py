@@ -98,12 +98,10 @@ class Server:
         self.metrics.gauge(
             "sessions_waiting",
             "Sessions whose cards are not made yet.",
-            ["state"],
-            lambda: {(name,): n for name, n in self.ingestion.counts().items()},
+            "state",
+            self.ingestion.counts,
         )
-        self.metrics.gauge(
-            "open_spaces", "Spaces that are open.", [], lambda: {(): self.spaces.open}
-        )
+        self.metrics.gauge("open_spaces", "Spaces that are open.", "", lambda: self.spaces.open)
 
     # ------------------------------------------------------------ starting and stopping
 

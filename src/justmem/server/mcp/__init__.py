@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 from typing import Any
 
@@ -47,34 +46,17 @@ class HttpTools:
             stateless_http=True,
             json_response=True,
             max_request_body_size=server.serving.body_bytes,
-            host="0.0.0.0",  # the edge decides whom to let in
+            host="0.0.0.0",  # the middleware checks the host
         )
-        self._manager: StreamableHTTPSessionManager = made.session_manager
-        url = server.serving.public_url
-        self._sign_in: OAuth | None = None
-        if url is not None and server.keys is not None:
-            self._sign_in = OAuth(server, url)
-        server.sign_in = self._sign_in
+        self.manager: StreamableHTTPSessionManager = made.session_manager
+        self.sign_in_routes: list[BaseRoute] = []
+        if server.serving.public_url is not None and server.keys is not None:
+            oauth = OAuth(server, server.serving.public_url)
+            server.sign_in = oauth
+            self.sign_in_routes = oauth.routes()
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        return self._manager.run()
-
-    @property
-    def sign_in_routes(self) -> list[BaseRoute]:
-        """Of OAuth, where clients from elsewhere can reach this server."""
-        return self._sign_in.routes() if self._sign_in else []
-
-    @property
-    def endpoint(self) -> Any:
-        manager = self._manager
-
-        class Endpoint:
-            """An ASGI application: a plain function would be taken for a request handler."""
-
-            async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-                await manager.handle_request(scope, receive, send)
-
-        return Endpoint()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.manager.handle_request(scope, receive, send)
 
 
 async def serve_stdio(server: Server, space: str) -> None:

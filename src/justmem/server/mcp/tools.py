@@ -147,7 +147,7 @@ class Tools:
             await asyncio.wait({job.done}, timeout=_WAIT)
             if not job.done.done() or job.done.cancelled():
                 pending = SessionState.PENDING.value
-                return _result(RememberResult(session=job.session.id, state=pending, cards=[]))
+                return _result(RememberResult(session=job.session_id, state=pending, cards=[]))
             done = job.done.result()
         return _result(
             RememberResult(

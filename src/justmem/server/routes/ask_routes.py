@@ -34,10 +34,10 @@ _SILENCE = 15.0  # seconds between comments that keep the connection alive
 async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidenceView:
     """One ranking over several spaces, each card with its space."""
     server, key = server_of(request), key_of(request)
-    plan = None if asked.plan is None else asked.plan.model_dump(exclude_none=True)
-    inquiry = Inquiry(key, "", asked.question, asked.at, asked.speaker, plan)
+    inquiry = _inquiry(asked, Grant(server, key, ""))
     evidence = await server.recall_spaces(inquiry, asked.spaces)
-    return SpacesEvidenceView.of(evidence, prompt=asked.prompt)
+    text = None if asked.prompt is None else evidence.prompt(asked.prompt)
+    return SpacesEvidenceView.trusted(**dict(evidence), prompt_text=text)
 
 
 @router.post("/recall", summary="Recall")
@@ -45,7 +45,9 @@ async def recall(asked: Recall, grant: Reader) -> EvidenceView:
     """The evidence for a question, without an answer."""
     inquiry = replace(_inquiry(asked, grant), filters=asked.filters)
     evidence = await grant.server.recall(inquiry)
-    return EvidenceView.of(evidence, candidates=asked.candidates, prompt=asked.prompt)
+    text = None if asked.prompt is None else evidence.prompt(asked.prompt)
+    fields = dict(brief(evidence, candidates=asked.candidates))
+    return EvidenceView.trusted(**fields, prompt_text=text)
 
 
 @router.post(

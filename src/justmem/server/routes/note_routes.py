@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from justmem.domain import Card, Forgotten, Note
 from justmem.errors import InputError
 from justmem.intake.sessions import as_time
 from justmem.server.routes.access import Id, Reader, Writer
-from justmem.server.schemas import Request, Time
+from justmem.server.schemas import Request, Time, with_examples
 
 router = APIRouter(prefix="/v1/spaces/{space}/notes", tags=["notes"])
 
@@ -20,10 +20,7 @@ class NoteIn(Request):
     """`value` is any JSON; `value_json` is JSON as a text, which stays byte for byte. Give one of
     them or none. The note expires at `until`. `at`: when it holds from; default: now."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"text": "Ana is allergic to walnuts.", "value": 1}]},
-    )
+    model_config = with_examples({"text": "Ana is allergic to walnuts.", "value": 1})
 
     text: str = Field(min_length=1, max_length=100_000, examples=["Ana is allergic to walnuts."])
     value: Any = None

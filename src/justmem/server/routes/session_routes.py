@@ -86,17 +86,14 @@ def _given(session: SessionIn | list[TurnIn]) -> Any:
 async def _answered(
     job: Job, grant: Grant, request: Request, response: Response, wait: bool
 ) -> Remembered | Accepted:
-    known = job.session
-    url = request.url.replace(
-        path=f"{request.scope.get('root_path', '')}/v1/spaces/{quote(grant.space, safe='')}"
-        f"/sessions/{quote(known.id, safe='')}/status",
-        query="",
-    )
+    root = request.scope.get("root_path", "")
+    space, id = quote(grant.space, safe=""), quote(job.session_id, safe="")
+    url = f"{root}/v1/spaces/{space}/sessions/{id}/status"
     if wait and await _done(job, grant.server.serving.request_seconds):
         response.status_code = 200
         return job.done.result()
-    response.headers["location"] = url.path
-    return Accepted(session_id=known.id, state=SessionState.PENDING, status_url=url.path)
+    response.headers["location"] = url
+    return Accepted(session_id=job.session_id, state=SessionState.PENDING, status_url=url)
 
 
 async def _done(job: Job, seconds: float) -> bool:
