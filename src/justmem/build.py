@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -72,6 +73,11 @@ class Builder:
         self._ledger = ledger
         self._slots = asyncio.Semaphore(concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def using(self, extractor: Extractor) -> Builder:
+        made = copy(self)
+        made._extractor = extractor
+        return made
 
     @asynccontextmanager
     async def alone(self, session_id: str) -> AsyncIterator[None]:

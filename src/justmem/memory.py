@@ -178,13 +178,14 @@ class AsyncMemory:
         """The given time, by default now."""
         return as_time(self._clock()).replace(microsecond=0) if at is None else as_time(at)
 
-    async def _remember(self, given: Redacted) -> Remembered:
+    async def _remember(self, given: Redacted, builder: Builder | None = None) -> Remembered:
+        builder = builder or self._builder
         await self._bind()
-        async with self._builder.alone(given.session.id):
+        async with builder.alone(given.session.id):
             record = await self._store.keep(given.session)  # the raw turns, always first
             if record.state.settled:
-                return await self._builder.unchanged(record, given.notes)
-            return await self._builder.make_cards(record.id, given.notes)
+                return await builder.unchanged(record, given.notes)
+            return await builder.make_cards(record.id, given.notes)
 
     async def keep(
         self, session: SessionLike, *, at: When = None, id: str | None = None
@@ -279,15 +280,38 @@ class AsyncMemory:
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a session that is pending or failed. Turns that others append
         meanwhile are kept."""
-        session_id = as_id(session_id, "session")
         await self._bind()
-        newest = await self._builder.newest(session_id)
+        return await self._finish(as_id(session_id, "session"), self._builder)
+
+    async def rebuild(
+        self,
+        session: str | None = None,
+        *,
+        extractor: Extractor | None = None,
+        on_done: OnDone | None = None,
+    ) -> list[Remembered]:
+        """Makes the cards of a session, or of all, again: with another extractor, or with the one
+        that there is. Corrections and pins stay. The old cards serve until the new ones are made.
+        After an interruption or a failure, call it again: it continues with what is left."""
+        builder = self._builder if extractor is None else self._builder.using(extractor)
+        await self._bind()
+
+        async def again(id: str) -> Remembered | None:
+            with suppress(NotInMemory):  # it was forgotten meanwhile
+                return await self._finish(id, builder)
+            return None
+
+        one = None if session is None else as_id(session, "session")
+        return await run_each(await self._store.rebuild(one), again, on_done)
+
+    async def _finish(self, session_id: str, builder: Builder) -> Remembered:
+        newest = await builder.newest(session_id)
         # The words may have been stored before redaction was set.
         given = await self._redaction.session(newest, rename=False)
         if given.session != newest:
-            return await self._remember(given)
-        async with self._builder.alone(session_id):
-            return await self._builder.make_cards(session_id, given.notes)
+            return await self._remember(given, builder)
+        async with builder.alone(session_id):
+            return await builder.make_cards(session_id, given.notes)
 
     async def _bind(self) -> None:
         """Vectors of two embedders cannot be compared: raises before anything is written or

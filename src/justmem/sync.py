@@ -103,6 +103,7 @@ class Memory:
     remember_many = _face(AsyncMemory.remember_many)
     retry = _face(AsyncMemory.retry)
     finish = _face(AsyncMemory.finish)
+    rebuild = _face(AsyncMemory.rebuild)
     recall = _face(AsyncMemory.recall)
     ask = _face(AsyncMemory.ask)
     answer = _face(AsyncMemory.answer)

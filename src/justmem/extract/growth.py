@@ -15,8 +15,11 @@ _CONTEXT_TOKENS = 400
 
 
 def settled_turns(before: Whole | None, session: Session) -> int:
-    """How many of the first turns have their cards, if the session only grew; else 0."""
+    """How many of the first turns have their cards, if the session only grew; else 0. The same
+    text again is rebuilt."""
     if before is None or not before.digested.state.settled:
+        return 0
+    if len(session.turns) == len(before.session.turns):
         return 0
     return session.grown_from(before.session)
 

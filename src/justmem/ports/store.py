@@ -131,6 +131,11 @@ class Store(Protocol):
         the reason. NotInMemory if the text or the corrections changed meanwhile."""
         ...
 
+    async def rebuild(self, session_id: str | None = None) -> Sequence[str]:
+        """Lets one session or all wait for new cards, and returns their ids. The old cards serve
+        until then. If an earlier rebuild is not finished: the ids that are left of it."""
+        ...
+
     async def revise(
         self,
         card: Card,

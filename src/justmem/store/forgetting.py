@@ -21,7 +21,13 @@ from justmem.store import log, reads
 from justmem.store.blocks import Block
 from justmem.store.derived import put_block, remove_derived
 from justmem.store.engine import Connection, one
-from justmem.store.writes import put_corrections, remember_forgotten, remove_text, write_turns
+from justmem.store.writes import (
+    put_corrections,
+    remember_forgotten,
+    remove_text,
+    texts_of,
+    write_turns,
+)
 
 
 def forget(
@@ -142,7 +148,7 @@ def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[s
         "UPDATE sessions SET tokens = ? WHERE space = ? AND id = ? AND draft = 0 AND tokens > ?",
         *(left, db.space, current.id, left),
     )
-    if waiting.digest == current.digest:
+    if 1 not in texts_of(db, current.id):
         return
     rest = tombstones.remove_marked(waiting, marks)
     if rest.digest == blank.digest:  # the turn was all that had changed

@@ -96,9 +96,12 @@ def texts(
 
 
 def _waiting(db: Connection, most: int) -> list[Session]:
-    """The newest texts of the latest sessions whose cards are to be made, in order of time."""
+    """The newest texts of the latest sessions whose cards are to be made, in order of time. While
+    a session is rebuilt, its old cards serve."""
     found = db.rows(
-        "SELECT id, instant, number FROM sessions WHERE space = ? AND state IN (?, ?)",
+        "SELECT id, instant, number FROM sessions s WHERE space = ? AND state IN (?, ?) "
+        "AND NOT EXISTS (SELECT 1 FROM sessions o WHERE o.space = s.space AND o.id = s.id "
+        "AND o.draft < s.draft AND o.digest = s.digest)",
         *(db.space, *_WAITING),
     )
     latest = sorted(found, key=lambda each: each[1:])[max(0, len(found) - most) :]

@@ -106,6 +106,7 @@ class SqlStore:
     append = writing(writes.append, once=True)
     settle = writing(writes.settle)
     revise = writing(writes.revise, once=True)
+    rebuild = writing(writes.rebuild)
     take = writing(writes.take)
     spend = writing(writes.spend, once=True)
 

@@ -76,7 +76,7 @@ def _keep(db: Connection, session: Session) -> bool:
         return True
     if texts[0].digest == session.digest:
         # Said again as it stands: a change that was waiting is taken back.
-        if 1 in texts:
+        if 1 in texts and texts[1].digest != session.digest:
             remove_text(db, session.id, 1)
         if texts[0].state in SETTLED:
             _dequeue(db, session.id)
@@ -88,6 +88,25 @@ def _keep(db: Connection, session: Session) -> bool:
         return False
     _write(db, session, draft, PENDING)
     return True
+
+
+def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
+    """The same text waits for new cards, and the old ones serve until they are made."""
+    listed = reads.sessions(db) if session_id is None else [reads.record(db, session_id)]
+    waiting = [each.id for each in listed if _is_rebuilt(texts_of(db, each.id))]
+    if waiting:
+        return waiting
+    for session in reads.texts(db, [each.id for each in listed if not each.is_note]).values():
+        settled = texts_of(db, session.id)[0].state in SETTLED
+        if settled and not all(turn.forgotten for turn in session.turns):
+            _write(db, session, 1, PENDING)
+            waiting.append(session.id)
+    log.add(db, "rebuild", waiting, sessions=len(waiting))
+    return waiting
+
+
+def _is_rebuilt(texts: dict[int, _Text]) -> bool:
+    return len(texts) == 2 and texts[0].digest == texts[1].digest
 
 
 def _label(db: Connection, session: Session) -> None:
@@ -246,7 +265,7 @@ def _settle(db: Connection, session: Session, digested: Digested) -> None:
         _fail(db, session.id, digested.reason)
         return
     texts = texts_of(db, session.id)
-    draft = next((n for n in sorted(texts) if texts[n].digest == session.digest), None)
+    draft = next((n for n in (1, 0) if n in texts and texts[n].digest == session.digest), None)
     if draft is None or reads.corrections(db, session.id) != [*digested.corrections]:
         raise NotInMemory(
             f"Session {session.id!r} was changed or forgotten while its cards were being made: "
