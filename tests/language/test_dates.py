@@ -150,18 +150,3 @@ def test_a_time_of_day_does_not_matter() -> None:
 )
 def test_the_period_of_a_question(question: str, expected: str) -> None:
     assert str(dates.period(question, AT)) == expected
-
-
-@pytest.mark.parametrize(
-    ("phrase", "said"),
-    [
-        ("yesterday", "24 May 2023"),
-        ("last week", "the week of 15 May 2023"),
-        ("last weekend", "the weekend of 20 May 2023"),
-        ("June 2022", "June 2022"),
-        ("last year", "2022"),
-        ("last summer", "June 2022 to August 2022"),
-    ],
-)
-def test_a_date_is_said_plainly(phrase: str, said: str) -> None:
-    assert dates.describe(dates.resolve(phrase, AT)) == said

@@ -10,15 +10,6 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
-class StateWords:
-    """The words about a state: what holds until a newer value is said, such as a home."""
-
-    value_phrases: tuple[str, ...]  # phrases that the value follows
-    question_words: frozenset[str]  # words of questions for it
-    statement_words: frozenset[str]  # other words of statements about it
-
-
-@dataclass(frozen=True, slots=True)
 class EnglishWords:
     stop: frozenset[str]
     forms: Mapping[str, str]  # went -> go
@@ -31,13 +22,12 @@ class EnglishWords:
     calendar: frozenset[str]
     commands: frozenset[str]
     corrections: tuple[str, ...]
-    possession: frozenset[str]
     peoples: frozenset[str]
     common_words: frozenset[str]
     not_names: frozenset[str]
     remark_views: tuple[str, ...]
     other_languages: Mapping[str, frozenset[str]]
-    states: Mapping[str, StateWords]
+    states: Mapping[str, tuple[str, ...]]  # the phrases that a value follows
 
 
 @cache
@@ -53,12 +43,8 @@ def english() -> EnglishWords:
         for name in ("corrections", "commands")
     )
     states = {
-        name: StateWords(
-            tuple(filter(None, map(str.strip, each["value_phrases"].split(";")))),
-            frozenset(each["question_words"].split()),
-            frozenset(each["statement_words"].split()),
-        )
-        for name, each in table.pop("states").items()
+        name: tuple(filter(None, map(str.strip, phrases.split(";"))))
+        for name, phrases in table.pop("states").items()
     }
     forms = {
         form: base.strip()

@@ -48,6 +48,5 @@ class Language(Protocol):
         ...
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
-        """Quotations, and a direct answer if it is certain. TimeLimitExceeded if it takes too
-        long."""
+        """Quotations. TimeLimitExceeded if it takes too long."""
         ...

@@ -1,119 +1,169 @@
-"""Answers English questions without a model.
+"""Answers English questions without a model: quotations with their dates.
 
-An answer quotes statements. A direct answer stands before the quotations only if it was verified.
-If memory does not hold the answer, the reply says so.
+If memory does not hold the answer, the reply says so. If no statement surely answers the question,
+the reply says that too, and quotes the closest ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from justmem.domain import Access, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote, quote_range
+from justmem.language.data import english
 from justmem.language.en import excerpts
-from justmem.language.en.direct import direct_answer
-from justmem.language.en.lists import (
-    MOST_LISTED,
-    find_count,
-    find_list,
-    find_order,
-    find_own_name,
-    find_profile,
-)
 from justmem.language.en.relevance import (
-    MOST_QUOTED,
-    Findings,
+    Statement,
+    coverage,
     is_certain,
     is_unknown,
     one_per_turn,
     order_for_quoting,
     parse_question,
-    put_update_first,
     rank_statements,
     select_fitting,
+    statement_from,
 )
 from justmem.language.en.sentence_types import is_small_talk
-from justmem.language.en.states import attribute_asked, superseded
+from justmem.language.en.speaker import own_name
+from justmem.language.en.states import superseded
+from justmem.language.words import stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 CLOSEST = "No statement answers this for certain. The closest:"
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
+_QUOTED = 3  # quotations of an answer
+_KNOWN = 8  # quotations about somebody
+_PROFILE = re.compile(
+    r"^(?:so |and |please )*(?:who(?:['’]s| is| was)|what do (?:you|u) (?:know|remember)"
+    r" (?:about|of|abt)|tell me (?:all |everything )?(?:you know )?about|describe|summari[sz]e)"
+    r" (?P<who>[\w'’ -]{1,80}?)(?: again)?[?.! ]*$",
+    re.IGNORECASE,
+)
+# "I live in York", "my name is Ada", "my wife": what describes the speaker.
+_OF_ONESELF = re.compile(
+    r"\bi(?:['’]?m| am)(?: \w+){1,2}|\bi (?:live|work|have|love|like|enjoy|hate|own|play|study"
+    r"|teach|speak|come from|moved|started|got)\b|\bmy (?:name|age|birthday|job|favou?rite|"
+    + "|".join(english().relation) + r")\b",
+    re.IGNORECASE,
+)  # fmt: skip
+_ME = frozenset(("me", "myself", "i", "my life", "my year"))
+_NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
 
 
 def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     if evidence.access is Access.REPLAY and (cited := excerpts.best_quotation(evidence)):
         return Reply(_line(cited, cited.quote), sufficient=True, citations=(cited,))
-    answered = _find_answer(evidence, sessions)
-    if answered is None:
-        return Reply(NOT_IN_MEMORY, sufficient=False)
-    quoted = list(_quotations(evidence.question, answered, sessions))
-    lines = [line for line, _ in quoted]
-    if answered.direct:
-        lines.insert(0, answered.direct)
-    elif not answered.certain:
-        lines.insert(0, CLOSEST)
-    citations = tuple(citation for _, citation in quoted)
-    return Reply("\n".join(lines), sufficient=True, citations=citations)
+    if about := _statements_about(evidence):
+        return _reply(evidence, about, sessions, whole_turns=False)
+    if named := _introductions(evidence):
+        return _reply(evidence, named, sessions)
+    return _answer_by_quoting(evidence, sessions)
 
 
-def _find_answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Findings | None:
-    """What answers the question, or None if memory does not hold it."""
+def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     asked = parse_question(evidence)
-    found = rank_statements(evidence, asked, sessions)
-    if known := find_profile(evidence):
-        return known
     remark = evidence.plan.mode == "reply"
-    if remark and is_small_talk(evidence.question):
-        return None
-    if special := find_own_name(evidence) or find_order(evidence, found):
-        return special
-    fit = select_fitting(found, asked)
-    if not fit or (not remark and is_unknown(asked, found, fit)):
-        return None
-    if several := find_count(evidence, asked, fit) or find_list(evidence, asked, fit):
-        return several
+    found = rank_statements(evidence, asked, sessions)
+    fitting = select_fitting(found, asked)
+    small_talk = remark and is_small_talk(evidence.question)
+    if not fitting or small_talk or (not remark and is_unknown(asked, found, fitting)):
+        return Reply(NOT_IN_MEMORY, sufficient=False)
     earlier = superseded((one.card for one in found), evidence.at.date())
-    # Of a state the newest statement counts, even if its words fit less well.
-    state = attribute_asked(evidence.question) and not asked.about_past
-    best = one_per_turn(fit)[: MOST_LISTED if state else MOST_QUOTED]
-    ordered = order_for_quoting(asked, best, earlier)
-    quoted = put_update_first(asked, ordered, one_per_turn(fit))[:MOST_QUOTED]
-    direct = "" if remark else direct_answer(evidence, asked, fit, earlier)
-    certain = bool(direct) or remark or any(is_certain(asked, one) for one in quoted)
-    return Findings(direct, quoted, earlier, certain=certain)
+    quoted = order_for_quoting(asked, one_per_turn(fitting)[:_QUOTED], earlier)
+    certain = remark or any(is_certain(asked, one) for one in quoted)
+    return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
+
+
+def _statements_about(evidence: Evidence) -> list[Statement]:
+    """ "Who is Ines?", "What do you know about me?": what was said about somebody, newest first."""
+    match = _PROFILE.match(evidence.question.strip())
+    who = match["who"].lower().strip() if match else "my"
+    if who in _ME:
+        found = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
+        told = [one for one in found if _OF_ONESELF.search(one.text)]
+    elif re.match(r"(?:my|our|the|an?|your)\b", who):
+        return []
+    else:
+        wanted = {stem(word) for word in words(who)}
+        found = [statement_from(one, {}) for one in evidence.chosen]
+        told = [one for one in found if coverage(wanted, one.stems) == 1]
+    told = [one for one in told if one.card.kind != "interaction" and len(one.text.split()) > 2]
+    return sorted(told[: 2 * _KNOWN], key=lambda one: one.card.said_at, reverse=True)[:_KNOWN]
+
+
+def _introductions(evidence: Evidence) -> list[Statement]:
+    """ "What is my name?": the newest statement in which the speaker gives it."""
+    if not _NAME_ASKED.search(evidence.question):
+        return []
+    found = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
+    told = [one for one in found if own_name(one.card)]
+    return sorted(told, key=lambda one: one.card.said_at, reverse=True)[:1]
+
+
+# ---------------------------------------------------------------- quotations
+
+
+def _reply(
+    evidence: Evidence,
+    quoted: Sequence[Statement],
+    sessions: Mapping[str, Session],
+    *,
+    earlier: frozenset[str] = frozenset(),
+    certain: bool = True,
+    whole_turns: bool = True,
+) -> Reply:
+    """`earlier`: ids of cards that no longer hold. `certain`: whether a statement answers the
+    question. `whole_turns`: whether the sentences around a statement are quoted with it."""
+    found = [
+        pair
+        for place, one in enumerate(quoted)
+        for pair in _quotations(
+            one, evidence.question, sessions, whole_turns=whole_turns, best=not place
+        )
+    ]
+    lines = [f"earlier: {line}" if cited.card_id in earlier else line for line, cited in found]
+    if not certain:
+        lines.insert(0, CLOSEST)
+    return Reply("\n".join(lines), sufficient=True, citations=tuple(cited for _, cited in found))
 
 
 def _quotations(
-    question: str, answered: Findings, sessions: Mapping[str, Session]
+    one: Statement,
+    question: str,
+    sessions: Mapping[str, Session],
+    *,
+    whole_turns: bool,
+    best: bool,
 ) -> Iterator[tuple[str, Citation]]:
-    """Each quotation as a line and as a citation. A correction follows what it corrects, and the
-    assistant's reply the request it answers, if the request is the best there is."""
-    for place, one in enumerate(answered.quoted):
-        session = sessions.get(one.card.session_id)
-        cited = _quoted(one.card, one.text, session, whole=answered.whole_turns)
-        earlier = "earlier: " if one.card.id in answered.earlier else ""
-        # One line for each quotation; the citation keeps the line breaks.
-        words = " ".join((cited.quote or one.text).split())
-        yield earlier + _line(cited, words, one.card.subject), cited
-        if session is not None and one.correction:
-            correction = quote("", session, one.correction)
-            yield "corrected: " + _line(correction, correction.quote), correction
-        if session is not None and not place and one.card.kind == "interaction":
-            for number, turn in enumerate(session.turns, 1):
-                if number in one.card.turns and turn.role == "assistant":
-                    span = excerpts.find_excerpt(question, turn.text)
-                    said = quote_range(session.id, session.at, number, turn, span)
-                    yield _line(said, said.quote), said
+    """The statement as a line and as a citation, then its correction. If the best statement is a
+    request, the assistant's reply follows it."""
+    session = sessions.get(one.card.session_id)
+    cited = _cited(one.card, one.text, session, whole=whole_turns)
+    # One line for each quotation. The citation keeps the line breaks.
+    yield _line(cited, " ".join((cited.quote or one.text).split()), one.card.subject), cited
+    if session is None:
+        return
+    if one.correction:
+        correction = quote("", session, one.correction)
+        yield "corrected: " + _line(correction, correction.quote), correction
+    if best and one.card.kind == "interaction":
+        for number, turn in enumerate(session.turns, 1):
+            if number in one.card.turns and turn.role == "assistant":
+                span = excerpts.find_excerpt(question, turn.text)
+                said = quote_range(session.id, session.at, number, turn, span)
+                yield _line(said, said.quote), said
 
 
 def _line(cited: Citation, words: str, subject: str = "") -> str:
     return f'{cited.speaker or subject}, {cited.said_at.day} {cited.said_at:%B %Y}: "{words}"'
 
 
-def _quoted(card: Card, text: str, session: Session | None, *, whole: bool) -> Citation:
+def _cited(card: Card, text: str, session: Session | None, *, whole: bool) -> Citation:
     """The card's words in its turn, with the sentences around them if they are short."""
     cited = cite(card, session)
-    if session is None or not cited:  # the place alone
+    if session is None or not cited:
         return cite(card, None)[-1]
     own = next((one for one in cited if text[:60] in session.turn(one.turn).text), cited[-1])
     said = session.turn(own.turn).text

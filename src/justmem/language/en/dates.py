@@ -139,34 +139,3 @@ def _bound(text: str, asked: date) -> EventDate:
         if found and found[0].start == 0:
             return found[0].date
     return UNKNOWN_DATE
-
-
-# ---------------------------------------------------------------- dates as people say them
-
-
-def describe(when: EventDate) -> str:
-    """ "7 May 2023", "May 2023", "the week of 8 May 2023", "the weekend of 6 May 2023"."""
-    start, end = when.start, when.end
-    if start is None or end is None:
-        return "an unknown date"
-    if when.precision == "day":
-        return f"{start.day} {start:%B %Y}"
-    if when.precision == "month":
-        return f"{start:%B %Y}"
-    if when.precision == "year":
-        return f"{start.year}"
-    length = (end - start).days
-    if length == 6 and start.weekday() == 0:
-        return f"the week of {start.day} {start:%B %Y}"
-    if length == 1 and start.weekday() == 5:
-        return f"the weekend of {start.day} {start:%B %Y}"
-    return f"{_describe_bound(start, first=True)} to {_describe_bound(end, first=False)}"
-
-
-def _describe_bound(on: date, *, first: bool) -> str:
-    """One end of a range, no more exact than it is."""
-    opens = first and on.day == 1
-    closes = not first and (on + timedelta(days=1)).day == 1
-    if (opens and on.month == 1) or (closes and on.month == 12):
-        return f"{on.year}"
-    return f"{on:%B %Y}" if opens or closes else f"{on.day} {on:%B %Y}"

@@ -13,7 +13,7 @@ from functools import cache
 
 from justmem.domain import Card
 from justmem.language.data import english
-from justmem.language.words import is_stop, words
+from justmem.language.words import is_stop
 
 # Not so, not yet so, or no longer so.
 NOT_SO = re.compile(
@@ -90,14 +90,6 @@ def _is_newest(newest: dict[tuple[str, str], tuple[date, str]], state: State) ->
     return newest[state.attribute, state.holder][1] == state.value
 
 
-def attribute_asked(question: str) -> str | None:
-    """The state that a question asks for."""
-    asked = set(words(question))
-    return next(
-        (name for name, one in english().states.items() if one.question_words & asked), None
-    )
-
-
 def _last_clause(before: str) -> str:
     return _BREAK.split(before)[-1]
 
@@ -117,8 +109,8 @@ def _find_holder(before: str, speaker: str) -> str:
 @cache
 def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     found = []
-    for name, one in english().states.items():
-        lead = "|".join(re.escape(phrase) for phrase in one.value_phrases)
+    for name, phrases in english().states.items():
+        lead = "|".join(map(re.escape, phrases))
         value = _PLACE if name == "home" else _NAME
         pattern = rf"\b(?:{lead}) {value}" if lead else _WEIGHT
         found.append((name, re.compile(pattern, re.IGNORECASE)))
