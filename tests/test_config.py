@@ -496,7 +496,7 @@ def test_the_users_own_file_is_read_and_one_in_the_current_folder_is_not(tmp_pat
     ],
 )
 def test_only_this_machine_is_loopback(host: str, here: bool) -> None:
-    from justmem.models.addresses import is_local, is_loopback
+    from justmem.runtime.addresses import is_local, is_loopback
 
     assert is_loopback(host) is here
     assert is_local(f"http://[{host}]:8000/v1" if ":" in host else f"http://{host}:8000/v1") is here

@@ -22,6 +22,7 @@ from justmem import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.rank import Profile
+from justmem.runtime.addresses import shown_url
 from justmem.runtime.validation import as_path, describe
 
 FILE = "justmem.toml"
@@ -181,7 +182,7 @@ class Settings(BaseModel):
         """A URL may hold a password."""
         for name, value in super().__repr_args__():
             url = isinstance(value, str | ServerSettings)
-            yield name, providers.without_secrets(value) if url else value
+            yield name, shown_url(str(value)) if url else value
 
     def stage(self, name: str) -> Any:
         """What `extractor`, `planner` or `answerer` names, or else `model`."""
@@ -365,7 +366,7 @@ def _sentence(error: ValidationError, layers: Layers) -> str:
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
     given = first["input"]
     if isinstance(given, str | ServerSettings):
-        given = providers.without_secrets(given)
+        given = shown_url(str(given))
     given = "this" if secret else describe(given)
     return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
 

@@ -14,54 +14,39 @@ An object may be given instead of a name. A provider is imported when it is used
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from justmem.errors import InvalidSetting
-from justmem.models.addresses import is_openai
-from justmem.ports import Embedded, Embedder, LanguageModel, Reranked, Reranker
+from justmem.ports import Embedder, LanguageModel, Reranker
+from justmem.runtime.addresses import is_openai, shown_url
 from justmem.runtime.validation import describe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from justmem.config import Settings
     from justmem.intake.redaction import Redact
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
 # The name of the download, its bytes so far, its bytes in total.
 Report = Callable[[str, int, int], None]
-T = TypeVar("T")
 
-_OWN = "package.module:attribute"
-FORMS: dict[Part, str] = {
-    "model": f"rules, openai:NAME, openai:NAME@URL or {_OWN}",
-    "embedder": f"onnx:NAME, openai:NAME, openai:NAME@URL or {_OWN}",
-    "reranker": f"none, onnx:NAME, rerank:NAME@URL or {_OWN}",
-    "redaction": f"none, secrets or {_OWN}",
-}
-_METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
-_SCHEMES: dict[Part, tuple[str, ...]] = {
-    "model": ("openai",),
-    "embedder": ("onnx", "openai"),
-    "reranker": ("onnx", "rerank"),
-    "redaction": (),
-}
-_WORDS: dict[Part, tuple[str, ...]] = {
-    "model": ("rules",),
-    "embedder": (),
-    "reranker": ("none",),
+_FORMS: dict[Part, tuple[str, ...]] = {
+    "model": ("rules", "openai:NAME", "openai:NAME@URL"),
+    "embedder": ("onnx:NAME", "openai:NAME", "openai:NAME@URL"),
+    "reranker": ("none", "onnx:NAME", "rerank:NAME@URL"),
     "redaction": ("none", "secrets"),
 }
-_KNOWN = {"openai", "onnx", "rerank", "rules", "none", "secrets"}
+FORMS = {part: f"{', '.join(forms)} or package.module:attribute" for part, forms in _FORMS.items()}
+_SCHEMES = {form.partition(":")[0] for forms in _FORMS.values() for form in forms}
+_METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
+_NAME_AT_URL = re.compile(r"(?P<name>@?[^@\s]+)(?:@(?P<url>https?://\S+))?")
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_IN_URL = re.compile(r"(?<=://)[^/@\s]*@|\?\S*")  # user and password, or a query
-_AT_URL = re.compile(r"(?P<name>.+?)(?:@(?P<url>https?://\S+))?")
-
 _DIMENSIONS = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
@@ -81,37 +66,18 @@ class Spec:
 def parse(text: str, part: Part) -> Spec:
     """Raises InvalidSetting, naming the valid forms."""
     text = text.strip()
-    if text in _WORDS[part]:
-        return Spec(text)
     scheme, colon, rest = text.partition(":")
-    if colon and scheme in _SCHEMES[part] and rest.strip():
-        return _named(scheme, rest.strip(), text, part)
-    if scheme not in _KNOWN and _PATH.fullmatch(text):
+    if not colon and text in _FORMS[part]:
+        return Spec(text)
+    match = _NAME_AT_URL.fullmatch(rest.strip())
+    if match and f"{scheme}:NAME{'@URL' if match['url'] else ''}" in _FORMS[part]:
+        return Spec(scheme, match["name"], match["url"])
+    if scheme not in _SCHEMES and _PATH.fullmatch(text):
         return Spec("object", text)
-    raise InvalidSetting(f"{_named_as(text)} does not name a {part}: write {FORMS[part]}.")
-
-
-def without_secrets(value: object) -> str:
-    """A name for printing: without user, password and query of its URL."""
-    return _IN_URL.sub("", str(value))
-
-
-def _named_as(text: str) -> str:
-    return describe(without_secrets(text))
-
-
-def _named(scheme: str, rest: str, text: str, part: Part) -> Spec:
-    match = _AT_URL.fullmatch(rest)
-    if match is None or "@" in match["name"][1:] or (scheme == "onnx" and match["url"]):
-        raise InvalidSetting(
-            f"{_named_as(text)} does not name a {part}: write {FORMS[part]}, "
-            "where URL begins with http:// or https://."
-        )
-    if scheme == "rerank" and not match["url"]:
-        raise InvalidSetting(
-            f"{_named_as(text)} needs the address of its server: write rerank:NAME@URL."
-        )
-    return Spec(scheme, match["name"], match["url"])
+    hint = " URL begins with http:// or https://." if "@" in text else ""
+    raise InvalidSetting(
+        f"{describe(shown_url(text))} does not name a {part}: write {FORMS[part]}.{hint}"
+    )
 
 
 # ---------------------------------------------------------------- building
@@ -173,8 +139,24 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
         key = _checked_key(spec, settings)
         return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
     if spec.scheme == "onnx":
-        return LocalEmbedder(spec.name, settings, report)
+        from justmem.models.onnx import OnnxEmbedder
+
+        return OnnxEmbedder(spec.name, _weights(spec.name, settings, report))
     return cast(Embedder, _imported(spec.name, "embedder"))
+
+
+def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[], Path]:
+    """Finds the weights when they are first needed, and downloads them if they are missing."""
+    from justmem.models import weights
+
+    return partial(
+        weights.ensure,
+        name,
+        folder=settings.models_folder,
+        mirror=settings.models_mirror,
+        offline=settings.offline,
+        report=report,
+    )
 
 
 def build_reranker(value: Any, settings: Settings, report: Report | None) -> Reranker | None:
@@ -186,7 +168,9 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
     if spec.scheme == "none":
         return None
     if spec.scheme == "onnx":
-        return LocalReranker(spec.name, settings, report)
+        from justmem.models.onnx import OnnxReranker
+
+        return OnnxReranker(spec.name, _weights(spec.name, settings, report))
     if spec.scheme == "rerank":
         from justmem.models.rerank import HttpReranker
 
@@ -257,64 +241,3 @@ def _checked(value: Any, part: Part, name: str) -> Any:
             f"{name[:80]} is not a {part}: it needs a {_METHOD[part]} method (see justmem.ports)."
         )
     return value
-
-
-# ---------------------------------------------------------------- local models
-
-
-class _Fetched(Generic[T]):
-    """A local model. Its weights are downloaded and loaded on first use."""
-
-    def __init__(self, name: str, settings: Settings, report: Report | None) -> None:
-        self.name = name
-        self._folder = settings.models_folder
-        self._mirror = settings.models_mirror
-        self._offline = settings.offline
-        self._report = report
-        self._lock = threading.Lock()
-        self._loaded: T | None = None
-
-    async def load(self, make: Callable[[str, Path], T]) -> T:
-        return await asyncio.to_thread(self._load, make) if self._loaded is None else self._loaded
-
-    def _load(self, make: Callable[[str, Path], T]) -> T:
-        from justmem.models import weights
-
-        with self._lock:
-            if self._loaded is None:
-                found = weights.ensure(
-                    self.name,
-                    folder=self._folder,
-                    mirror=self._mirror,
-                    offline=self._offline,
-                    report=self._report,
-                )
-                self._loaded = make(self.name, found)
-            return self._loaded
-
-
-class LocalEmbedder:
-    def __init__(self, name: str, settings: Settings, report: Report | None = None) -> None:
-        from justmem.models.weights import known
-
-        self.name = name
-        self.dim = known(name, "embed").dim
-        self._model: _Fetched[Embedder] = _Fetched(name, settings, report)
-
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
-        from justmem.models.onnx import OnnxEmbedder
-
-        return await (await self._model.load(OnnxEmbedder)).embed(texts, query=query)
-
-
-class LocalReranker:
-    def __init__(self, name: str, settings: Settings, report: Report | None = None) -> None:
-        from justmem.models.weights import known
-
-        self.name = known(name, "rerank").name
-        self._model: _Fetched[Reranker] = _Fetched(name, settings, report)
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
-        from justmem.models.onnx import OnnxReranker
-
-        return await (await self._model.load(OnnxReranker)).rerank(query, texts)

@@ -23,6 +23,7 @@ from justmem.integrations import hooks
 from justmem.opening import keyring, spaces_of
 from justmem.ports import Prompt, Store
 from justmem.runtime import private_files
+from justmem.runtime.addresses import shown_url
 from justmem.store import drivers, files
 
 State = Literal["ok", "note", "wrong"]
@@ -232,7 +233,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
             variable = settings.api_key_env
         else:
             continue
-        name = providers.without_secrets(spec)
+        name = shown_url(str(spec))
         if key:
             yield Check("ok", f"a key for {name} is set")
         elif "@http" in spec:
@@ -245,7 +246,7 @@ def _keys(settings: Settings) -> Iterator[Check]:
 
 def _models(settings: Settings, online: bool) -> Iterator[Check]:
     for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
-        named = f"the model {providers.without_secrets(value)}"
+        named = f"the model {shown_url(str(value))}"
         if value == "rules":
             fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
             yield Check("note", "no language model is set: rules extract, plan and answer", fix)

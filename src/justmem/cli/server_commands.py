@@ -49,7 +49,7 @@ def serve(
     First make a key: justmem keys add NAME --opens SPACE.
     """
     need("server")
-    from justmem.models.addresses import checked_url, is_loopback
+    from justmem.runtime.addresses import checked_url, is_loopback
     from justmem.server.access_keys import Keys
     from justmem.server.state import Server
     from justmem.server.uvicorn_run import run

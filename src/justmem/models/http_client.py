@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.addresses import is_local, shown_url
+from justmem.runtime.addresses import is_local, shown_url
 
 if TYPE_CHECKING:
     import httpx

@@ -46,9 +46,9 @@ def runtime() -> Any:
 class Network:
     """One ONNX file with its tokenizer, loaded on first use. Safe to use from threads."""
 
-    def __init__(self, name: str, folder: Path, threads: int | None) -> None:
+    def __init__(self, name: str, folder: Path | Callable[[], Path], threads: int | None) -> None:
         self.name = name
-        self._folder = folder
+        self._find = folder
         self._threads = threads or min(4, os.cpu_count() or 1)
         self._lock = threading.Lock()
         self._session: Any = None
@@ -73,6 +73,7 @@ class Network:
     def _load(self) -> None:
         with self._lock:
             if self._session is None:
+                self._folder = self._find() if callable(self._find) else self._find
                 self._tokenizer, model = self._read()
                 self._session = self._open(model)
                 self._inputs = tuple(given.name for given in self._session.get_inputs())
@@ -123,10 +124,12 @@ class Network:
 
 
 class OnnxEmbedder:
-    """A local embedder. `folder` is the result of `weights.ensure(name)`. `threads` is the number
-    of texts processed at the same time."""
+    """A local embedder. `folder` holds the weights, or is a function that finds them on first use.
+    `threads` is the number of texts processed at the same time."""
 
-    def __init__(self, name: str, folder: Path, threads: int | None = None) -> None:
+    def __init__(
+        self, name: str, folder: Path | Callable[[], Path], threads: int | None = None
+    ) -> None:
         model = known(name, "embed")
         self.name = name
         self.dim = model.dim
@@ -168,7 +171,9 @@ def _mean(states: Result) -> Result:
 class OnnxReranker:
     """A local cross-encoder. Scores are logits: higher is better, about zero is undecided."""
 
-    def __init__(self, name: str, folder: Path, threads: int | None = None) -> None:
+    def __init__(
+        self, name: str, folder: Path | Callable[[], Path], threads: int | None = None
+    ) -> None:
         known(name, "rerank")
         self.name = name
         self._network = Network(name, folder, threads)

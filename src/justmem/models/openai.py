@@ -19,10 +19,10 @@ from justmem.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from justmem.models.addresses import OPENAI_URL, checked_url
 from justmem.models.http_client import Declined, HttpClient, Setback, Sleep, count, too_long
 from justmem.ports import Completion, Prompt
 from justmem.runtime import tokens
+from justmem.runtime.addresses import OPENAI_URL, checked_url
 from justmem.runtime.text import clean
 
 T = TypeVar("T")

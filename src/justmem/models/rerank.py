@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import ModelNonsense
-from justmem.models.addresses import checked_url
 from justmem.models.http_client import Declined, HttpClient, Sleep, count
 from justmem.ports import Reranked
 from justmem.runtime import tokens
+from justmem.runtime.addresses import checked_url
 
 _SET_A_KEY = (
     "Put its key into the environment variable JUSTMEM_RERANK_KEY, or name another variable with "

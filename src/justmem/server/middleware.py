@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
-from justmem.models.addresses import is_loopback
+from justmem.runtime.addresses import is_loopback
 from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths

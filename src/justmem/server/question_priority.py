@@ -11,8 +11,8 @@ import numpy as np
 
 from justmem.domain import Session
 from justmem.extract.rules import RulesExtractor
+from justmem.models.onnx import OnnxEmbedder, OnnxReranker
 from justmem.ports import Embedded, Embedder, Extraction, Reranked, Reranker
-from justmem.providers import LocalEmbedder, LocalReranker
 
 BATCH = 4  # texts to embed between two checks for questions
 PATIENCE = 1.0  # seconds that remembering waits for questions before each step
@@ -94,9 +94,9 @@ class YieldingExtractor:
 def yielding(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a memory. Those that use this machine's CPU wait for questions."""
     gate, made = Yielding(), dict(parts)
-    if isinstance(made["embedder"], LocalEmbedder):
+    if isinstance(made["embedder"], OnnxEmbedder):
         made["embedder"] = YieldingEmbedder(made["embedder"], gate)
-    if isinstance(made["reranker"], LocalReranker):
+    if isinstance(made["reranker"], OnnxReranker):
         made["reranker"] = YieldingReranker(made["reranker"], gate)
     if isinstance(made["extractor"], RulesExtractor):
         made["extractor"] = YieldingExtractor(made["extractor"], gate)

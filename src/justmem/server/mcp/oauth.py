@@ -30,7 +30,7 @@ from pydantic import AnyHttpUrl
 from starlette.routing import BaseRoute, Route
 
 from justmem.errors import InvalidSetting
-from justmem.models.addresses import is_loopback
+from justmem.runtime.addresses import is_loopback
 from justmem.server.access_keys import RIGHTS, Key, Right
 from justmem.server.mcp.consent import Consent
 from justmem.server.mcp.grants import PREFIX, Grant, Grants

@@ -15,7 +15,7 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.responses import Response
 
 from justmem.errors import ModelUnavailable
-from justmem.models.addresses import checked_url, is_local
+from justmem.runtime.addresses import checked_url, is_local
 from justmem.server.proxy.chats import Chats
 from justmem.server.state import Server
 
