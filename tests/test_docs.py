@@ -119,6 +119,8 @@ def test_figures_of_performance_stand_only_where_a_command_prints_them(path: Pat
     figure = re.compile(
         r"\d[\d.,]*\s?(?:%|percent|ms|milliseconds?|seconds?|minutes?|[kMG]B|x\b|times|fold)",
     )
+    if path.name == "HISTORY.md":  # lists what was published once
+        return
     text = prose(path.read_text("utf-8"))
     text = re.sub(r"## Sizing\n.*?(?=\n## |\Z)", "", text, flags=re.DOTALL)  # sums, not figures
     assert figure.findall(text) == []

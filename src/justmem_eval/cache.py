@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from justmem.ports import Embedded, Embedder, Reranked, Reranker, Vectors
 
 _CHUNK = 500  # keys per SQL statement
-_BATCH = 64  # texts computed between two writes, so that a kill loses little
+_BATCH = 256  # texts computed between two writes, so that a kill loses little
 
 
 def folder(given: Path | None = None) -> Path:
@@ -57,9 +57,6 @@ class Blobs:
         with self._lock, self._db:
             self._db.executemany("INSERT OR REPLACE INTO blobs VALUES (?, ?)", rows)
 
-    def close(self) -> None:
-        self._db.close()
-
 
 def key(*parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).digest()
@@ -74,11 +71,6 @@ class CachedEmbedder:
 
     def key(self, text: str, *, query: bool = False) -> bytes:
         return key(self.name, "query" if query else "text", text)
-
-    def known(self, texts: Sequence[str]) -> set[str]:
-        """Those of the texts that need no work."""
-        keys = {self.key(text): text for text in texts}
-        return {keys[found] for found in self._blobs.get(list(keys))}
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
         if not texts:
@@ -96,6 +88,20 @@ class CachedEmbedder:
             found.update(rows)
         vectors: Vectors = np.stack([np.frombuffer(found[k], np.float32) for k in keys])
         return Embedded(vectors=vectors, tokens=spent)
+
+
+class Collector:
+    """An embedder that only notes the texts it is given."""
+
+    def __init__(self, like: Embedder) -> None:
+        self.name = like.name
+        self.dim = like.dim
+        self.texts: dict[str, None] = {}
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        self.texts |= dict.fromkeys(texts)
+        vectors: Vectors = np.full((len(texts), self.dim), self.dim**-0.5, np.float32)
+        return Embedded(vectors=vectors, tokens=0)
 
 
 class CachedReranker:

@@ -2,85 +2,76 @@
 
 from __future__ import annotations
 
-from justmem.domain import Session, Value
+from dataclasses import dataclass
+
+from justmem.domain import Session
 from justmem_eval.benchmarks import Benchmark
-from justmem_eval.protocol import Plan, judged
+from justmem_eval.protocol import judged
+from justmem_eval.runs import Description, Prepared
 from justmem_eval.text import count
 
 # Tokens of JustMem's instructions; a test compares them with its prompts.
 EXTRACTING = 450
 PLANNING = 210
-ANSWERING = 290
 # Taken from runs on LoCoMo: what replies come to, and what ten cards with their instructions do.
-CARDS_SHARE = 0.45  # of the tokens of what was said
-PLAN = 50
+_CARDS_SHARE = 0.45  # of the tokens of what was said
+_PLAN = 50
 _ANSWER = 60
 _EVIDENCE = {"none": 200, "justmem": 900, "naive_rag": 1200}
 _INSTRUCTION = 200
 _JUDGING = 420
 
 
-class Price(Value):
-    """Of a million tokens, in whatever currency."""
-
-    given: float = 0.0
-    made: float = 0.0
-
-
-class Estimate(Value):
-    calls: int
-    tokens_in: int
-    tokens_out: int
+@dataclass(slots=True)
+class Estimate:
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
 
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
 
-    def cost(self, price: Price) -> float:
-        return (self.tokens_in * price.given + self.tokens_out * price.made) / 1e6
-
-    def plus(self, other: Estimate) -> Estimate:
-        return Estimate(
-            calls=self.calls + other.calls,
-            tokens_in=self.tokens_in + other.tokens_in,
-            tokens_out=self.tokens_out + other.tokens_out,
-        )
+    def add(self, calls: int, tokens_in: float, tokens_out: float) -> None:
+        self.calls += calls
+        self.tokens_in += round(tokens_in)
+        self.tokens_out += round(tokens_out)
 
 
-NOTHING = Estimate(calls=0, tokens_in=0, tokens_out=0)
-
-
-def estimate(
-    benchmark: Benchmark, system: str, plan: Plan, *, build: bool, planned: bool, judge: bool
-) -> Estimate | None:
-    """None for a peer: what it does is known only when it has done it."""
-    if system != "fulltext" and system not in _EVIDENCE:
-        return None
-    total = NOTHING
-    if system == "justmem" and build:
-        total = total.plus(_building(benchmark))
-    if system == "justmem" and planned:
-        total = total.plus(_planning(benchmark))
-    total = total.plus(_answering(benchmark, system, plan.runs))
-    if judge:
+def estimate(prepared: Prepared, total: Estimate) -> bool:
+    """Adds to `total`. False for a peer: what it does is known only when it has done it."""
+    given, benchmark = prepared.description, prepared.benchmark
+    if given.model == "rules":
+        return True
+    if given.system != "fulltext" and given.system not in _EVIDENCE:
+        return False
+    asked = len(benchmark.cases)
+    if given.system == "justmem" and given.cards_by == "model":
+        sessions = _sessions(benchmark)
+        said = sum(map(spoken, sessions))
+        total.add(len(sessions), EXTRACTING * len(sessions) + said, _CARDS_SHARE * said)
+    if given.system == "justmem" and given.plans_by == "model":
+        questions = sum(count(case.question.text) for case in benchmark.cases)
+        total.add(asked, PLANNING * asked + questions, _PLAN * asked)
+    shown = _evidence(given, benchmark)
+    total.add(given.runs * asked, given.runs * shown, given.runs * asked * _ANSWER)
+    if given.judge:
         # Two judges; right and wrong answers are planted for each.
-        asked = 2 * (sum(map(judged, benchmark.cases)) * plan.runs + 2 * plan.planted)
-        total = total.plus(Estimate(calls=asked, tokens_in=asked * _JUDGING, tokens_out=asked * 10))
-    return total
+        verdicts = 2 * (sum(map(judged, benchmark.cases)) * given.runs + 2 * given.planted)
+        total.add(verdicts, verdicts * _JUDGING, verdicts * 10)
+    return True
 
 
-def _building(benchmark: Benchmark) -> Estimate:
-    sessions: dict[str, Session] = {}
+def _sessions(benchmark: Benchmark) -> list[Session]:
+    """The sessions that are built. A history that extends another builds only what it adds."""
+    found: dict[str, Session] = {}
     for id in dict.fromkeys(case.history for case in benchmark.cases):
         history = benchmark.history(id)
-        base = history.base or id
-        extended = history.added if history.base else history.sessions
-        sessions |= {f"{id}/{session.id}": session for session in extended}
         if history.base:
-            sessions |= {f"{base}/{s.id}": s for s in benchmark.history(base).sessions}
-    said = sum(map(spoken, sessions.values()))
-    given = EXTRACTING * len(sessions) + said
-    return Estimate(calls=len(sessions), tokens_in=given, tokens_out=round(CARDS_SHARE * said))
+            found |= {f"{id}/{session.id}": session for session in history.added}
+            history = benchmark.history(history.base)
+        found |= {f"{history.id}/{session.id}": session for session in history.sessions}
+    return list(found.values())
 
 
 def spoken(session: Session) -> int:
@@ -88,21 +79,13 @@ def spoken(session: Session) -> int:
     return count("\n".join(f"{n} {t.speaker}: {t.text}" for n, t in session.user_side))
 
 
-def _planning(benchmark: Benchmark) -> Estimate:
-    given = sum(PLANNING + count(case.question.text) for case in benchmark.cases)
-    asked = len(benchmark.cases)
-    return Estimate(calls=asked, tokens_in=given, tokens_out=PLAN * asked)
-
-
-def _answering(benchmark: Benchmark, system: str, runs: int) -> Estimate:
-    asked = len(benchmark.cases)
-    if system == "fulltext":
-        sizes: dict[str, int] = {}
-        for case in benchmark.cases:
-            if case.history not in sizes:
-                turns = (t for s in benchmark.history(case.history).sessions for t in s.turns)
-                sizes[case.history] = sum(count(turn.text) + 4 for turn in turns)
-        given = sum(sizes[case.history] + _INSTRUCTION for case in benchmark.cases)
-    else:
-        given = asked * _EVIDENCE[system]
-    return Estimate(calls=runs * asked, tokens_in=runs * given, tokens_out=runs * asked * _ANSWER)
+def _evidence(given: Description, benchmark: Benchmark) -> int:
+    """Input tokens of answering every question once."""
+    if given.system != "fulltext":
+        return len(benchmark.cases) * _EVIDENCE[given.system]
+    sizes: dict[str, int] = {}
+    for case in benchmark.cases:
+        if case.history not in sizes:
+            turns = (t for s in benchmark.history(case.history).sessions for t in s.turns)
+            sizes[case.history] = sum(count(turn.text) + 4 for turn in turns)
+    return sum(sizes[case.history] + _INSTRUCTION for case in benchmark.cases)

@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 import justmem
 from justmem.domain import Value
 from justmem.errors import InvalidFile
-from justmem_eval.harm import Harm
 from justmem_eval.keyless import Summary
 from justmem_eval.lines import write_json
 from justmem_eval.metrics import Figure, figure
@@ -34,7 +33,7 @@ _OF_RECALL = (
     "spanning_turn.fraction",
     "sessions_at_5.any",
     "sessions_at_5.all",
-    "sources.session_at_1",
+    "source_hit",
     "answers.rests",
     "answers.misled",
     "answers.words",
@@ -80,12 +79,7 @@ def write(path: Path, name: str, found: Mapping[str, Figure], command: str) -> N
 
 def of_recall(summary: Summary) -> dict[str, Figure]:
     values = summary.model_dump(mode="json")
-    found = {path: figure(values, path) for path in _OF_RECALL}
-    return {path: Figure(value=value, n=n) for path, (value, n) in found.items()}
-
-
-def of_harm(harm: Harm) -> dict[str, Figure]:
-    return {"nothing": harm.nothing, "tokens": harm.tokens}
+    return {path: figure(values, path) for path in _OF_RECALL}
 
 
 def of_peer(each: Compared) -> dict[str, Figure]:

@@ -48,11 +48,7 @@ class Slice(Value):
         return f"{self.benchmark}, {self.cards} cards, {self.plans} plans"
 
 
-class Check(Value):
-    """One line of the report."""
-
-    ok: bool
-    text: str
+Check = tuple[bool, str]  # whether it holds, and the line of the report
 
 
 def tolerance(figure: str, value: float, questions: int) -> float:
@@ -74,10 +70,10 @@ def read(path: Path) -> list[Slice]:
 def check(slice: Slice, summary: Summary, rows: Sequence[Row]) -> Iterator[Check]:
     if summary.questions != slice.questions:
         text = f"the slice has {summary.questions} questions, not {slice.questions}"
-        yield Check(ok=False, text=f"{slice.name}: {text}")
+        yield False, f"{slice.name}: {text}"
     values = summary.model_dump(mode="json")
     for name, floor in slice.floors.items():
-        yield _floor(slice, name, floor, figure(values, name)[0])
+        yield _floor(slice, name, floor, figure(values, name).value)
     known = {row.id: row for row in rows}
     for id, turns in slice.found.items():
         yield _found(slice, id, {_turn(turn) for turn in turns}, known.get(id))
@@ -85,26 +81,26 @@ def check(slice: Slice, summary: Summary, rows: Sequence[Row]) -> Iterator[Check
         row = known.get(id)
         ok = row is not None and not row.sufficient
         text = "is refused" if ok else "must be refused, and is answered"
-        yield Check(ok=ok, text=f"{slice.name}: {id} {text}")
+        yield ok, f"{slice.name}: {id} {text}"
 
 
 def _floor(slice: Slice, name: str, floor: Floor, now: float | None) -> Check:
     if now is None:
-        return Check(ok=False, text=f"{slice.name}: {name} is missing")
+        return False, f"{slice.name}: {name} is missing"
     fall = floor.value - now if not name.startswith("costs.") else now - floor.value
     ok = fall <= floor.tolerance
     verdict = "holds" if ok else f"worse by {fall:.1f}"
     text = f"{name} {now:.1f}, floor {floor.value:g} (tolerance {floor.tolerance:g}): {verdict}"
-    return Check(ok=ok, text=f"{slice.name}: {text}")
+    return ok, f"{slice.name}: {text}"
 
 
 def _found(slice: Slice, id: str, wanted: set[TurnKey], row: Row | None) -> Check:
     if row is None:
-        return Check(ok=False, text=f"{slice.name}: there is no question {id}")
+        return False, f"{slice.name}: there is no question {id}"
     missing = sorted(wanted - turns_of(row, "source"))
     shown = ", ".join(f"{session}:{turn}" for session, turn in missing)
     text = f"does not read {shown}" if missing else "reads what it needs"
-    return Check(ok=not missing, text=f"{slice.name}: {id} {text}")
+    return not missing, f"{slice.name}: {id} {text}"
 
 
 def _turn(text: str) -> TurnKey:

@@ -6,31 +6,29 @@ accepts planted wrong answers and refuses planted right ones is printed with eve
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
+from math import sqrt
 from typing import Any, Literal, Protocol
 
-from justmem.errors import InvalidFile, ModelNonsense
+from justmem.domain import Call
+from justmem.errors import ModelNonsense
 from justmem.ports import LanguageModel, Prompt
-from justmem_eval.answers import f1
-from justmem_eval.benchmarks import Case
+from justmem_eval.benchmarks import Case, beam
+from justmem_eval.metrics import f1
 from justmem_eval.systems.types import Spent
 from justmem_eval.text import fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
-SCHEMA = {
+SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"verdict": {"type": "string", "enum": ["correct", "wrong"]}},
     "required": ["verdict"],
     "additionalProperties": False,
 }
-_LONGEST = 200  # tokens: an official prompt may ask for a sentence before its label
-_FIELDS = ("question", "answer", "response", "cue", "category")
+_LONGEST = 200  # tokens of a reply
 _KEYS = ("verdict", "label", "result", "judgment", "judgement")
 _RIGHT = frozenset({"correct", "yes", "right", "true"})
 _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
@@ -46,35 +44,36 @@ class Verdict(Spent):
 
 class Judging(Protocol):
     name: str
+    instruction: str
 
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict: ...
 
 
-class Judge:
-    """`template`: the text of an official prompt, with {question}, {answer} (the reference),
-    {response}, {cue} and {category} in it."""
+def judges(benchmark: str, model: LanguageModel) -> list[Judging]:
+    """The first decides the accuracy."""
+    if benchmark in beam.SIZES:
+        return [RubricJudge(model)]
+    return [Judge(model, benchmark, "strict"), Judge(model, benchmark, "lenient")]
 
+
+class Judge:
     def __init__(
-        self,
-        model: LanguageModel,
-        benchmark: str,
-        strictness: Strictness = "strict",
-        template: str | None = None,
+        self, model: LanguageModel, benchmark: str, strictness: Strictness = "strict"
     ) -> None:
         self._model = model
-        self._template = template
-        self._instruction = template or instruction(benchmark, strictness)
-        self.name: str = "own" if template else strictness
+        self.instruction = instruction(benchmark, strictness)
+        self.name: str = strictness
 
     def prompt(self, case: Case, response: str) -> Prompt:
-        values = _values(case, response)
-        if self._template is not None:
-            filled = re.sub(r"\{(\w+)\}", lambda m: values.get(m[1], m[0]), self._template)
-            return Prompt("answer", "", filled, {}, _LONGEST)
-        shown = ("category", "cue", "question", "answer", "response")
-        mark = new_mark()
-        user = "\n".join(fence(name, values[name], mark) for name in shown if values[name])
-        return Prompt("answer", self._instruction, user, SCHEMA, _LONGEST, mark=mark)
+        gold = case.gold
+        shown = {
+            "category": "not in memory" if gold.abstain else gold.category,
+            "cue": gold.cue,
+            "question": case.question.text,
+            "answer": gold.answer,
+            "response": response,
+        }
+        return _prompt(self.instruction, shown, SCHEMA)
 
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict:
         """An empty response is wrong without asking."""
@@ -94,36 +93,16 @@ class Judge:
 _LIKE = {"realtalk": "locomo", "longmemeval_m": "longmemeval", "living": "longmemeval"}
 
 
-def instruction(benchmark: str, strictness: Strictness) -> str:
+def instruction(benchmark: str, strictness: str) -> str:
     name = f"{_LIKE.get(benchmark, benchmark)}.{strictness}.md"
     place = files("justmem_eval").joinpath("prompts", "judge", name)
     return place.read_text("utf-8").strip()
 
 
-def fingerprint(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_template(path: Path) -> str:
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(f"The judge prompt {path} cannot be read ({error}).") from error
-    if "{response}" not in text:
-        named = ", ".join(f"{{{name}}}" for name in _FIELDS)
-        raise InvalidFile(f"The judge prompt {path} has no {{response}} in it. Fields: {named}.")
-    return text
-
-
-def _values(case: Case, response: str) -> dict[str, str]:
-    gold = case.gold
-    return {
-        "question": case.question.text,
-        "answer": gold.answer,
-        "response": response,
-        "cue": gold.cue,
-        "category": "not in memory" if gold.abstain else gold.category,
-    }
+def _prompt(system: str, shown: Mapping[str, str], schema: dict[str, object]) -> Prompt:
+    mark = new_mark()
+    user = "\n".join(fence(name, text, mark) for name, text in shown.items() if text)
+    return Prompt("answer", system, user, schema, _LONGEST, mark=mark)
 
 
 def parse(text: str) -> bool | None:
@@ -198,3 +177,112 @@ def _other(case: Case, asked: Sequence[Case]) -> str:
         if gold.answer and not gold.abstain and f1(gold.answer, case.gold.answer) < 0.2:
             return gold.answer
     return ""
+
+
+# ---------------------------------------------------------------- BEAM
+
+_SCORES = (0.0, 0.5, 1.0)
+_SCORE: dict[str, object] = {
+    "type": "object",
+    "properties": {"score": {"type": "number", "enum": list(_SCORES)}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+_SAME: dict[str, object] = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["verdict"],
+    "additionalProperties": False,
+}
+
+
+class RubricJudge:
+    """BEAM's scorer: each criterion of a rubric is scored 0, 0.5 or 1, and a question gets the
+    mean. For event ordering, the lines of the response are matched with the events of the rubric,
+    and the score is Kendall's tau-b between the two orders, scaled to 0 to 1."""
+
+    name = "rubric"
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._score_by = instruction("beam", "rubric")
+        self._same_by = instruction("beam", "same")
+        self.instruction = f"{self._score_by}\n\n{self._same_by}"
+
+    async def judge(self, case: Case, response: str, *, sample: int) -> Verdict:
+        """An empty response scores 0 without asking."""
+        id = case.question.id
+        if not response.strip():
+            return Verdict(id=id, right=False, score=0.0, said="(no answer)")
+        calls: list[Call] = []
+        if case.gold.category == beam.ORDERING:
+            score = await self._ordered(case, response, sample, calls)
+            return Verdict(id=id, right=score > 0.5, score=score, calls=tuple(calls))
+        scores = [
+            await self._score(case, item, response, sample, calls) for item in case.gold.rubric
+        ]
+        mean = sum(scores) / len(scores)
+        return Verdict(id=id, right=mean > 0.5, score=mean, said=str(scores), calls=tuple(calls))
+
+    async def _score(
+        self, case: Case, item: str, response: str, sample: int, calls: list[Call]
+    ) -> float:
+        shown = {"question": case.question.text, "criterion": item, "response": response}
+        text = await self._asked(self._score_by, shown, _SCORE, sample, calls)
+        try:
+            score = float(json.loads(text)["score"])
+        except (ValueError, KeyError, TypeError):
+            score = -1.0
+        if score not in _SCORES:
+            raise ModelNonsense(f"The judge gave no score: {text[:200]!r}", *calls[-1:])
+        return score
+
+    async def _ordered(self, case: Case, response: str, sample: int, calls: list[Call]) -> float:
+        lines = [line.strip() for line in response.splitlines() if line.strip()]
+        events = list(case.gold.rubric)
+        told: list[str] = []
+        for line in lines:
+            found = line
+            for event in (each for each in events if each not in told):
+                shown = {"first": event, "second": line}
+                text = await self._asked(self._same_by, shown, _SAME, sample, calls)
+                if parse(text):
+                    found = event
+                    break
+            told.append(found)
+        return ordering(events, told)
+
+    async def _asked(
+        self,
+        system: str,
+        shown: Mapping[str, str],
+        schema: dict[str, object],
+        sample: int,
+        calls: list[Call],
+    ) -> str:
+        completion = await self._model.complete(_prompt(system, shown, schema), sample=sample)
+        calls.append(completion.call)
+        return completion.text
+
+
+def ordering(events: Sequence[str], told: Sequence[str]) -> float:
+    """Kendall's tau-b of two orders, from 0 (reversed) to 1 (the same). What one of them lacks
+    comes last in it."""
+    union = list(dict.fromkeys([*events, *told]))
+    ranks = [
+        [order.index(each) if each in order else len(union) for each in union]
+        for order in (list(events), list(told))
+    ]
+    agree = ties_first = ties_second = pairs = 0
+    for i in range(len(union)):
+        for j in range(i):
+            first = ranks[0][i] - ranks[0][j]
+            second = ranks[1][i] - ranks[1][j]
+            pairs += 1
+            ties_first += first == 0
+            ties_second += second == 0
+            agree += (first * second > 0) - (first * second < 0)
+    below = sqrt((pairs - ties_first) * (pairs - ties_second))
+    if not below:  # one event, or nothing in common: all or nothing
+        return float(list(events) == list(told))
+    return (agree / below + 1) / 2

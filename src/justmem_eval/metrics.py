@@ -1,8 +1,16 @@
-"""Recall, routing and source figures from rows and gold. Pure; every figure has its denominator."""
+"""Figures from rows and gold: recall, answers, spread over runs, flips between two runs.
+
+Everything here is pure. Every figure has its denominator.
+"""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import comb
+from statistics import fmean, stdev
 from typing import Any, Literal, TypeVar
 
 from justmem.domain import Value
@@ -13,13 +21,12 @@ from justmem_eval.rows import Place, Row
 K = 10
 T = TypeVar("T")
 Pairs = Sequence[tuple[Case, Row]]
-# What counts: the ten chosen cards, everything read, the same with the recovered source turns, or
-# all candidates (what selection could have had).
-Counting = Literal["ten", "read", "source", "pool"]
+# What counts: the ten chosen cards, everything read, or that with the recovered source turns.
+Counting = Literal["ten", "read", "source"]
 
 
 class Figure(Value):
-    """A mean in percent (or of something else, as its name says), and over how many."""
+    """A mean, in percent unless its name says otherwise, and the number of values."""
 
     value: float | None
     n: int
@@ -27,18 +34,21 @@ class Figure(Value):
     def __str__(self) -> str:
         return "-" if self.value is None else f"{self.value:.2f} ({self.n})"
 
+    def short(self, places: int = 1) -> str:
+        return "-" if self.value is None else f"{self.value:,.{places}f}"
 
-def figure(values: Mapping[str, Any], path: str) -> tuple[float | None, int]:
+
+def figure(values: Mapping[str, Any], path: str) -> Figure:
     """A figure of a dumped summary by its path, such as `turn.read.fraction`."""
     found: Any = values
     for part in path.split("."):
         found = found[part]
-    return found["value"], found["n"]
+    return Figure.model_validate(found)
 
 
 def mean(values: Iterable[float], scale: float = 1.0) -> Figure:
     found = list(values)
-    return Figure(value=scale * sum(found) / len(found) if found else None, n=len(found))
+    return Figure(value=scale * fmean(found) if found else None, n=len(found))
 
 
 def percent(hits: Iterable[float | bool]) -> Figure:
@@ -48,50 +58,94 @@ def percent(hits: Iterable[float | bool]) -> Figure:
 # ---------------------------------------------------------------- recall
 
 
-def turns_of(row: Row, counting: Counting, k: int = K) -> set[TurnKey]:
-    """`k`: of the ten chosen cards only the first so many."""
-    places: list[Place] = [slot.place for slot in row.slots[:k]]
-    if counting != "ten":
-        places += row.read
-    if counting == "source":
-        places += row.sources
-    if counting == "pool":
-        places += row.pool
-    return {(session, turn) for session, turns in places for turn in turns}
-
-
 class Recall(Value):
     any: Figure
     all: Figure
     fraction: Figure
 
 
-def turn_recall(pairs: Pairs, counting: Counting = "read", k: int = K) -> Recall:
-    return _recall(pairs, lambda gold: gold.turns, lambda row: turns_of(row, counting, k))
+class Level(Value):
+    """Recall of turns or of sessions."""
+
+    ten: Recall  # by the ten chosen pieces alone: Recall@10
+    read: Recall  # by everything that is read
+    source: Recall  # the same with the recovered source turns
 
 
-def session_recall(pairs: Pairs, counting: Counting = "read", k: int = K) -> Recall:
+class Costs(Value):
+    """What a recall counts, each per question."""
+
+    evidence_tokens: Figure
+    cards_at_10: Figure
+    turns_at_10: Figure  # turns that the first ten pieces claim as their source
+    cards_read: Figure
+    turns_claimed: Figure  # by everything that is read
+    aligned: Figure  # percent of the pieces whose place was found by their words
+
+
+class Recalls(Value):
+    turn: Level
+    session: Level
+    sessions_at_5: Recall  # LongMemEval's own measure: the first five sessions. `all` is strict.
+    most_all_at_5: Figure  # the highest `all` possible: some questions have six gold sessions
+    source_hit: Figure  # assistant-output questions: the first source is a gold session
+    costs: Costs
+
+
+def recalls(pairs: Pairs) -> Recalls:
+    rows = [row for _, row in pairs]
+    asked = [case.gold for case, _ in pairs if case.gold.has_evidence]
+    return Recalls(
+        turn=_level(pairs, turn_recall),
+        session=_level(pairs, session_recall),
+        sessions_at_5=sessions_at(pairs, 5),
+        most_all_at_5=percent(len(gold.sessions) <= 5 for gold in asked),
+        source_hit=percent(hit for _, hit in source_hits(pairs)),
+        costs=Costs(
+            evidence_tokens=mean(row.evidence_tokens for row in rows),
+            cards_at_10=mean(len(row.slots[:K]) for row in rows),
+            turns_at_10=mean(len(turns_of(row, "ten")) for row in rows),
+            cards_read=mean(len(row.read) for row in rows),
+            turns_claimed=mean(len(turns_of(row, "read")) for row in rows),
+            aligned=percent(slot.aligned for row in rows for slot in row.slots),
+        ),
+    )
+
+
+def _level(pairs: Pairs, recall: Callable[[Pairs, Counting], Recall]) -> Level:
+    return Level(
+        ten=recall(pairs, "ten"), read=recall(pairs, "read"), source=recall(pairs, "source")
+    )
+
+
+def turns_of(row: Row, counting: Counting) -> set[TurnKey]:
+    places: list[Place] = [slot.place for slot in row.slots[:K]]
+    if counting != "ten":
+        places += row.read
+    if counting == "source":
+        places += row.sources
+    return {(session, turn) for session, turns in places for turn in turns}
+
+
+def turn_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
+    return _recall(pairs, lambda gold: gold.turns, lambda row: turns_of(row, counting))
+
+
+def session_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
     def found(row: Row) -> set[str]:
-        return {session for session, _ in turns_of(row, counting, k)}
+        return {session for session, _ in turns_of(row, counting)}
 
     return _recall(pairs, lambda gold: gold.sessions, found)
 
 
-def first_sessions(row: Row, k: int) -> list[str]:
-    """The first `k` sessions in the order of the evidence, then of the other candidates."""
-    places = [*(slot.place for slot in row.slots), *row.read, *row.pool]
-    return list(dict.fromkeys(session for session, _ in places if session))[:k]
-
-
 def sessions_at(pairs: Pairs, k: int) -> Recall:
-    """LongMemEval's own measure: sessions are ranked, and the first `k` count. `all` is strict."""
-    return _recall(pairs, lambda gold: gold.sessions, lambda row: set(first_sessions(row, k)))
+    """The first `k` sessions in the order of the evidence, then of the other candidates."""
 
+    def first(row: Row) -> set[str]:
+        places = [*(slot.place for slot in row.slots), *row.read, *row.pool]
+        return set(list(dict.fromkeys(session for session, _ in places if session))[:k])
 
-def most_all_at(pairs: Pairs, k: int) -> Figure:
-    """What `all` can reach: a question with more than `k` gold sessions is never complete."""
-    asked = [case.gold for case, _ in pairs if case.gold.has_evidence]
-    return percent(len(gold.sessions) <= k for gold in asked)
+    return _recall(pairs, lambda gold: gold.sessions, first)
 
 
 def _recall(
@@ -109,59 +163,13 @@ def _recall(
     )
 
 
-# ---------------------------------------------------------------- routing
-
-
-class Routing(Value):
-    """needs_source against the questions whose answer the assistant gave."""
-
-    precision: Figure
-    recall: Figure
-    access: Mapping[str, int]
-
-
-def routing(pairs: Pairs) -> Routing:
-    planned = [(c, r) for c, r in pairs if r.plan is not None]
-    wanted = {c.question.id for c, _ in planned if c.gold.category == ASSISTANT}
-    given = {c.question.id for c, r in planned if r.plan and r.plan.needs_source}
-    access: dict[str, int] = {}
-    for _, row in planned:
-        access[row.access] = access.get(row.access, 0) + 1
-    return Routing(
-        precision=percent(id in wanted for id in given),
-        recall=percent(id in given for id in wanted),
-        access=dict(sorted(access.items())),
-    )
-
-
-# ---------------------------------------------------------------- sources
-
-
-class SourceHits(Value):
-    """On assistant-output questions: does the first recovered source (any of them) hold gold?"""
-
-    session_at_1: Figure
-    turn_at_1: Figure
-    turn_any: Figure
-
-
-def source_hits(pairs: Pairs) -> SourceHits:
-    asked = [(c, r) for c, r in pairs if c.gold.category == ASSISTANT and c.gold.has_evidence]
-    marked = [(c, r) for c, r in asked if c.gold.turns]
-
-    def held(case: Case, places: Sequence[Place]) -> bool:
-        return any((s, n) in case.gold.turns for s, turns in places for n in turns)
-
-    return SourceHits(
-        session_at_1=percent(
-            bool(r.sources) and r.sources[0][0] in c.gold.sessions for c, r in asked
-        ),
-        turn_at_1=percent(held(c, r.sources[:1]) for c, r in marked),
-        turn_any=percent(held(c, r.sources) for c, r in marked),
-    )
-
-
-# ---------------------------------------------------------------- groups
+def source_hits(pairs: Pairs) -> list[tuple[Case, bool]]:
+    """Assistant-output questions: is the first recovered source a gold session?"""
+    return [
+        (case, bool(row.sources) and row.sources[0][0] in case.gold.sessions)
+        for case, row in pairs
+        if case.gold.category == ASSISTANT and case.gold.has_evidence
+    ]
 
 
 def by_category(pairs: Pairs) -> dict[str, Pairs]:
@@ -174,3 +182,93 @@ def by_category(pairs: Pairs) -> dict[str, Pairs]:
 def spanning(pairs: Pairs) -> Pairs:
     """Questions whose plan expects evidence from several sessions."""
     return [(c, r) for c, r in pairs if r.plan is not None and r.plan.spans_sessions]
+
+
+# ---------------------------------------------------------------- answers without a judge
+
+_ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
+_PUNCTUATION = str.maketrans(string.punctuation, " " * len(string.punctuation))
+
+
+class Scores(Value):
+    f1: Figure
+    contained: Figure  # every word of the gold answer stands in the evidence
+    rests: Figure  # cites a turn that holds evidence
+    misled: Figure  # cites only other turns
+    refused: Figure  # of the answerable questions
+    refused_rightly: Figure  # of the unanswerable questions
+    words: Figure  # of an answer
+
+
+def scores(pairs: Pairs) -> Scores:
+    told = [(c, r) for c, r in pairs if c.gold.answer and not c.gold.abstain]
+    placed = [(c, r) for c, r in told if c.gold.turns]
+    return Scores(
+        f1=mean((f1(r.answer, c.gold.answer) for c, r in told), 100.0),
+        contained=percent(set(words(c.gold.answer)) <= set(words(r.evidence)) for c, r in told),
+        rests=percent(r.sufficient and _rests(c, r) for c, r in placed),
+        misled=percent(r.sufficient and not _rests(c, r) for c, r in placed),
+        refused=percent(not r.sufficient for _, r in told),
+        refused_rightly=percent(not r.sufficient for c, r in pairs if c.gold.abstain),
+        words=mean(len(r.answer.split()) for _, r in pairs if r.sufficient),
+    )
+
+
+def _rests(case: Case, row: Row) -> bool:
+    return not case.gold.turns.isdisjoint(row.cited)
+
+
+def words(text: str) -> list[str]:
+    """Lower case, without punctuation and articles, as LoCoMo and SQuAD compare."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def f1(given: str, gold: str) -> float:
+    ours, theirs = words(given), words(gold)
+    if not ours or not theirs:
+        return float(ours == theirs)
+    return 2 * sum((Counter(ours) & Counter(theirs)).values()) / (len(ours) + len(theirs))
+
+
+# ---------------------------------------------------------------- runs
+
+
+class Spread(Value):
+    """Mean and sample standard deviation over repeated runs (None for a single one)."""
+
+    mean: float
+    deviation: float | None
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" + ("" if self.deviation is None else f" ± {self.deviation:.2f}")
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    if not values:
+        return None
+    return Spread(mean=fmean(values), deviation=stdev(values) if len(values) > 1 else None)
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """The exact two-sided p-value: how likely a split at least as uneven is when both directions
+    are equally likely."""
+    flips = gained + lost
+    tail = sum(comb(flips, k) for k in range(min(gained, lost) + 1))
+    return min(1.0, float(2 * tail / 2**flips))
+
+
+class Flips(Value):
+    """From A to B, over the questions that both have a verdict for."""
+
+    gained: tuple[str, ...]  # wrong in A, right in B
+    lost: tuple[str, ...]
+    both: int  # right in both
+    p: float
+
+
+def flips(a: Mapping[str, bool], b: Mapping[str, bool]) -> Flips:
+    shared = [id for id in a if id in b]
+    gained = tuple(id for id in shared if b[id] and not a[id])
+    lost = tuple(id for id in shared if a[id] and not b[id])
+    both = sum(a[id] and b[id] for id in shared)
+    return Flips(gained=gained, lost=lost, both=both, p=mcnemar(len(gained), len(lost)))

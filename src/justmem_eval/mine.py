@@ -19,8 +19,7 @@ from justmem.domain import Session, Turn, Value
 from justmem.errors import InvalidFile, JustMemError
 from justmem_eval import keyless, metrics
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
-from justmem_eval.metrics import Figure, Recall, mean
-from justmem_eval.rows import Row
+from justmem_eval.metrics import Recalls
 from justmem_eval.switches import Switches
 from justmem_eval.systems.justmem import JustMem
 from justmem_eval.systems.memories import Memories, Stages, models
@@ -45,12 +44,8 @@ class Mine(Value):
     sessions: int
     turns: int
     questions: int
-    ten: Recall
-    read: Recall
-    tokens: Figure
-    claimed: Figure  # turns that everything read rests on
-    naive: Recall  # ten turns by likeness alone, with the same vectors
-    naive_tokens: Figure
+    ours: Recalls
+    naive: Recalls  # ten turns by likeness alone, with the same vectors
 
 
 async def read_sessions(path: Path, folder: Path) -> list[Session]:
@@ -131,7 +126,8 @@ def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Ca
 
 async def measure(
     sessions: Sequence[Session], cases: Sequence[Case], switches: Switches
-) -> tuple[Mine, list[Row]]:
+) -> tuple[Mine, list[str]]:
+    """The figures, and the questions for which no evidence was read with the turns wanted."""
     ordered = sorted(sessions, key=lambda session: session.at)
     history = History(_NAME, ordered)
     digest = files.digest_of("".join(session.digest for session in ordered))
@@ -150,38 +146,28 @@ async def measure(
         sessions=len(ordered),
         turns=sum(len(session.turns) for session in ordered),
         questions=len(cases),
-        ten=metrics.turn_recall(pairs, "ten"),
-        read=metrics.turn_recall(pairs),
-        tokens=mean(row.evidence_tokens for row in rows),
-        claimed=mean(len(metrics.turns_of(row, "read")) for row in rows),
-        naive=metrics.turn_recall(plain, "ten"),
-        naive_tokens=mean(row.evidence_tokens for row in others),
+        ours=metrics.recalls(pairs),
+        naive=metrics.recalls(plain),
     )
-    return found, rows
+    missed = []
+    for case, row in pairs:
+        if not case.gold.turns & metrics.turns_of(row, "read"):
+            wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
+            missed.append(f"{case.question.text}  ({wanted})")
+    return found, missed
 
 
 def shown(found: Mine, *, own: bool) -> str:
+    ours, naive = found.ours, found.naive
     return "\n".join(
         [
             f"{found.sessions} sessions, {found.turns} turns, {found.questions} questions",
-            f"  turns found, ten cards        {found.ten.fraction}",
-            f"  turns found, everything read  {found.read.fraction}   "
-            f"{found.tokens.value:,.0f} tokens, {found.claimed.value:.1f} turns claimed",
-            f"  ten turns by likeness alone   {found.naive.fraction}   "
-            f"{found.naive_tokens.value:,.0f} tokens",
+            f"  turns found, ten cards        {ours.turn.ten.fraction}",
+            f"  turns found, everything read  {ours.turn.read.fraction}   "
+            f"{ours.costs.evidence_tokens.short(0)} tokens, "
+            f"{ours.costs.turns_claimed.short()} turns claimed",
+            f"  ten turns by likeness alone   {naive.turn.ten.fraction}   "
+            f"{naive.costs.evidence_tokens.short(0)} tokens",
             GIVEN if own else MADE,
         ]
     )
-
-
-def missed(cases: Sequence[Case], rows: Sequence[Row]) -> list[str]:
-    """Questions for which no evidence was read, each with the turns that were wanted."""
-    lines = []
-    for case, row in zip(cases, rows, strict=True):
-        if not case.gold.turns & metrics.turns_of(row, "read"):
-            wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
-            lines.append(f"{case.question.text}  ({wanted})")
-    return lines
-
-
-__all__ = ["asked", "made", "measure", "missed", "read_sessions", "shown"]

@@ -1,53 +1,152 @@
-"""One run from its description: what is pinned, which system, through which meter."""
+"""One run from its description: what is pinned, what it will cost, which system and which meter."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import justmem
 from justmem import config, providers
+from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
-from justmem_eval import calls, protocol
-from justmem_eval.batch import SCHEME, BatchModel
-from justmem_eval.benchmarks import Benchmark, beam, recorded
+from justmem_eval import benchmarks, calls, judging, protocol
+from justmem_eval.batch import PARALLEL, SCHEME, BatchModel
+from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import RECORDED, Cap, Replies
-from justmem_eval.descriptions import (
-    OWN,
-    Description,
-    Prepared,
-    benchmark_of,
-    check_pinned,
-    pin,
-    prepare,
-)
-from justmem_eval.judging import Judge, Judging
 from justmem_eval.lines import write_json
 from justmem_eval.meter import Meter, metering
-from justmem_eval.protocol import Files, OnProgress
-from justmem_eval.rubrics import RubricJudge
+from justmem_eval.protocol import Files, OnProgress, Plan
+from justmem_eval.results import pinned
+from justmem_eval.switches import Switches, parse
 from justmem_eval.systems.justmem import JustMem
-from justmem_eval.systems.memories import Memories, Stages, models
+from justmem_eval.systems.memories import Memories, Origin, Stages, code_fingerprint, models
 from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import FullText, NaiveRag, NoMemory
 from justmem_eval.systems.types import System
 
-__all__ = [
-    "OWN",
-    "Description",
-    "Prepared",
-    "benchmark_of",
-    "peer_settings",
-    "prepare",
-    "run",
-    "taxonomy",
-    "upstream",
-]
-
 OPENAI = "https://api.openai.com/v1"
+OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
+# LongMemEval's and LoCoMo's categories with evidence in several places.
+_BROAD = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
+
+
+class Description(Value):
+    """Everything that a run is determined by."""
+
+    data: Path
+    benchmark: str
+    system: str = "justmem"
+    label: str = ""
+    model: str = "rules"
+    judge: str = ""  # the model; empty: no judging
+    cards: Origin | None = None  # None: as `model`
+    plans: Origin | None = None
+    switches: tuple[str, ...] = ()
+    runs: int = 5
+    parallel: int = 4
+    planted: int = 50
+    limit: int | None = None
+    category: str | None = None
+    cap: int | None = None
+    python: str = ""  # of a peer's environment
+    adapter: Path | None = None
+    patience: float = 1800.0  # seconds in which a peer gives no sign of life
+    peer_embedder: str = "text-embedding-3-small"  # as the model server knows it
+    peer_dimensions: int = 1536
+    peer_processes: int = 1
+
+    @property
+    def cards_by(self) -> Origin:
+        return self.cards or ("rules" if self.model == "rules" else "model")
+
+    @property
+    def plans_by(self) -> Origin:
+        return self.plans or ("rules" if self.model == "rules" else "model")
+
+    @property
+    def plan(self) -> Plan:
+        batch = any(spec.startswith(SCHEME) for spec in (self.model, self.judge))
+        parallel = PARALLEL if batch else self.parallel
+        return Plan(runs=self.runs, parallel=parallel, planted=self.planted)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    description: Description
+    benchmark: Benchmark
+    switches: Switches
+
+
+def prepare(given: Description) -> Prepared:
+    found = _selected(given.benchmark, given.data, given.category, given.limit)
+    return Prepared(given, found, parse(given.switches))
+
+
+def _selected(name: str, data: Path, category: str | None, limit: int | None) -> Benchmark:
+    found = benchmarks.load(name, data)
+    if category:
+        found = found.only(lambda case: case.gold.category == category)
+        if not found.cases:
+            raise InvalidSetting(f"{name} has no category {category!r}.")
+    return found.limited(limit)
+
+
+def benchmark_of(folder: Path, data: Path) -> Benchmark:
+    """The questions that a run was made with; an error if `data` holds another version."""
+    run = pinned(folder)
+    found = _selected(run["benchmark"], data, run["category"], run["limit"])
+    if dict(found.files) != run["data"]:
+        raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
+    return found
+
+
+def pin(prepared: Prepared, judges: list[judging.Judging]) -> dict[str, Any]:
+    """What two runs must share to be the same run. A peer does not use our models."""
+    given = prepared.description
+    peer = {} if given.system in OWN else {"embedder", "reranker"}
+    pinned: dict[str, Any] = {
+        "benchmark": given.benchmark,
+        "data": dict(prepared.benchmark.files),
+        "questions": len(prepared.benchmark.cases),
+        "limit": given.limit,
+        "category": given.category,
+        "system": given.system,
+        "label": given.label,
+        "model": given.model,
+        "cards": given.cards_by,
+        "plans": given.plans_by,
+        "switches": prepared.switches.model_dump(mode="json", exclude=set(peer)),
+        "judge": None,
+        "runs": given.runs,
+        "version": justmem.__version__,
+        "code": code_fingerprint(),
+    }
+    if judges:
+        digests = {j.name: hashlib.sha256(j.instruction.encode()).hexdigest() for j in judges}
+        pinned["judge"] = {"model": given.judge, "prompts": digests}
+    if peer:
+        pinned["peer"] = {"embedder": given.peer_embedder, "dimensions": given.peer_dimensions}
+    return pinned
+
+
+def check_pinned(folder: Path, now: dict[str, Any]) -> None:
+    """A folder goes on with the run it began, and with no other."""
+    if not (folder / "run.json").exists():
+        write_json(folder / "run.json", now)
+        return
+    before = pinned(folder)
+    changed = [name for name in now if name != "label" and before.get(name) != now[name]]
+    if changed:
+        raise InvalidSetting(
+            f"{folder} holds a run with another {', '.join(changed)}. Going on would mix two "
+            "runs: choose another folder with --out, or delete this one."
+        )
 
 
 async def run(
@@ -61,12 +160,13 @@ async def run(
     """`cache` keeps memories, vectors and replies that other runs may share; runs that share a
     `ledger` share one cap."""
     given = prepared.description
-    check_pinned(folder, pin(prepared))
     cap = Cap(given.cap, ledger or folder / "spent.txt")
     with _metered(given, cap) as meter:
-        model = _model(given.model, cache, cap, meter, _reader(given.system))
+        reader = given.system if given.system in OWN else "reader"  # beside a peer's own lane
+        model = _model(given.model, cache, cap, meter, reader)
         judged_by = _model(given.judge, cache, cap, meter, "judge")
-        judges = judges_of(prepared, judged_by) if judged_by is not None else []
+        judges = judging.judges(given.benchmark, judged_by) if judged_by is not None else []
+        check_pinned(folder, pin(prepared, judges))
         system = _system(prepared, model, folder, cache, meter)
         try:
             await protocol.run(
@@ -76,7 +176,7 @@ async def run(
                 Files(folder),
                 given.plan,
                 progress,
-                _phases(meter, given.system),
+                _phases(meter, {given.system, reader}),
             )
         finally:
             await system.close()
@@ -84,39 +184,22 @@ async def run(
                 if isinstance(each, BatchModel):
                     await each.close()
             if meter is not None:
-                write_json(folder / "meter.json", _sums(meter))
+                sums = meter.sums().items()
+                write_json(
+                    folder / "meter.json",
+                    [{"lane": lane, "phase": p, **each.model_dump()} for (lane, p), each in sums],
+                )
     return folder
 
 
-def judges_of(prepared: Prepared, model: LanguageModel) -> list[Judging]:
-    name, text = prepared.description.benchmark, prepared.judge_text
-    if name in beam.SIZES:
-        return [RubricJudge(model)]
-    if text is not None:
-        return [Judge(model, name, template=text)]
-    return [Judge(model, name, "strict"), Judge(model, name, "lenient")]
-
-
-def _reader(system: str) -> str:
-    """The lane of a system's model; for a peer, that of the plain reader beside it."""
-    return system if system in OWN else "reader"
-
-
-def _phases(meter: Meter | None, lane: str) -> Callable[[str], None]:
+def _phases(meter: Meter | None, lanes: set[str]) -> Callable[[str], None]:
     def phase(name: str) -> None:
         if meter is not None:
-            for each in {lane, _reader(lane)}:
+            for each in lanes:
                 meter.enter(each, name)
             meter.enter("judge", "judging")
 
     return phase
-
-
-def _sums(meter: Meter) -> list[dict[str, Any]]:
-    return [
-        {"lane": lane, "phase": phase, **each.model_dump()}
-        for (lane, phase), each in meter.sums().items()
-    ]
 
 
 @contextmanager
@@ -159,7 +242,10 @@ def _system(
 ) -> System:
     given, benchmark, switches = prepared.description, prepared.benchmark, prepared.switches
     if given.system == "justmem":
-        stages = _stages(given, benchmark, model)
+        known = recorded.Recorded()
+        if "recorded" in (given.cards_by, given.plans_by):
+            known = recorded.read(given.benchmark, given.data)
+        stages = Stages(given.cards_by, given.plans_by, known, model, taxonomy(benchmark))
         return JustMem(Memories(benchmark, stages, switches, cache), model)
     if given.system == "none":
         return NoMemory(model)
@@ -172,13 +258,12 @@ def _system(
             f"{given.system} runs in an environment of its own: install it as its authors say, "
             f"name that environment's Python with --python, and a model with --model openai:NAME."
         )
-    settings = peer_settings(given.model, given.peer_embedder, given.peer_dimensions)
     return Peer(
         given.system,
         given.python,
         folder=folder,
         meter=meter,
-        settings=settings,
+        settings=peer_settings(given.model, given.peer_embedder, given.peer_dimensions),
         model=model,
         adapter=given.adapter,
         patience=given.patience,
@@ -196,22 +281,10 @@ def peer_settings(model: str, embedder: str, dimensions: int) -> dict[str, Any]:
     }
 
 
-def _stages(given: Description, benchmark: Benchmark, model: LanguageModel | None) -> Stages:
-    cards, plans = given.cards or given.origin, given.plans or given.origin
-    known = recorded.Recorded()
-    if "recorded" in (cards, plans):
-        known = recorded.read(given.benchmark, given.data)
-    return Stages(cards, plans, known, model, taxonomy(benchmark))
-
-
 def taxonomy(benchmark: Benchmark) -> dict[str, str]:
     """Access by the benchmark's own categories: privileged, for the oracle row alone."""
-    broad = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
-    return {
-        case.question.id: "replay"
-        if case.gold.category == ASSISTANT
-        else "compose"
-        if case.gold.category in broad
-        else "lookup"
-        for case in benchmark.cases
-    }
+    found = {}
+    for case in benchmark.cases:
+        broad = "compose" if case.gold.category in _BROAD else "lookup"
+        found[case.question.id] = "replay" if case.gold.category == ASSISTANT else broad
+    return found

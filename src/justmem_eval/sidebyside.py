@@ -208,14 +208,9 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def pythons(given: Sequence[str], environments: Path) -> dict[str, str]:
-    """name -> Python: those that are named, then those that `install` has made."""
-    found = {}
-    for pair in given:
-        name, equals, python = pair.partition("=")
-        if not equals:
-            raise InvalidSetting(f"--python takes PEER=PYTHON, not {pair!r}.")
-        found[name] = python
+def pythons(given: Mapping[str, str], environments: Path) -> dict[str, str]:
+    """name -> Python: those that are given, then those that `install` has made."""
+    found = dict(given)
     for name in NAMES:
         own = environments / name / "bin" / "python"
         if name not in found and own.exists():
@@ -257,13 +252,13 @@ def cells(found: Sequence[Compared]) -> list[list[str]]:
             f"{each.peak_mb:,.0f}",
             f"{each.calls:.1f}",
             f"{each.tokens:,.0f}",
-            _short(each.evidence_tokens, 0),
+            each.evidence_tokens.short(0),
             f"{each.cpu_ask:.0f}",
-            _short(each.turn),
-            _short(each.session),
-            _short(each.turns),
-            _short(each.turn_by_words),
-            _short(each.session_by_words),
+            each.turn.short(),
+            each.session.short(),
+            each.turns.short(),
+            each.turn_by_words.short(),
+            each.session_by_words.short(),
         ]
         for each in found
     ]
@@ -272,7 +267,3 @@ def cells(found: Sequence[Compared]) -> list[list[str]]:
 def _titled(each: Compared) -> str:
     lost = f" (INCOMPLETE: {each.missing} of {each.questions} questions missing)"
     return TITLES.get(each.system, each.system) + (lost if each.missing else "")
-
-
-def _short(figure: Figure, places: int = 1) -> str:
-    return "-" if figure.value is None else f"{figure.value:,.{places}f}"

@@ -26,7 +26,6 @@ class Switches(Value):
     access: Literal["adaptive", "lookup", "compose", "replay", "oracle"] = "adaptive"
     reading: Literal["adaptive", "compact", "top1"] = "adaptive"
     granularity: Literal["global", "session_first", "session_pack"] = "global"
-    named: bool = False  # LoCoMo-Plus: the speaker's name before the remark
     budget: Budget = Budget()
     profile: Profile = Profile()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import Any
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
-from justmem_eval.compare import compare
-from justmem_eval.metrics import Figure
-from justmem_eval.results import Recalls, RunFigures
-from justmem_eval.statistics import Spread
+from justmem_eval.benchmarks.longmemeval import ASSISTANT
+from justmem_eval.metrics import Recalls, Spread
+from justmem_eval.results import Judged, RunFigures, compare
 
 # In the paper's order: Table 1 to Table 8.
 NAMES = (
@@ -33,15 +32,15 @@ NUMBERED = ", ".join(f"{number} ({name})" for number, name in enumerate(NAMES, 1
 # The paper's column -> (heading, our figure for it). Tokens are per question or per history.
 _Get = Callable[[RunFigures], float | Spread | None]
 COLUMNS: Mapping[str, tuple[str, _Get]] = {
-    "recall": ("Recall@10", lambda f: f.turn_at_10.fraction.value),
+    "recall": ("Recall@10", lambda f: f.turn.ten.fraction.value),
     "accuracy": ("Accuracy", lambda f: f.accuracy),
     "aggregate": ("Aggregation", lambda f: f.by_operation.get("aggregate")),
-    "assistant": ("Assistant output", lambda f: f.assistant),
+    "assistant": ("Assistant output", lambda f: f.by_category.get(ASSISTANT)),
     "construction": ("Construction (K)", lambda f: _thousands(f.tokens.construction.value)),
     "infer": ("Infer (K)", lambda f: _thousands(f.tokens.infer.value)),
     "answering": ("Answer tokens", lambda f: f.tokens.answering.value),
     "evidence": ("Evidence tokens", lambda f: f.tokens.evidence.value),
-    "source_hit": ("Source hit", lambda f: f.sources.session_at_1.value),
+    "source_hit": ("Source hit", lambda f: f.source_hit.value),
     "given_hit": ("Accuracy | hit", lambda f: f.given_hit.value),
     "sessions": ("Sessions", lambda f: float(f.sessions)),
     "cards": ("Cards", lambda f: float(f.cards)),
@@ -167,7 +166,7 @@ def ours(figures: RunFigures, column: str) -> float | Spread | None:
     if column in _NOT_OF.get(figures.system, ()):
         return None
     if column == "recall" and figures.benchmark in _SESSION_RECALL:
-        return figures.session_at_10.fraction.value
+        return figures.session.ten.fraction.value
     return COLUMNS[column][1](figures)
 
 
@@ -177,21 +176,12 @@ def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
     made = []
     for line in table.lines:
         figures = found.get(line.slug)
-        title = titled(line.title, figures) if figures else line.title
-        row = [TITLES[line.benchmark], title]
+        row = [TITLES[line.benchmark], figures.titled(line.title) if figures else line.title]
         for column in columns(table, found):
             mine = ours(figures, column) if figures else None
             row += [shown(mine, column), shown(line.paper.get(column), column)]
         made.append(row)
     return made
-
-
-def titled(title: str, figures: RunFigures) -> str:
-    """Averages over a part of the questions are marked as such."""
-    if not figures.missing:
-        return title
-    asked = figures.questions
-    return f"{title} (INCOMPLETE: {asked - figures.missing} of {asked} questions)"
 
 
 RECALLS = [
@@ -215,9 +205,8 @@ def recalls(found: Mapping[str, RunFigures], words: Mapping[str, Recalls] = {}) 
     no sources, by the same keys, shown wherever there is such a system."""
     made = []
     for key, figures in found.items():
-        start = [TITLES[figures.benchmark], titled(figures.label, figures)]
-        tokens = figures.tokens.evidence.value
-        read = "-" if tokens is None else f"{tokens:,.0f}"
+        start = [TITLES[figures.benchmark], figures.titled(figures.label)]
+        read = figures.tokens.evidence.short(0)
         made.append([*start, *_recall(figures), read])
         if key in words and figures.benchmark in placed_by_words(found):
             made.append([start[0], f"{start[1]}, placed by words", *_recall(words[key]), read])
@@ -226,23 +215,21 @@ def recalls(found: Mapping[str, RunFigures], words: Mapping[str, Recalls] = {}) 
 
 def placed_by_words(found: Mapping[str, RunFigures]) -> set[str]:
     """Benchmarks with a system whose evidence names no turns."""
-    return {f.benchmark for f in found.values() if f.shown.aligned.value}
+    return {f.benchmark for f in found.values() if f.costs.aligned.value}
 
 
 def _recall(figures: Recalls) -> list[str]:
-    counted = figures.shown
+    costs = figures.costs
     return [
-        str(figures.turn_at_10.fraction),
-        str(figures.session_at_10.fraction),
-        *(_short(each) for each in (counted.cards_at_10, counted.turns_at_10)),
-        str(figures.turn.fraction),
-        str(figures.session.fraction),
-        *(_short(each) for each in (counted.cards, counted.turns)),
+        str(figures.turn.ten.fraction),
+        str(figures.session.ten.fraction),
+        costs.cards_at_10.short(),
+        costs.turns_at_10.short(),
+        str(figures.turn.read.fraction),
+        str(figures.session.read.fraction),
+        costs.cards_read.short(),
+        costs.turns_claimed.short(),
     ]
-
-
-def _short(figure: Figure) -> str:
-    return "-" if not figure.value else f"{figure.value:.1f}"
 
 
 def columns(table: Table, found: Mapping[str, RunFigures]) -> list[str]:
@@ -311,26 +298,14 @@ JUDGED = [
 def judged(found: Mapping[str, RunFigures]) -> list[list[str]]:
     """The same answers by both judges, with the judges' errors on planted answers, and by the
     corrected answer key."""
-    return [
-        [
-            TITLES[each.benchmark],
-            titled(each.label, each),
-            shown(each.accuracy),
-            str(each.false_positives),
-            str(each.false_negatives),
-            shown(each.lenient),
-            str(each.lenient_positives),
-            str(each.lenient_negatives),
-            shown(each.corrected),
-            str(each.corrections),
-        ]
-        for each in found.values()
-    ]
+    made = []
+    for each in found.values():
+        row = [TITLES[each.benchmark], each.titled(each.label)]
+        for name in ("strict", "lenient"):
+            judge = each.judges.get(name, Judged())
+            row += [shown(judge.accuracy), str(judge.accepts_wrong), str(judge.refuses_right)]
+        made.append([*row, shown(each.corrected), str(each.corrections)])
+    return made
 
 
 TESTED = ["", "", "Flips", "paper", "p", "paper"]
-
-
-def needed(names: Sequence[str]) -> dict[str, Line]:
-    """The runs that these tables need, each once."""
-    return {line.slug: line for name in names for line in table(name).lines}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from eval_server import SWITCHES
 
 from justmem.errors import ModelUnavailable
+from justmem.ports import Embedded
 from justmem.testing import ScriptedModel
 from justmem_eval.benchmarks import load
 from justmem_eval.switches import parse
@@ -68,3 +70,21 @@ def test_the_cache_key_follows_every_file_that_can_change_a_card(
     assert code_fingerprint(without=["server"]) == before
     (package / "extract" / "new.py").write_text("x = 1\n")
     assert code_fingerprint(without=["server"]) != before
+
+
+async def test_all_texts_of_a_history_are_embedded_in_one_call(data: Path, tmp_path: Path) -> None:
+    bench = load("locomo", data)
+    made = Memories(bench, Stages(), parse(SWITCHES), tmp_path)
+    asked: list[list[str]] = []
+    inner = made.models.embedder.inner
+    embed = inner.embed
+
+    async def noted(texts: Sequence[str], *, query: bool = False) -> Embedded:
+        asked.append(list(texts))
+        return await embed(texts, query=query)
+
+    inner.embed = noted  # type: ignore[method-assign]
+    history = bench.history(bench.cases[0].history)
+    await made.build(history)
+    (texts,) = asked
+    assert len(texts) == len(set(texts)) > len(history.sessions)

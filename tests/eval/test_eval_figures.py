@@ -80,9 +80,11 @@ def test_recall_enters_its_figures_and_documents_are_filled(data: Path, tmp_path
     assert document.read_text() == f"<!-- figure: {name} -->{found.value:.2f}\n"
 
 
-def test_a_part_of_the_questions_is_not_published(data: Path, tmp_path: Path) -> None:
+def test_a_part_of_the_questions_has_figures_of_its_own(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     switches = [word for switch in SWITCHES for word in ("--set", switch)]
     command = ["recall", "--data", str(data), "--cache", str(tmp_path), "--limit", "4", *switches]
     assert CliRunner().invoke(app, [*command, "--figures", str(path)]).exit_code == 0
-    assert not path.exists()
+    for name, figure in figures.read(path).items():
+        assert name.startswith("locomo-rules-rules-limit_4-")
+        assert "--limit 4" in figure.command

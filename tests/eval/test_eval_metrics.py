@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from justmem.domain import Plan
-from justmem_eval import answers, metrics
-from justmem_eval.benchmarks import Case, Gold, Question, TurnKey
+from justmem_eval import keyless, metrics
+from justmem_eval.benchmarks import Case, Gold, History, Question, TurnKey, load
+from justmem_eval.judging import parse
 from justmem_eval.rows import Place, Row, Slot
+from justmem_eval.systems.plain import FullText
+from justmem_eval.systems.types import Retrieved
 
 
 def pair(
@@ -76,31 +82,14 @@ def test_questions_without_evidence_and_abstentions_are_in_no_denominator() -> N
     assert found.fraction.value is None
 
 
-def test_routing_is_measured_against_assistant_output() -> None:
-    source, local = Plan(needs_source=True), Plan()
-    asked = "single-session-assistant"
-    found = metrics.routing(
-        [
-            pair({("a", 1)}, [], category=asked, plan=source),
-            pair({("b", 1)}, [], category=asked, plan=local),
-            pair({("c", 1)}, [], category="other", plan=source),
-        ]
-    )
-    assert found.precision.value == 50.0
-    assert found.recall.value == 50.0
-    assert found.access == {"LOOKUP": 1, "REPLAY": 2}
-
-
 def test_source_hit_looks_at_the_first_source() -> None:
     asked = "single-session-assistant"
     first = pair({("a", 2)}, [], category=asked, sources=(("a", (1, 2)), ("b", (1,))))
     second = pair({("c", 1)}, [], category=asked, sources=(("b", (1,)), ("c", (1,))))
     missed = pair({("d", 1)}, [], category=asked)
     found = metrics.source_hits([first, second, missed])
-    assert found.session_at_1.value == pytest.approx(100 / 3)
-    assert found.turn_at_1.value == pytest.approx(100 / 3)
-    assert found.turn_any.value == pytest.approx(200 / 3)
-    assert found.session_at_1.n == 3
+    assert [hit for _, hit in found] == [True, False, False]
+    assert metrics.recalls([first, second, missed]).source_hit.n == 3
 
 
 def test_an_answer_rests_on_a_gold_turn_or_on_none() -> None:
@@ -113,7 +102,7 @@ def test_an_answer_rests_on_a_gold_turn_or_on_none() -> None:
         (nowhere, {"cited": (("a", 1),)}),  # without gold turns, in no denominator
         (unanswerable, {"cited": (("a", 1),)}),
     ]
-    found = answers.scores([(case, row.model_copy(update=more)) for (case, row), more in answered])
+    found = metrics.scores([(case, row.model_copy(update=more)) for (case, row), more in answered])
     assert (found.rests.value, found.misled.value) == pytest.approx((100 / 3, 100 / 3))
     assert found.rests.n == found.misled.n == 3
 
@@ -132,7 +121,7 @@ def test_a_question_with_six_gold_sessions_can_never_be_complete_at_5() -> None:
     six = pair({(name, 1) for name in names}, [(name, (1,)) for name in names])
     one = pair({("a", 1)}, [("a", (1,))])
     assert metrics.sessions_at([six, one], 5).all.value == 50.0
-    assert metrics.most_all_at([six, one], 5).value == 50.0
+    assert metrics.recalls([six, one]).most_all_at_5.value == 50.0
 
 
 def test_words_per_answer_leaves_refusals_out() -> None:
@@ -141,4 +130,69 @@ def test_words_per_answer_leaves_refusals_out() -> None:
         (case, row.model_copy(update={"answer": "a blue couch"})),
         (case, row.model_copy(update={"answer": "That is not in memory.", "sufficient": False})),
     ]
-    assert answers.scores(told).words.value == 3.0
+    assert metrics.scores(told).words.value == 3.0
+
+
+def test_the_papers_flips_give_the_papers_p_value() -> None:
+    assert f"{metrics.mcnemar(134, 49):.2e}" == "2.54e-10"
+    assert f"{metrics.mcnemar(49, 134):.2e}" == "2.54e-10"
+    assert metrics.mcnemar(0, 0) == metrics.mcnemar(7, 7) == 1.0
+
+
+def test_mean_and_sample_deviation() -> None:
+    found = metrics.spread([79.5, 79.6, 79.7])
+    assert found is not None
+    assert str(found) == "79.60 ± 0.10"
+    assert str(metrics.spread([50.0])) == "50.00"
+    assert metrics.spread([]) is None
+
+
+def test_flips_count_only_questions_that_both_have_a_verdict_for() -> None:
+    found = metrics.flips({"a": True, "b": False, "c": True}, {"a": False, "b": True, "d": True})
+    assert (found.gained, found.lost, found.both) == (("b",), ("a",), 0)
+
+
+def test_answers_are_compared_without_case_articles_and_punctuation() -> None:
+    assert metrics.f1("The green bowl!", "a green bowl") == 1.0
+    assert metrics.f1("a red bowl", "a green bowl") == 0.5
+    assert metrics.f1("nothing", "a green bowl") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ('{"verdict": "correct"}', True),
+        ('{"verdict": "wrong"}', False),
+        ('{"label": "CORRECT"}', True),
+        ("Correct.", True),
+        ("incorrect", False),
+        ("The answer is correct.", None),
+        ('{"verdict": "correct", "label": "wrong"}', None),
+        ('{"verdict": "mostly"}', None),
+        ("[1, 2", None),
+    ],
+)
+def test_a_verdict_is_read_strictly(said: str, verdict: bool | None) -> None:
+    assert parse(said) is verdict
+
+
+class OnlyGreetings(FullText):
+    """Recalls one card of 30 tokens when greeted, and nothing otherwise."""
+
+    @asynccontextmanager
+    async def opened(self, history: History) -> AsyncIterator[OnlyGreetings]:  # type: ignore[override]
+        yield self
+
+    async def retrieve(self, question: Question) -> Retrieved:
+        slots = (Slot(place=("s", (1,))),) if question.text == "Hello!" else ()
+        row = Row(id=question.id, history="h", slots=slots, evidence_tokens=30)
+        return Retrieved(id=question.id, row=row)
+
+
+async def test_harm_counts_turns_and_tokens(data: Path) -> None:
+    found = await keyless.harm(OnlyGreetings(None), [load("locomo", data).history("conv-1")])
+    count = len(keyless.no_memory_turns())
+    assert count >= 40
+    assert found.nothing.value == 100 * (count - 1) / count
+    assert found.tokens.value == 30 / count
+    assert found.recalled == ("Hello!",)

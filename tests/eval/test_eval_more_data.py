@@ -16,8 +16,8 @@ from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import mine, runs
 from justmem_eval.benchmarks import load
 from justmem_eval.cli.app import app
+from justmem_eval.judging import ordering
 from justmem_eval.results import figures
-from justmem_eval.rubrics import ordering
 from justmem_eval.runs import Description
 
 # ---------------------------------------------------------------- REALTALK

@@ -74,7 +74,7 @@ async def test_a_peer_runs_under_the_same_protocol(
     found = await run(described(data, server.url), tmp_path / "run")
     assert found.judged == 15
     assert found.errors == {}
-    assert (found.turn.fraction.value or 0) > 50  # the template names its sources
+    assert (found.turn.read.fraction.value or 0) > 50  # the template names its sources
     assert found.tokens.answering.value == SPENT  # by the plain reader
 
 
@@ -124,7 +124,7 @@ async def test_a_memory_that_was_not_built_is_not_asked(
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found.errors["memory"] == 1
     assert found.errors["evidence"] == 17
-    assert found.turn.fraction.n == 0
+    assert found.turn.read.fraction.n == 0
     assert "no memory: " in Files(tmp_path / "run").evidence["conv-1/1"].error
     assert found.tokens.construction.value == 4 * SPENT  # a failed build is paid for too
 
@@ -141,7 +141,7 @@ async def test_a_peer_is_killed_and_reopened_before_the_first_question(
     adapter = tmp_path / "adapter.py"
     adapter.write_text(text)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.turn.fraction.value == 0.0
+    assert found.turn.read.fraction.value == 0.0
 
 
 async def test_a_peer_that_cannot_start_ends_the_run(
@@ -175,11 +175,11 @@ async def test_all_that_a_peer_shows_is_kept_and_the_first_ten_count_apart(
     adapter = adapted(tmp_path, "    evidence = best[", "    best.reverse()\n")
     adapter.write_text(adapter.read_text().replace('best[: message["k"]]', "best"))
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.turn.fraction.value == 100.0
-    assert (found.turn_at_10.fraction.value or 0) < 50
-    assert (found.shown.cards.value or 0) > 20
+    assert found.turn.read.fraction.value == 100.0
+    assert (found.turn.ten.fraction.value or 0) < 50
+    assert (found.costs.cards_read.value or 0) > 20
     assert len(Files(tmp_path / "run").evidence.items()[0].row.slots) > 20
-    assert found.shown.turns.value == found.shown.cards.value  # one turn each
+    assert found.costs.turns_claimed.value == found.costs.cards_read.value  # one turn each
 
 
 async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
@@ -281,12 +281,12 @@ async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     text = adapter.read_text()
     adapter.write_text(text.replace(', "session": session["id"], "turns": [number]', ""))
     peer = await run(described(data, server.url, adapter=adapter), tmp_path / "peer")
-    assert peer.shown.aligned.value == 100.0
+    assert peer.costs.aligned.value == 100.0
     given = described(data, server.url, system="justmem", label="JustMem")
     ours = await run(given, tmp_path / "ours")
     words = by_words(tmp_path / "ours", runs.prepare(given).benchmark)
     assert words is not None
-    assert words.shown.aligned.value == 100.0
+    assert words.costs.aligned.value == 100.0
     titles = [row[1] for row in tables.recalls({"p": peer, "o": ours}, {"o": words})]
     assert titles == ["template", "JustMem", "JustMem, placed by words"]
     assert [row[1] for row in tables.recalls({"o": ours}, {"o": words})] == ["JustMem"]

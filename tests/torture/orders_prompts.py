@@ -162,11 +162,6 @@ def _judging(text: str) -> None:
     prompt = Judge(model, "locomo").prompt(case, text)
     assert prompt.system == instruction("locomo", "strict")
     blocks(prompt.user, prompt.mark, "category", "question", "answer", "response")
-    # An official prompt is filled once: what the answer holds is not filled again.
-    filled = Judge(model, "locomo", template="Q {question} A {answer} R {response}").prompt(
-        case, text
-    )
-    assert filled.user == f"Q What did the lamp cost? A 80 euros R {text}"
 
 
 def check_verdict(reply: str) -> None:

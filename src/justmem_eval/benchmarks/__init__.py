@@ -26,14 +26,13 @@ NAMES = tuple(name for name in TITLES if name not in ("living", "mine"))
 __all__ = ["NAMES", "TITLES", "Benchmark", "Case", "Gold", "History", "Question", "TurnKey", "load"]
 
 
-def load(name: str, data: Path, *, named: bool = False) -> Benchmark:
-    """`named` puts the speaker's name before a LoCoMo-Plus trigger."""
+def load(name: str, data: Path) -> Benchmark:
     if name == "locomo":
         return locomo.load(data)
     if name == "longmemeval":
         return longmemeval.load(data)
     if name == "locomo_plus":
-        return locomo_plus.load(data, named=named)
+        return locomo_plus.load(data)
     if name == "longmemeval_m":
         return longmemeval.load_m(data)
     if name == "realtalk":

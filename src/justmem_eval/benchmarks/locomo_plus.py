@@ -31,7 +31,7 @@ _GAP = re.compile(r"\b(\d+|[a-z]+)\s+(day|week|month|year)s?\b", re.IGNORECASE)
 _SPOKEN = re.compile(r"([AB]):\s*(.+)", re.DOTALL)
 
 
-def load(data: Path, *, named: bool = False) -> Benchmark:
+def load(data: Path) -> Benchmark:
     path = files.find(data, FILES, "LoCoMo-Plus")
     keys = ("cue_dialogue", "trigger_query", "time_gap", "relation_type")
     items = files.read_list(path, keys, "LoCoMo-Plus items")
@@ -49,7 +49,7 @@ def load(data: Path, *, named: bool = False) -> Benchmark:
             notes.append(f"plus/{index}: conversation {name} is not in {base_path.name}: left out")
             continue
         people = {"A": by_name[name]["speaker_a"], "B": by_name[name]["speaker_b"]}
-        case, history = _case(index, item, histories[name], people, named, notes)
+        case, history = _case(index, item, histories[name], people, notes)
         cases.append(case)
         histories[history.id] = history
     digests = {p.name: files.digest(p) for p in (path, base_path)}
@@ -71,7 +71,6 @@ def _case(
     item: dict[str, Any],
     base: History,
     people: dict[str, str],
-    named: bool,
     notes: list[str],
 ) -> tuple[Case, History]:
     id = f"plus/{index}"
@@ -85,7 +84,6 @@ def _case(
         turns=tuple(_turns(str(item["cue_dialogue"]), people)),
     )
     (said,) = _turns(str(item["trigger_query"]), people)
-    text = f"{said.speaker}: {said.text}" if named else said.text
     gold = Gold(
         answer="",
         category=str(item["relation_type"]),
@@ -95,7 +93,7 @@ def _case(
     )
     ordered = sorted([*base.sessions, cue], key=lambda session: session.at)
     history = History(id, ordered, base=base.id, added=(cue,))
-    question = Question(id=id, text=text, at=at, remark=True, speaker=said.speaker)
+    question = Question(id=id, text=said.text, at=at, remark=True, speaker=said.speaker)
     return Case(question, gold, id), history
 
 

@@ -1,4 +1,4 @@
-"""The commands together."""
+"""The `justmem-eval` command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from justmem.errors import JustMemError
-from justmem_eval.cli import gating, keyless, looking, peers, running
+from justmem_eval.cli import keyless, peers, running
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -17,22 +17,17 @@ app = typer.Typer(
 )
 app.command("all")(keyless.everything)
 app.command()(keyless.recall)
-app.command()(keyless.answers)
 app.command()(keyless.harm)
-app.command()(keyless.ablation)
-app.command()(keyless.curve)
 app.command("fit")(keyless.fitted)
-app.command()(looking.sample)
-app.command("mine")(looking.own)
+app.command()(keyless.mine)
+app.command()(keyless.gate)
+app.command()(keyless.fill)
+app.command()(keyless.data)
 app.command()(running.run)
 app.command()(running.table)
+app.command()(running.compare)
 app.command("peer-check")(peers.check)
 app.command("peers")(peers.side_by_side)
-app.command()(gating.gate)
-app.command()(looking.compare)
-app.command()(looking.fill)
-app.command()(looking.data)
-app.command()(looking.mcnemar)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import typer
 from justmem.errors import InvalidSetting
 from justmem_eval import benchmarks, cache, figures, peer_check, pictures, sidebyside
 from justmem_eval.benchmarks import recorded
-from justmem_eval.cli.shared import Cache, Data, Json, Published, grid, out
+from justmem_eval.cli.shared import Cache, Data, Json, Published, grid, out, pairs
 from justmem_eval.lines import write_json
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import Checked
@@ -84,7 +84,7 @@ def side_by_side(
     for name in install or ():
         typer.echo(f"Installing {name} into {environments / name}")
         sidebyside.install(name, environments, _run)
-    systems = sidebyside.pythons(python or (), environments)
+    systems = sidebyside.pythons(pairs(python or ()), environments)
     if only:
         systems = {name: systems[name] for name in systems if name in only}
     bench = sidebyside.slice_of(benchmarks.load(benchmark, data), histories, sessions or None)

@@ -1,34 +1,34 @@
-"""run, table: with a language model, from build to verdict."""
+"""run, table, compare: with a language model, from build to verdict."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from justmem.errors import InvalidSetting
-from justmem_eval import cache, runs, tables
+from justmem_eval import cache, results, runs, tables
 from justmem_eval.calls import CapReached
-from justmem_eval.cli.shared import Cache, Data, Limit, Switch, bar, grid, out
-from justmem_eval.estimate import NOTHING, Price
-from justmem_eval.results import Recalls, RunFigures, by_words, failures, figures
+from justmem_eval.cli.shared import Cache, Data, Limit, Switch, bar, grid, out, pairs
+from justmem_eval.estimate import Estimate, estimate
+from justmem_eval.metrics import Recalls
+from justmem_eval.protocol import Files
+from justmem_eval.results import RunFigures, by_words, failures, figures
 from justmem_eval.runs import Description, Prepared
-from justmem_eval.statistics import Spread
+from justmem_eval.tables import shown
 
-Model = Annotated[str, typer.Option(help="rules, openai:NAME or openai:NAME@URL.")]
+Model = Annotated[str, typer.Option(help="rules, openai:NAME, openai:NAME@URL, batch:NAME or ...")]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
-Out = Annotated[Path, typer.Option(help="The run's folder: it goes on where it was.")]
-Runs = Annotated[int, typer.Option(help="Answer-and-judge runs over fixed evidence.")]
+Runs = Annotated[int, typer.Option("--runs", help="Answer-and-judge runs over fixed evidence.")]
 Parallel = Annotated[int, typer.Option(help="Things done at once.")]
 CapOption = Annotated[int | None, typer.Option("--cap", help="Tokens never to be passed.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
-JudgePrompt = Annotated[Path | None, typer.Option(help="A judge prompt of your own.")]
 Origin = Annotated[str | None, typer.Option(help="recorded, rules or model.")]
 In = Annotated[float, typer.Option("--price-in", help="Of a million input tokens.")]
 Made = Annotated[float, typer.Option("--price-out", help="Of a million output tokens.")]
-
 PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
 PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
 PeerProcesses = Annotated[int, typer.Option(help="Processes of a peer, each with its histories.")]
@@ -43,11 +43,10 @@ def run(
     ] = "justmem",
     model: Model = "rules",
     judge: JudgeModel = "",
-    judge_prompt: JudgePrompt = None,
     cards: Origin = None,
     plans: Origin = None,
     switch: Switch = None,
-    number: Annotated[int, typer.Option("--runs", help="Answer-and-judge runs.")] = 5,
+    number: Runs = 5,
     parallel: Parallel = 4,
     limit: Limit = None,
     category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
@@ -70,7 +69,6 @@ def run(
         system=system,
         model=model,
         judge=judge or ("" if model == "rules" else model),
-        judge_prompt=judge_prompt,
         cards=_origin(cards),
         plans=_origin(plans),
         switches=tuple(switch or ()),
@@ -87,7 +85,7 @@ def run(
         peer_processes=peer_processes,
     )
     prepared = runs.prepare(given)
-    _agree([prepared], Price(given=price_in, made=price_out), yes)
+    _agree([prepared], price_in, price_out, yes)
     _do(prepared, to, cache.folder(cache_folder))
     show_run(figures(to, prepared.benchmark), to)
 
@@ -107,7 +105,7 @@ def table(
     peer_dimensions: PeerDimensions = 1536,
     peer_processes: PeerProcesses = 1,
     switch: Switch = None,
-    number: Annotated[int, typer.Option("--runs", help="Answer-and-judge runs.")] = 5,
+    number: Runs = 5,
     parallel: Parallel = 4,
     limit: Limit = None,
     cap: CapOption = None,
@@ -117,40 +115,43 @@ def table(
     cache_folder: Cache = None,
 ) -> None:
     """One of the paper's tables, ours beside the paper's figures."""
-    pythons = dict(_pair(each) for each in python or ())
+    common = Description(
+        data=data,
+        benchmark="",
+        model=model,
+        judge=judge or ("" if model == "rules" else model),
+        cards=_origin(cards),
+        plans=_origin(plans),
+        runs=number,
+        parallel=parallel,
+        limit=limit,
+        cap=cap,
+        peer_embedder=peer_embedder,
+        peer_dimensions=peer_dimensions,
+        peer_processes=peer_processes,
+    )
+    pythons = pairs(python or ())
+    wanted = tables.table(name)
     prepared: dict[str, Prepared] = {}
-    for line in tables.table(name).lines:
-        own = line.system in runs.OWN
+    for line in wanted.lines:
         if (system and line.system not in system) or (
             benchmark and line.benchmark not in benchmark
         ):
             continue
-        if not own and line.system not in pythons:
+        if line.system not in runs.OWN and line.system not in pythons:
             typer.echo(f"{line.title}: left out, no --python {line.system}=... names its Python.")
             continue
         if line.slug not in prepared:
-            given = Description(
-                data=data,
-                benchmark=line.benchmark,
-                system=line.system,
-                label=line.title,
-                model=model,
-                judge=judge or ("" if model == "rules" else model),
-                cards=_origin(cards),
-                plans=_origin(plans),
-                switches=(*line.switches, *(switch or ())),
-                runs=number,
-                parallel=parallel,
-                limit=limit,
-                category=line.category,
-                cap=cap,
-                python=pythons.get(line.system, ""),
-                peer_embedder=peer_embedder,
-                peer_dimensions=peer_dimensions,
-                peer_processes=peer_processes,
-            )
-            prepared[line.slug] = runs.prepare(given)
-    _agree(list(prepared.values()), Price(given=price_in, made=price_out), yes)
+            own = {
+                "benchmark": line.benchmark,
+                "system": line.system,
+                "label": line.title,
+                "switches": (*line.switches, *(switch or ())),
+                "category": line.category,
+                "python": pythons.get(line.system, ""),
+            }
+            prepared[line.slug] = runs.prepare(common.model_copy(update=own))
+    _agree(list(prepared.values()), price_in, price_out, yes)
     found: dict[str, RunFigures] = {}
     for slug, each in prepared.items():
         _do(each, to / slug, cache.folder(cache_folder), to / "spent.txt")
@@ -161,98 +162,100 @@ def table(
         if each.description.benchmark in tables.placed_by_words(found)
         and (told := by_words(to / slug, each.benchmark))
     }
-    show_table(tables.table(name), found, {slug: to / slug for slug in found}, words)
+    _show_table(wanted, found, to, words)
 
 
-def show_table(
-    table: tables.Table,
-    found: dict[str, RunFigures],
-    folders: dict[str, Path],
-    words: dict[str, Recalls],
+def _show_table(
+    table: tables.Table, found: Mapping[str, RunFigures], to: Path, words: Mapping[str, Recalls]
 ) -> None:
     out().print(grid(table.title, tables.headings(table, found), tables.cells(table, found)))
     out().print(grid("What recall counts", tables.RECALLS, tables.recalls(found, words)))
-    judged = {slug: folder for slug, folder in folders.items() if found[slug].judged}
-    if tests := tables.tested(table, judged):
+    judged = {slug: each for slug, each in found.items() if each.judged}
+    if tests := tables.tested(table, {slug: to / slug for slug in judged}):
         out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
     if judged:
-        rows = tables.judged({slug: found[slug] for slug in judged})
-        out().print(grid("Judges and answer keys", tables.JUDGED, rows))
+        out().print(grid("Judges and answer keys", tables.JUDGED, tables.judged(judged)))
     for slug, each in found.items():
-        if each.unjudged:
-            typer.echo(f"{slug}: {each.unjudged} questions without a verdict in some run")
         if each.errors:
             typer.echo(f"{slug}: errors {dict(each.errors)}")
 
 
 def show_run(found: RunFigures, folder: Path) -> None:
-    rows = [
-        ["accuracy", _spread(found.accuracy), f"{found.judged} judged"],
-        ["  judge accepts wrong", str(found.false_positives), "planted wrong answers"],
-        ["  judge refuses right", str(found.false_negatives), "planted right answers"],
-        ["accuracy, lenient judge", _spread(found.lenient), "the same answers"],
-        ["  judge accepts wrong", str(found.lenient_positives), ""],
-        ["  judge refuses right", str(found.lenient_negatives), ""],
-        [
-            "accuracy, corrected key",
-            _spread(found.corrected),
-            f"{found.corrections} answers corrected",
-        ],
-        *(
-            [f"  {name}", str(value) if value else "–", ""]
-            for name, value in found.by_category.items()
-        ),
-        ["turn recall@10, fraction", str(found.turn_at_10.fraction), _counted(found, ten=True)],
-        ["session recall@10, fraction", str(found.session_at_10.fraction), ""],
-        ["turn recall, everything read", str(found.turn.fraction), _counted(found, ten=False)],
-        ["session recall, everything read", str(found.session.fraction), ""],
-        ["tokens: evidence", str(found.tokens.evidence), "per question"],
+    turn, session, costs, tokens = found.turn, found.session, found.costs, found.tokens
+    ten = f"{costs.cards_at_10.short()} cards, {costs.turns_at_10.short()} turns claimed"
+    read = f"{costs.cards_read.short()} cards, {costs.turns_claimed.short()} turns claimed"
+    rows = [["accuracy", shown(found.accuracy), f"{found.judged} judged"]]
+    for name, judge in found.judges.items():
+        rows.append([f"  {name} judge", shown(judge.accuracy), "the same answers"])
+        rows.append(["    accepts wrong", str(judge.accepts_wrong), "planted wrong answers"])
+        rows.append(["    refuses right", str(judge.refuses_right), "planted right answers"])
+    corrections = f"{found.corrections} answers corrected"
+    rows.append(["  corrected key", shown(found.corrected), corrections])
+    rows += [[f"  {name}", shown(value), ""] for name, value in found.by_category.items()]
+    rows += [
+        ["turn recall@10, fraction", str(turn.ten.fraction), ten],
+        ["session recall@10, fraction", str(session.ten.fraction), ""],
+        ["turn recall, everything read", str(turn.read.fraction), read],
+        ["session recall, everything read", str(session.read.fraction), ""],
+        ["  placed by words", str(costs.aligned), "percent of the pieces"],
         ["session any@5", str(found.sessions_at_5.any), "first five sessions"],
-        [
-            "session all@5, strict",
-            str(found.sessions_at_5.all),
-            f"can reach {found.most_all_at_5}",
-        ],
-        ["source hit@1", str(found.sources.session_at_1), ""],
-        ["tokens: construction", str(found.tokens.construction), "per history"],
-        ["tokens: planning", str(found.tokens.planning), "per question"],
-        ["tokens: answering", str(found.tokens.answering), "per question and run"],
+        ["session all@5", str(found.sessions_at_5.all), f"can reach {found.most_all_at_5}"],
+        ["source hit@1", str(found.source_hit), ""],
+        ["tokens: evidence", str(tokens.evidence), "per question"],
+        ["tokens: construction", str(tokens.construction), "per history"],
+        ["tokens: planning", str(tokens.planning), "per question"],
+        ["tokens: answering", str(tokens.answering), "per question and run"],
+        ["tokens: judging", str(tokens.judging), "not counted in the above"],
         ["words per answer", str(found.words), ""],
-        ["tokens: judging", str(found.tokens.judging), "not counted in the above"],
         *([f"errors: {stage}", str(count), ""] for stage, count in found.errors.items()),
     ]
-    label = tables.titled(found.label, found)
+    label = found.titled(found.label)
     title = f"{label} on {found.benchmark}: {found.questions} questions, model {found.model}"
     out().print(grid(title, ["", "", ""], rows))
     for stage, id, reason in failures(folder)[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
 
 
-def _spread(value: Spread | None) -> str:
-    return str(value) if value else "–"
+def compare(
+    a: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    b: Annotated[Path, typer.Argument(help="The folder of another.")],
+    data: Annotated[Path | None, typer.Option(help="To show the questions' words.")] = None,
+    most: Annotated[int, typer.Option(help="Questions shown of each kind.")] = 10,
+) -> None:
+    """Paired flips with the exact McNemar test, and the questions that flipped."""
+    found = results.compare(a, b)
+    named = [(f"run {n}", f) for n, f in enumerate(found.by_run, 1)]
+    named.append(("majority", found.majority))
+    rows = [
+        [name, "", str(len(f.gained)), str(len(f.lost)), str(f.both), f"{f.p:.3g}"]
+        for name, f in named
+    ]
+    title = f"{found.first} -> {found.second}"
+    out().print(grid(title, ["", "", "wrong to right", "right to wrong", "both right", "p"], rows))
+    cases = runs.benchmark_of(a, data).cases if data is not None else ()
+    texts = {c.question.id: (c.question.text, c.gold.answer) for c in cases}
+    first, second = Files(a).predictions(1), Files(b).predictions(1)
+    flipped = (("wrong to right", found.majority.gained), ("right to wrong", found.majority.lost))
+    for kind, ids in flipped:
+        for id in ids[:most]:
+            text, gold = texts.get(id, ("", ""))
+            typer.echo(f"{kind}  {id}  {text}")
+            if gold:
+                typer.echo(f"    gold    {gold}")
+            for name, told in ((found.first, first.get(id)), (found.second, second.get(id))):
+                typer.echo(f"    {name}: {told.answer if told else '-'}")
 
 
-def _counted(found: RunFigures, *, ten: bool) -> str:
-    """What a recall counts."""
-    shown = found.shown
-    cards, turns = (shown.cards_at_10, shown.turns_at_10) if ten else (shown.cards, shown.turns)
-    if cards.value is None or turns.value is None:
-        return ""
-    placed = f", {shown.aligned.value:.0f} % placed by words" if shown.aligned.value else ""
-    return f"{cards.value:.1f} cards, {turns.value:.1f} turns claimed{placed}"
-
-
-def _agree(prepared: list[Prepared], price: Price, yes: bool) -> None:
+def _agree(prepared: list[Prepared], price_in: float, price_out: float, yes: bool) -> None:
     """Says what it will cost before anything is spent."""
-    total = NOTHING
+    total = Estimate()
     for each in prepared:
-        if each.estimate is not None:
-            total = total.plus(each.estimate)
-        elif each.description.model != "rules":
+        if not estimate(each, total):
             typer.echo(f"{each.description.system}: what a peer spends is metered, not estimated.")
     if not total.calls:
         return
-    cost = f", cost about {total.cost(price):,.2f}" if price.given or price.made else ""
+    money = (total.tokens_in * price_in + total.tokens_out * price_out) / 1e6
+    cost = f", cost about {money:,.2f}" if money else ""
     typer.echo(f"About {total.calls:,} calls and {total.tokens / 1e6:,.2f} M tokens{cost}.")
     cap = prepared[0].description.cap
     if cap is not None and cap < total.tokens:
@@ -263,13 +266,13 @@ def _agree(prepared: list[Prepared], price: Price, yes: bool) -> None:
 
 def _do(prepared: Prepared, folder: Path, cache_folder: Path, ledger: Path | None = None) -> None:
     given = prepared.description
-    with bar() as shown:
+    with bar() as shown_bar:
         tasks: dict[str, Any] = {}
 
         def progress(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = shown.add_task(f"{given.system} {stage}", total=total)
-            shown.update(tasks[stage], completed=done)
+                tasks[stage] = shown_bar.add_task(f"{given.system} {stage}", total=total)
+            shown_bar.update(tasks[stage], completed=done)
 
         try:
             asyncio.run(runs.run(prepared, folder, cache_folder, progress, ledger=ledger))
@@ -281,10 +284,3 @@ def _origin(given: str | None) -> Any:
     if given not in (None, "recorded", "rules", "model"):
         raise InvalidSetting(f"Cards and plans are recorded, rules or model, not {given!r}.")
     return given
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, python = text.partition("=")
-    if not equals:
-        raise InvalidSetting(f"--python takes PEER=PYTHON here, not {text!r}.")
-    return name, python

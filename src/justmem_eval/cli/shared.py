@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from justmem.errors import InvalidSetting
 
 Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
 Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=value.")]
@@ -47,3 +50,14 @@ def out() -> Console:
     """A file or a pipe has no width: tables stay whole there."""
     width = None if sys.stdout.isatty() else _WIDE
     return Console(highlight=False, markup=False, width=width)
+
+
+def pairs(given: Sequence[str]) -> dict[str, str]:
+    """`--python PEER=PYTHON`, by peer."""
+    found = {}
+    for text in given:
+        name, equals, python = text.partition("=")
+        if not equals:
+            raise InvalidSetting(f"--python takes PEER=PYTHON, not {text!r}.")
+        found[name] = python
+    return found

@@ -18,12 +18,11 @@ import justmem
 from justmem import AsyncMemory, Retention, config, providers
 from justmem.domain import Plan, Session
 from justmem.errors import InvalidSetting, ModelError
-from justmem.ports import LanguageModel
+from justmem.ports import Embedder, LanguageModel
 from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded
-from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker
-from justmem_eval.meters import MeteredEmbedder, MeteredReranker
+from justmem_eval.cache import Blobs, CachedEmbedder, CachedReranker, Collector
 from justmem_eval.switches import Switches
 from justmem_eval.systems.stages import RecordedCards, read_plan
 from justmem_eval.systems.types import Built
@@ -62,24 +61,6 @@ _IRRELEVANT = frozenset(
 class Models:
     embedder: CachedEmbedder
     reranker: CachedReranker | None
-
-    def metered(self) -> Metered:
-        """The same models, worked anew at every call and timed."""
-        reranker = MeteredReranker(self.reranker.inner) if self.reranker else None
-        return Metered(MeteredEmbedder(self.embedder.inner), reranker)
-
-
-@dataclass(frozen=True, slots=True)
-class Metered:
-    embedder: MeteredEmbedder
-    reranker: MeteredReranker | None
-
-    def cpu(self) -> dict[str, float]:
-        reranker = self.reranker
-        return {
-            "embed": self.embedder.meter.cpu,
-            "rerank": reranker.meter.cpu if reranker else 0.0,
-        }
 
 
 def models(switches: Switches, cache: Path) -> Models:
@@ -164,7 +145,7 @@ class Memories:
 
     @asynccontextmanager
     async def memory(
-        self, history: History, *, metered: Metered | None = None, answerer: Any = "rules"
+        self, history: History, *, answerer: Any = "rules"
     ) -> AsyncIterator[AsyncMemory]:
         """The memory of a history, built if it is not there yet."""
         if error := (await self.build(history)).error:
@@ -172,12 +153,12 @@ class Memories:
         folder = self._place(self._benchmark.history(history.base) if history.base else history)
         extractor = self.stages.extractor(history)
         if not history.base:
-            async with self._opened(folder, extractor, metered, answerer) as memory:
+            async with self._opened(folder, extractor, answerer) as memory:
                 yield memory
             return
         with TemporaryDirectory(prefix="justmem-eval-") as scratch:
             shutil.copytree(folder, scratch, dirs_exist_ok=True)
-            async with self._opened(Path(scratch), extractor, metered, answerer) as memory:
+            async with self._opened(Path(scratch), extractor, answerer) as memory:
                 await _remember(memory, extractor, history.id, history.added)
                 yield memory
 
@@ -202,6 +183,8 @@ class Memories:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(mkdtemp(prefix=".building-", dir=folder.parent))
         try:
+            if self.stages.cards == "rules":
+                await self._embed_ahead(history)
             extractor = self.stages.extractor(history)
             async with self._opened(draft, extractor) as memory:
                 built = await _remember(memory, extractor, history.id, history.sessions)
@@ -213,14 +196,26 @@ class Memories:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
+    async def _embed_ahead(self, history: History) -> None:
+        """Embeds all texts of a history in one call. A first build, with an embedder that does
+        nothing, tells what they are."""
+        collector = Collector(self.models.embedder)
+        with TemporaryDirectory(prefix="justmem-eval-") as scratch:
+            async with self._opened(Path(scratch), "rules", embedder=collector) as memory:
+                await _remember(memory, "rules", history.id, history.sessions)
+        await self.models.embedder.embed(list(collector.texts))
+
     def _place(self, history: History) -> Path:
         return self._folder / history.id.replace("/", "-")
 
     @asynccontextmanager
     async def _opened(
-        self, folder: Path, extractor: Any, metered: Metered | None = None, answerer: Any = "rules"
+        self,
+        folder: Path,
+        extractor: Any,
+        answerer: Any = "rules",
+        embedder: Embedder | None = None,
     ) -> AsyncIterator[AsyncMemory]:
-        reranker = metered.reranker if metered else self.models.reranker
         memory = await justmem.open_async(
             _SPACE,
             folder=folder,
@@ -228,8 +223,8 @@ class Memories:
             extractor=extractor,
             planner=self.stages.planner(),
             answerer=answerer,
-            embedder=metered.embedder if metered else self.models.embedder,
-            reranker=reranker or "none",
+            embedder=embedder or self.models.embedder,
+            reranker=self.models.reranker or "none",
             budget=self.switches.budget,
             profile=self.switches.profile,
             retention=Retention(),
