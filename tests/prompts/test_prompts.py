@@ -3,13 +3,13 @@
 from datetime import datetime
 
 import pytest
-from justmem.models.recorded import prompt_key
 
 from justmem.answer.model import answering_prompt
 from justmem.answer.reading import source_lines
 from justmem.domain import Evidence, Plan, Source, Turn
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.runtime.tokens import count
+from justmem_eval.calls import prompt_key
 
 AT = datetime(2024, 5, 20)
 
