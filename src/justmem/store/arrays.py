@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -196,14 +197,20 @@ class Arrays:
 
     # ------------------------------------------------------------ words
 
-    def rows_with(self, hash: int) -> Ints:
-        """The rows that a term occurs in."""
+    def rows_with(self, words: Sequence[str]) -> list[Ints]:
+        """For each word, the rows that its term occurs in."""
+        wanted = np.array([term(word) for word in words], np.uint32)
         hashes, rows = self._sorted
-        wanted = np.uint32(hash)  # of the same type: else the whole array would be converted
-        low, high = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, "right")
-        if not len(self._added[0]):
-            return rows[low:high]
-        return np.concatenate([rows[low:high], self._added[1][self._added[0] == wanted]])
+        first = np.searchsorted(hashes, wanted).tolist()
+        end = np.searchsorted(hashes, wanted, "right").tolist()
+        found = [rows[low:high] for low, high in zip(first, end, strict=True)]
+        more, added = self._added
+        if not len(more):
+            return found
+        return [
+            np.concatenate([own, added[more == hash]])
+            for own, hash in zip(found, wanted, strict=True)
+        ]
 
     def allowed(self, reach: Reach) -> Rows | None:
         """Which rows a search may return: said on these days, in these sessions. None: all."""
@@ -223,7 +230,7 @@ class Arrays:
         """(key, score), best first. The score of a row is the sum of the weights of the query's
         words that occur in it, where rare words weigh more. How often they occur and how long the
         row is does not count: rows are a sentence or a turn."""
-        stand = [self.rows_with(term(word)) for word in content_words(text)[:_LONGEST_QUERY]]
+        stand = self.rows_with(content_words(text)[:_LONGEST_QUERY])
         found = [rows for rows in stand if 0 < len(rows) <= COMMON]
         if not found:
             return self._newest([rows for rows in stand if len(rows)], count, stay)
@@ -253,13 +260,13 @@ class Arrays:
             rows = rows[stay[rows]]
         return [(key, 0.0) for key in self._keys[rows[::-1][:count]].tolist()]
 
-    def with_all(self, wanted: Iterable[str]) -> list[int]:
+    def with_all(self, words: Sequence[str]) -> list[int]:
         """Keys of the rows that all these words occur in, in order."""
-        rows: Ints | None = None
-        for word in wanted:
-            found = self.rows_with(term(word))
-            rows = found if rows is None else np.intersect1d(rows, found)
-        return [] if rows is None else np.sort(self._keys[rows]).tolist()
+        if not words:
+            return []
+        rows: Ints = reduce(np.intersect1d, self.rows_with(words))
+        keys: list[int] = np.sort(self._keys[rows]).tolist()
+        return keys
 
     # ------------------------------------------------------------ vectors
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
@@ -31,9 +31,6 @@ _MODULE = "sqlcipher3.dbapi2"
 _PLAIN = b"SQLite format 3\0"
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
 _ROUNDS = 256_000  # SQLCipher 4's own, so that its other programs open the file too
-_ALL = 256
-_LOOKS = 16  # pages that tell whether a file is locked, about
-_PAGE_KINDS = (2, 5, 10, 13)  # in SQLite's file format
 _CHUNK = 1 << 22  # bytes read at a time
 
 Kind = Literal["new", "plain", "locked", "damaged"]
@@ -224,7 +221,7 @@ def _looked_into(path: Path, alone: bool) -> _File:
     try:
         with path.open("rb") as stream:
             first = stream.read(PAGE)
-            kind = _kind(first, stream)
+            kind = _kind(first, stream.seek(0, os.SEEK_END))
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -272,34 +269,15 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _kind(first: bytes, stream: BinaryIO) -> Kind:
-    """A locked page is noise: all byte values occur in it, which in a plain first one, torn or
-    not, they never do. Noise may have been written over that one alone, so others tell too."""
+def _kind(first: bytes, size: int) -> Kind:
+    """A locked page is noise. A plain first page, torn or not, never is."""
     if not first:
         return "new"
     if first.startswith(_PLAIN):
         return "plain"
-    size = stream.seek(0, os.SEEK_END)
-    return (
-        "locked"
-        if is_noise(first) and size % PAGE == 0 and not _orderly(stream, size)
-        else "damaged"
-    )
+    return "locked" if is_noise(first) and size % PAGE == 0 else "damaged"
 
 
 def is_noise(first: bytes) -> bool:
-    """Of the first page of a file: whether it looks encrypted or compressed."""
-    return len(first) == PAGE and len(set(first)) >= _ALL * 9 // 10
-
-
-def _orderly(stream: BinaryIO, size: int) -> bool:
-    """Whether pages beyond the first begin as SQLite's do: with the kind of the page, or the
-    number of the one that it goes on in."""
-    pages = size // PAGE
-    looked_at = range(1, pages, max(1, pages // _LOOKS))
-    orderly = 0
-    for page in looked_at:
-        stream.seek(page * PAGE)
-        start = stream.read(4)
-        orderly += start[0] in _PAGE_KINDS or int.from_bytes(start, "big") <= pages
-    return orderly * 2 > len(looked_at)
+    """Whether the first page of a file looks encrypted or compressed: most byte values occur."""
+    return len(first) == PAGE and len(set(first)) >= 230

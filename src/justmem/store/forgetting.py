@@ -6,6 +6,7 @@ speakers. A mark of each stays, so that the words do not come back with their se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -29,6 +30,8 @@ from justmem.store.writes import (
     write_turns,
 )
 
+Counts = Counter[str]  # of what goes, by the fields of Forgotten
+
 
 def forget(
     db: Connection,
@@ -39,20 +42,21 @@ def forget(
     words: Sequence[str] = (),
     subjects: Sequence[str] = (),
 ) -> Forgotten:
-    gone = Forgotten()
+    counts = Counts()
     # Cards first: a card named beside its session must be known, and stays forgotten.
     for card_id in dict.fromkeys(cards):
-        gone = _sum(gone, _forget_card(db, card_id))
+        _forget_card(db, card_id, counts)
     for session_id, numbers in tombstones.by_session(turns).items():
-        gone = _sum(gone, _forget_turns(db, session_id, numbers))
+        _forget_turns(db, session_id, numbers, counts)
     for session_id in dict.fromkeys(words):
-        gone = _sum(gone, _drop_words(db, session_id))
+        _drop_words(db, session_id, counts)
     for session_id in dict.fromkeys(sessions):
-        gone = _sum(gone, _forget_session(db, session_id))
+        _forget_session(db, session_id, counts)
     for subject in subjects:
-        gone = _sum(gone, _forget_quarantined_about(db, subject))
-    if gone == Forgotten():
-        return gone
+        _forget_quarantined_about(db, subject, counts)
+    if not counts.total():
+        return Forgotten()
+    gone = Forgotten(**counts)
     sums = one(
         db,
         "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions "
@@ -76,16 +80,7 @@ def last_entry(db: Connection) -> Forgotten:
     return gone.model_copy(update={"entry": entry})
 
 
-def _sum(one: Forgotten, other: Forgotten) -> Forgotten:
-    return Forgotten(
-        cards=one.cards + other.cards,
-        sessions=one.sessions + other.sessions,
-        turns=one.turns + other.turns,
-        quarantined=one.quarantined + other.quarantined,
-    )
-
-
-def _forget_session(db: Connection, session_id: str) -> Forgotten:
+def _forget_session(db: Connection, session_id: str, counts: Counts) -> None:
     found = db.rows(
         "SELECT cards, turns, quarantined FROM sessions WHERE space = ? AND id = ? AND draft = 0",
         *(db.space, session_id),
@@ -98,13 +93,15 @@ def _forget_session(db: Connection, session_id: str) -> Forgotten:
     for draft in (0, 1):
         remove_text(db, session_id, draft)
     db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session_id)
-    return Forgotten(cards=cards, sessions=1, turns=turns, quarantined=held)
+    counts.update(cards=cards, sessions=1, turns=turns, quarantined=held)
 
 
 # ---------------------------------------------------------------- turns
 
 
-def _forget_turns(db: Connection, session_id: str, numbers: Collection[int]) -> Forgotten:
+def _forget_turns(
+    db: Connection, session_id: str, numbers: Collection[int], counts: Counts
+) -> None:
     """Their words, passages and vectors, and the cards that rest on them. Nobody can tell what
     quarantined cards rest on: those of the session go."""
     current = reads.session(db, session_id)
@@ -113,19 +110,18 @@ def _forget_turns(db: Connection, session_id: str, numbers: Collection[int]) -> 
     marks = [tombstones.mark(text, number) for text, number in named]
     remember_forgotten(db, marks)
     gone = tombstones.find_marked(current, marks)
-    count = Forgotten(turns=len(gone.union(numbers)))
+    counts.update(turns=len(gone.union(numbers)))
     listed = db.rows(
         "SELECT id, turns FROM cards WHERE space = ? AND session = ?", db.space, session_id
     )
     for card_id, turns in listed:
         if not gone.isdisjoint(map(int, turns.split())):
-            count = _sum(count, _forget_card(db, card_id))
-    count = _sum(count, _remove_quarantined(db, session_id))
+            _forget_card(db, card_id, counts)
+    _remove_quarantined(db, session_id, counts)
     _blank(db, current, waiting, marks)
-    return count
 
 
-def _drop_words(db: Connection, session_id: str) -> Forgotten:
+def _drop_words(db: Connection, session_id: str, counts: Counts) -> None:
     """The words of all turns of a session. Its cards stay. A text that waits for its cards keeps
     the words that are new in it."""
     current = reads.session(db, session_id)
@@ -134,7 +130,7 @@ def _drop_words(db: Connection, session_id: str) -> Forgotten:
     marks = [tombstones.mark(current, number) for number in numbers]
     remember_forgotten(db, marks)
     _blank(db, current, waiting, marks)
-    return Forgotten(turns=len(numbers))
+    counts.update(turns=len(numbers))
 
 
 def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[str]) -> None:
@@ -174,14 +170,14 @@ def _rewrite(db: Connection, session: Session, draft: int) -> None:
 # ---------------------------------------------------------------- cards
 
 
-def _forget_card(db: Connection, card_id: str) -> Forgotten:
+def _forget_card(db: Connection, card_id: str, counts: Counts) -> None:
     found = db.rows(
         "SELECT key, session, subject, fact FROM cards WHERE space = ? AND id = ?",
         *(db.space, card_id),
     )
     if not found:
         raise NotInMemory(f"There is no card {card_id!r} in this space.")
-    gone = Forgotten(cards=len(found))
+    counts.update(cards=len(found))
     ids = {card_id}
     for key, session_id, subject, fact in found:
         db.run("DELETE FROM cards WHERE space = ? AND key = ?", db.space, key)
@@ -191,13 +187,12 @@ def _forget_card(db: Connection, card_id: str) -> Forgotten:
             "cards = cards - 1 WHERE space = ? AND id = ? AND draft = 0",
             *(db.space, session_id),
         )
-        gone = _sum(gone, _remove_quarantined(db, session_id, subject, fact))
+        _remove_quarantined(db, session_id, counts, subject, fact)
         known = reads.corrections(db, session_id)
         if own := corrections_of(card_id, known):  # its earlier versions must not come back
             ids = ids.union(*(each.ids for each in own))
             put_corrections(db, session_id, [each for each in known if each not in own])
     remember_forgotten(db, sorted(ids))
-    return gone
 
 
 def _keep_rows(
@@ -214,8 +209,8 @@ def _without_key(key: int, block: Block) -> NDArray[np.bool_]:
 
 
 def _remove_quarantined(
-    db: Connection, session_id: str, subject: str | None = None, fact: str = ""
-) -> Forgotten:
+    db: Connection, session_id: str, counts: Counts, subject: str | None = None, fact: str = ""
+) -> None:
     same, values = "", [db.space, session_id]
     if subject is not None:
         same = " AND subject = ? AND fact = ?"
@@ -227,13 +222,11 @@ def _remove_quarantined(
             "WHERE space = ? AND id = ? AND draft = 0",
             *(gone, db.space, session_id),
         )
-    return Forgotten(quarantined=gone)
+    counts.update(quarantined=gone)
 
 
-def _forget_quarantined_about(db: Connection, subject: str) -> Forgotten:
-    gone = Forgotten()
+def _forget_quarantined_about(db: Connection, subject: str, counts: Counts) -> None:
     held = db.rows("SELECT session, subject, fact FROM quarantine WHERE space = ?", db.space)
     for session_id, name, fact in held:
         if name.casefold() == subject.casefold():
-            gone = _sum(gone, _remove_quarantined(db, session_id, name, fact))
-    return gone
+            _remove_quarantined(db, session_id, counts, name, fact)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from typing import NamedTuple
 
 from justmem.domain import (
     Card,
@@ -143,12 +144,14 @@ def append(
     return reads.record(db, session_id)
 
 
-class _Text:
+class _Text(NamedTuple):
     """The row of a session's text."""
 
-    def __init__(self, digest: str, state: str, number: int, cards: int, tokens: int) -> None:
-        self.digest, self.state, self.number = digest, SessionState(state), number
-        self.cards, self.tokens = cards, tokens
+    digest: str
+    state: str
+    number: int
+    cards: int
+    tokens: int
 
 
 def texts_of(db: Connection, session_id: str) -> dict[int, _Text]:
@@ -240,7 +243,7 @@ def begin(db: Connection, session_id: str) -> None:
         )
 
 
-def _newest(db: Connection, session_id: str) -> tuple[int, SessionState]:
+def _newest(db: Connection, session_id: str) -> tuple[int, str]:
     texts = texts_of(db, session_id)
     if not texts:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
