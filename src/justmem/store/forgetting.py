@@ -20,15 +20,9 @@ from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.runtime import tokens
 from justmem.store import log, reads
 from justmem.store.blocks import Block
-from justmem.store.derived import put_block, remove_derived
+from justmem.store.derived import put_block, put_corrections, remove_derived
 from justmem.store.engine import Connection, one
-from justmem.store.writes import (
-    put_corrections,
-    remember_forgotten,
-    remove_text,
-    texts_of,
-    write_turns,
-)
+from justmem.store.writes import remember_forgotten, remove_text, texts_of, write_turns
 
 Counts = Counter[str]  # of what goes, by the fields of Forgotten
 

@@ -105,7 +105,7 @@ class SqlStore:
     keep = writing(writes.keep)
     append = writing(writes.append, once=True)
     settle = writing(writes.settle)
-    revise = writing(writes.revise, once=True)
+    revise = writing(derived.revise, once=True)
     rebuild = writing(writes.rebuild)
     take = writing(writes.take)
     spend = writing(writes.spend, once=True)

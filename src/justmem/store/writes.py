@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from typing import NamedTuple
 
 from justmem.domain import (
-    Card,
-    Correction,
     Session,
     SessionRecord,
     SessionState,
     Turn,
-    corrections_of,
 )
-from justmem.errors import EmbedderMismatch, InputError, InvalidSession, NotInMemory, StoreBusy
-from justmem.ports import BEGUN, Digested, Rest, Vectors, Whole, tombstones
-from justmem.runtime import tokens
+from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
+from justmem.ports import BEGUN, Digested, Rest, Whole, tombstones
 from justmem.store import log, reads, rows
 from justmem.store.blocks import TERMS
-from justmem.store.derived import index_again, leave_traces, put_derived
+from justmem.store.derived import index_again, leave_traces, put_corrections, put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 
@@ -299,56 +294,6 @@ def _move_draft(db: Connection, session_id: str, number: int) -> None:
         "UPDATE sessions SET draft = 0, number = ? WHERE space = ? AND id = ? AND draft = 1",
         *(number, *where),
     )
-
-
-# ---------------------------------------------------------------- corrections
-
-
-def put_corrections(db: Connection, session_id: str, corrections: Sequence[Correction]) -> None:
-    """In the place of those that were there."""
-    where = (db.space, session_id)
-    db.run("DELETE FROM corrections WHERE space = ? AND session = ?", *where)
-    db.run_many(
-        "INSERT INTO corrections (space, session, number, correction) VALUES",
-        [(*where, n, each.model_dump_json()) for n, each in enumerate(corrections)],
-    )
-
-
-def revise(
-    db: Connection,
-    card: Card,
-    into: Card,
-    vector: Vectors,
-    *,
-    before: Sequence[Correction],
-    after: Sequence[Correction],
-) -> None:
-    whole = next(iter(reads.wholes(db, [card.session_id])), None)
-    if whole is None or card not in whole.digested.cards:
-        raise StoreBusy(f"The card {card.id!r} was changed or forgotten meanwhile: read it again.")
-    made = whole.digested
-    if [*made.corrections] != [*before]:
-        raise StoreBusy(f"Another card of session {card.session_id!r} was corrected: try again.")
-    own = {card.id, *(id for each in corrections_of(card.id, before) for id in each.ids)}
-    others = {each.id for each in made.cards}.union(*(each.ids for each in before)) - own
-    if into.id in others or reads.forgotten_among(db, [into.id]):
-        raise InputError("The session has, or had, another card with these words.")
-    place = made.cards.index(card)
-    cards, vectors = [*made.cards], made.card_vectors.copy()
-    cards[place] = into
-    if len(vectors):
-        vectors[place] = vector
-    changed = replace(
-        made,
-        cards=cards,
-        card_vectors=vectors,
-        card_tokens=tokens.count("\n".join(each.text for each in cards)),
-    )
-    put_derived(db, whole.session, changed, cards_before=len(cards), tokens_before=made.tokens)
-    put_corrections(db, card.session_id, after)
-    leave_traces(db)
-    verb = "correct" if len(after) > len(before) else "undo"
-    log.add(db, verb, [card.session_id, card.id, into.id])
 
 
 # ---------------------------------------------------------------- whole sessions
