@@ -24,9 +24,9 @@ LAYERS: list[set[str]] = [
     {"prompts"},
     {"ports"},
     {"language", "intake", "budget", "change_log"},
-    {"store", "models", "rank", "subjects", "transcripts", "testing"},
+    {"store", "models", "rank", "subjects", "testing"},
     {"extract", "embed", "plan", "retrieve", "notes", "corrections", "answer"},  # the stages
-    {"ask", "build", "forget", "transfer"},
+    {"ask", "build", "forget", "transfer", "transcripts"},
     {"memory"},
     {"sync", "providers"},
     {"config"},

@@ -108,7 +108,8 @@ def test_the_exports_people_have_are_remembered(run: Run) -> None:
 
     assert result.exit_code == 0
     assert len(data(result)["sessions"]) == 6
-    assert "Left out 2 conversations without words" in result.stderr
+    assert "2 blank conversations" in result.stderr
+    assert data(result)["skipped"]["thought"] == 2
 
 
 def test_standard_input_is_read(run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import justmem
+import justmem.config
 from justmem import SessionState
 from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.intake.secret_patterns import secrets

@@ -139,7 +139,6 @@ def test_broken_utf8_is_replaced_and_said() -> None:
         (b'"hello"', "only a str"),
         (b"42", "only a int"),
         (b'{"email": "a@b.c", "id": "1"}', r"no conversation \(email, id\)"),
-        (b"Dear diary,\ntoday I moved.", r"line 1, column 1: not JSON"),
         (b'{"id": "a", "turns": [', "not JSON"),
         (b"\x89PNG\r\n\x1a\n\0\0\0", "binary file"),
         (b"PK\x03\x04 but not really", "damaged .zip"),
@@ -244,8 +243,8 @@ def test_spoken_words_are_read_from_their_transcription() -> None:
 
 
 def test_conversations_without_a_word_are_counted() -> None:
-    assert read(EXPORTS / "chatgpt.json").blank == 1
-    assert read(EXPORTS / "claude.json").blank == 1
+    assert read(EXPORTS / "chatgpt.json").skipped["blank conversation"] == 1
+    assert read(EXPORTS / "claude.json").skipped["blank conversation"] == 1
 
 
 def test_a_tree_that_bites_its_tail_ends() -> None:
@@ -272,8 +271,9 @@ def test_a_claude_export_is_read_without_thoughts_and_tools() -> None:
         (
             "user",
             "I got an allotment in Bristol, plot 14. I want to grow dahlias and leeks.\n"
-            "[file: pasted text]\n[file: plot14.jpg]",
+            "[file: plot14.jpg]",
         ),
+        ("tool", "[file: pasted text]\nRULES OF THE ALLOTMENT ..."),
         ("assistant", "Let me check.\nStart leeks indoors now."),
         ("user", "My neighbour on plot 15 is called Agnes."),
     ]

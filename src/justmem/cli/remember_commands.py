@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
@@ -51,11 +53,18 @@ def remember(
     context: typer.Context,
     files: Annotated[
         list[str],
-        typer.Argument(help="JSON, JSONL, or a ChatGPT or Claude export; - reads standard input."),
+        typer.Argument(
+            help="JSON, JSONL, text, or an export of ChatGPT, Claude, WhatsApp, mem0 or Zep; "
+            "- reads standard input."
+        ),
     ],
     at: Annotated[
         str | None,
         typer.Option(help="The time of sessions that have none: 2024-05-20T14:30, or now."),
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option(help="Where you live, such as Europe/Vienna: UTC times become local times."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -65,21 +74,22 @@ def remember(
     nothing. Exits with 5 if some sessions could not be remembered. Their words are stored all the
     same, and `justmem retry` tries again.
     """
-    readings = [read_file(name, moment(at)) for name in files]
+    readings = [read_file(name, moment(at), _zone(timezone)) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
     problems = [problem for reading in readings for problem in reading.problems]
-    blank = sum(reading.blank for reading in readings)
+    skipped = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
     for note in (note for reading in readings for note in reading.notes):
         say(note, "dim")
-    if blank:
-        say(f"Left out {amount(blank, 'conversation')} without words.", "dim")
+    if skipped:
+        named = ", ".join(amount(count, name) for name, count in skipped.most_common())
+        say(f"Not imported: {named}.", "dim")
 
     async def work(memory: AsyncMemory) -> list[Remembered]:
         with _progress(len(sessions)) as advance:
             return await memory.remember_many(sessions, on_done=advance)
 
     done = run_of(context).memory(work, create=True) if sessions else []
-    report(done, sessions, problems, json)
+    report(done, sessions, problems, json, skipped)
 
 
 def append(
@@ -125,18 +135,32 @@ def retry(context: typer.Context, json: Json = False) -> None:
     report(run_of(context).memory(work), (), (), json)
 
 
-def read_file(name: str, at: datetime | None) -> transcripts.Reading:
+def read_file(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
     if name == "-":
-        return transcripts.read_bytes(sys.stdin.buffer.read(), name="standard input", at=at)
-    return transcripts.read(as_path(name), at=at)
+        data = sys.stdin.buffer.read()
+        return transcripts.read_bytes(data, name="standard input", at=at, zone=zone)
+    return transcripts.read(as_path(name), at=at, zone=zone)
+
+
+def _zone(name: str | None) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name is not None else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        raise typer.BadParameter(
+            f"There is no time zone {name!r}. Write it as Europe/Vienna.", param_hint="--timezone"
+        ) from None
 
 
 def report(
-    done: Sequence[Remembered], sessions: Sequence[Session], problems: Sequence[str], json: bool
+    done: Sequence[Remembered],
+    sessions: Sequence[Session],
+    problems: Sequence[str],
+    json: bool,
+    skipped: Mapping[str, int] | None = None,
 ) -> None:
     if json:
         sums = [dump(each) for each in done]
-        print_json({"sessions": sums, "problems": list(problems)})
+        print_json({"sessions": sums, "problems": list(problems), "skipped": dict(skipped or {})})
     elif done:
         when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
         out().print(render.remembered(done, when))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from typing import Any
 
 from justmem.domain import NOTE, ROLES, Role, Session, Turn
@@ -30,9 +30,9 @@ TIMES = (
 
 _LONGEST_NAME = 200
 _MOST_LABELS = 20
-_LONGEST_TURN = 1_000_000  # characters: more is a file, not an utterance
+LONGEST_TURN = 1_000_000  # characters: more is a file, not an utterance
 _ALIASES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
-_TIME_KEYS = ("at", "date", "timestamp", "created_at", "create_time", "time")
+TIME_KEYS = ("at", "date", "timestamp", "created_at", "create_time", "time")
 _PARTS = {"image_url": "image", "input_image": "image", "input_audio": "audio"}
 
 
@@ -52,7 +52,7 @@ def as_session(
     else:
         fields, messages = _opened(value)
         turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
-        own_at, own_id = _first(fields, _TIME_KEYS), _first(fields, ("id", "session_id"))
+        own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
         labels, until, note = fields.get("labels"), None, False
     if not any(turn.text.strip() or turn.forgotten for turn in turns):
         raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
@@ -160,7 +160,7 @@ def _turn(number: int, message: object) -> Turn:
     try:
         role = _role(message)
         speaker = _speaker(_first(message, ("speaker", "name")), role)
-        at = _first(message, _TIME_KEYS)
+        at = _first(message, TIME_KEYS)
         forgotten = message.get("forgotten") is True
         return Turn(
             speaker=speaker,
@@ -191,9 +191,9 @@ def _key(value: object) -> str | None:
 
 
 def _said(text: str) -> str:
-    if len(text) > _LONGEST_TURN:
+    if len(text) > LONGEST_TURN:
         raise InvalidSession(
-            f"it has {len(text):,} characters; the longest turn may have {_LONGEST_TURN:,}. "
+            f"it has {len(text):,} characters; the longest turn may have {LONGEST_TURN:,}. "
             "Split it into several turns, or leave the attachment out and say what it was."
         )
     return clean(text)
@@ -280,9 +280,10 @@ _FIRST_MILLISECONDS = 1e11
 _YEARS = range(1900, 2101)
 
 
-def as_time(value: object) -> datetime:
+def as_time(value: object, zone: tzinfo | None = None) -> datetime:
     """A datetime, an ISO string, an epoch in seconds or milliseconds (read as UTC), or one of
-    the two forms the public benchmarks use. Raises InvalidSession for anything else."""
+    the two forms the public benchmarks use. A UTC time becomes the local time of `zone`. Raises
+    InvalidSession for anything else."""
     try:
         when = _time(value)
     except (ValueError, OverflowError, OSError):
@@ -294,6 +295,8 @@ def as_time(value: object) -> datetime:
             f"{describe(value)} is in the year {when.year}, which cannot be right "
             f"(expected {_YEARS.start} to {_YEARS.stop - 1}). {TIMES}"
         )
+    if zone is not None and when.tzinfo is not None and not when.utcoffset():
+        when = when.astimezone(zone)
     return when.replace(tzinfo=None, fold=0)
 
 

@@ -1,9 +1,9 @@
 """Files of conversations -> Sessions.
 
 Read are JSON (one session, a list of sessions, a bare list of messages), JSON Lines (a session
-per line, or a message per line) and the exports of ChatGPT and Claude, as they come (.zip),
-unpacked (a folder) or as their conversations.json. What a file is shows in its content; its
-name is never trusted.
+per line, or a message per line), the exports of ChatGPT and Claude, as they come (.zip), unpacked
+(a folder) or as their conversations.json, exports of WhatsApp, mem0 and Zep, Markdown and plain
+text. What a file is shows in its content; its name is never trusted.
 """
 
 from __future__ import annotations
@@ -13,75 +13,93 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session
-from justmem.errors import InvalidFile, InvalidSession
-from justmem.intake.sessions import as_session
-from justmem.transcripts import chatgpt, claude
+from justmem.errors import InputError, InvalidFile
+from justmem.intake.sessions import TIME_KEYS, as_session, as_time
+from justmem.notes import as_note
+from justmem.transcripts import chatgpt, claude, facts, plain, whatsapp
 
 __all__ = ["Reading", "read", "read_bytes"]
 
 EXPECTED = (
     "Expected a JSON session, a list of sessions or messages, JSON Lines with a session per line, "
-    "or a ChatGPT or Claude export (.zip or conversations.json)."
+    "text, or an export of ChatGPT, Claude (.zip or conversations.json), WhatsApp, mem0 or Zep."
 )
 _LARGEST = 2 << 30  # bytes of an archive's files, unpacked: more is a mistake or a trap
 _PIECE = 1 << 20
-_EXPORTED = re.compile(r"conversations([-_]\d+)?\.json")
-_WRAPPERS = ("conversations", "sessions")
+_LONGEST_TITLE = 200
+_EXPORTED = re.compile(r"conversations([-_]\d+)?\.json|_chat\.txt|WhatsApp Chat .*\.txt")
+_WRAPPERS = ("conversations", "sessions", "results", "memories", "edges", "facts")
+
+# The key that shows what a JSON object is, the type of its value, and its reader. A reader yields
+# sessions as dicts, and notes as dicts with `note`, `key`, `at` and `value`.
+Reader = Callable[[dict[str, Any], Counter[str]], Iterator[dict[str, Any]]]
+FORMATS: Mapping[str, tuple[type, Reader]] = {
+    "mapping": (dict, chatgpt.read),
+    "chat_messages": (list, claude.read),
+    "messages": (list, facts.read_zep_thread),
+    "memory": (str, facts.read_mem0),
+    "fact": (str, facts.read_zep),
+}
 
 
 @dataclass(frozen=True)
 class Reading:
     """What a file held. Nothing is dropped in silence: `problems` names each conversation that
-    could not be read, `blank` counts those without a word, `notes` says what was adjusted."""
+    could not be read, `skipped` counts by name what is not imported, `notes` says what was
+    adjusted."""
 
     sessions: Sequence[Session] = ()
     problems: Sequence[str] = ()
     notes: Sequence[str] = ()
-    blank: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class _Found:
     name: str
     at: object
+    zone: tzinfo | None
     sessions: dict[str, Session] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    blank: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
 
 
-def read(path: str | Path, *, at: object = None) -> Reading:
-    """`at` dates the sessions that do not say themselves when they took place. InvalidFile when
-    the file holds nothing that can be read."""
+def read(path: str | Path, *, at: object = None, zone: tzinfo | None = None) -> Reading:
+    """`at` dates the sessions that do not say themselves when they took place. UTC times become
+    local times of `zone`. InvalidFile when the file holds nothing that can be read."""
     path = Path(path)
     try:
         if path.is_dir():
-            members = sorted(p for p in path.rglob("*.json") if _EXPORTED.fullmatch(p.name))
+            members = sorted(p for p in path.rglob("*") if _EXPORTED.fullmatch(p.name))
             if not members:
                 raise InvalidFile(f"{path} is a folder without a conversations.json. {EXPECTED}")
-            return _read(((str(p), p.read_bytes()) for p in members), str(path), at)
-        return read_bytes(path.read_bytes(), name=str(path), at=at)
+            files = ((str(p), p.read_bytes()) for p in members)
+            return _read(files, _Found(str(path), at, zone))
+        return read_bytes(path.read_bytes(), name=str(path), at=at, zone=zone)
     except FileNotFoundError:
         raise InvalidFile(f"There is no file {path}.") from None
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def read_bytes(data: bytes, *, name: str = "input", at: object = None) -> Reading:
+def read_bytes(
+    data: bytes, *, name: str = "input", at: object = None, zone: tzinfo | None = None
+) -> Reading:
     """As `read`, for content already at hand."""
-    if data.startswith(b"PK\x03\x04"):
-        return _read(_unpacked(data, name), name, at)
-    return _read([(name, data)], name, at)
+    files = _unpacked(data, name) if data.startswith(b"PK\x03\x04") else [(name, data)]
+    return _read(files, _Found(name, at, zone))
 
 
-def _read(files: Iterable[tuple[str, bytes]], name: str, at: object) -> Reading:
-    found = _Found(name, at)
+def _read(files: Iterable[tuple[str, bytes]], found: _Found) -> Reading:
     for member, data in files:
         found.name = member
         text = _decoded(data, found)
@@ -90,7 +108,7 @@ def _read(files: Iterable[tuple[str, bytes]], name: str, at: object) -> Reading:
     if found.problems and not found.sessions:
         more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
         raise InvalidFile(f"{found.problems[0]}{more}")
-    return Reading(tuple(found.sessions.values()), found.problems, found.notes, found.blank)
+    return Reading(tuple(found.sessions.values()), found.problems, found.notes, +found.skipped)
 
 
 # ---------------------------------------------------------------- bytes -> text
@@ -154,6 +172,12 @@ def _values(text: str, found: _Found) -> Iterator[tuple[str, Any]]:
     try:
         value = _json(text)
     except ValueError as error:
+        if whatsapp.fits(text):
+            yield from (("", session) for session in whatsapp.read(text, found.skipped))
+            return
+        if text.lstrip()[0] not in "{[":
+            yield from (("", session) for session in plain.read(text))
+            return
         lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
         if len(lines) < 2 or not _opens(lines[0][1]):
             raise InvalidFile(f"{found.name}, {_place(error)}. {EXPECTED}") from None
@@ -226,7 +250,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _is_conversation(value: dict[str, Any]) -> bool:
-    return bool({"turns", "messages", "mapping", "chat_messages"} & value.keys())
+    return bool({"turns", *FORMATS} & value.keys())
 
 
 # ---------------------------------------------------------------- values -> sessions
@@ -235,21 +259,49 @@ def _is_conversation(value: dict[str, Any]) -> bool:
 def _take(where: str, value: Any, found: _Found) -> None:
     place = f"{found.name}, {where}" if where else found.name
     try:
-        if isinstance(value, dict) and isinstance(value.get("mapping"), dict):
-            value = chatgpt.conversation(value)
-        elif isinstance(value, dict) and isinstance(value.get("chat_messages"), list):
-            value = claude.conversation(value)
-        if isinstance(value, dict) and value.get("turns", value.get("messages")) == []:
-            found.blank += 1
-            return
-        _keep(place, as_session(value, otherwise=found.at), found)
-    except InvalidSession as error:
+        for each in _sessions(value, found):
+            if isinstance(each, dict) and each.get("turns", each.get("messages")) == []:
+                found.skipped["blank conversation"] += 1
+            else:
+                _keep(place, _session(each, found), found)
+    except InputError as error:
         found.problems.append(f"{place}: {error}")
+
+
+def _sessions(value: Any, found: _Found) -> Iterator[Any]:
+    for key, (kind, reader) in FORMATS.items():
+        if isinstance(value, dict) and isinstance(value.get(key), kind):
+            return reader(value, found.skipped)
+    return iter([value])
+
+
+def _session(value: Any, found: _Found) -> Session:
+    if isinstance(value, dict) and "note" in value:
+        at = as_time(value["at"] or found.at, found.zone)
+        given = {"key": value.get("key"), "value": value.get("value")}
+        return as_note(value["note"], **given, at=at, until=None, labels=None)
+    if isinstance(value, dict):
+        value = _local(value, found.zone)
+        if value.get("turns"):
+            value["turns"] = [_local(turn, found.zone) for turn in value["turns"]]
+        if isinstance(title := value.get("title"), str) and title.strip():
+            value["labels"] = {"title": title.strip()[:_LONGEST_TITLE], **value.get("labels", {})}
+    return as_session(value, otherwise=found.at)
+
+
+def _local(value: Any, zone: tzinfo | None) -> Any:
+    """With UTC times as local times of the zone."""
+    if not isinstance(value, dict):
+        return value
+    times = {key: value[key] for key in TIME_KEYS if zone and value.get(key) is not None}
+    return value | {key: as_time(time, zone) for key, time in times.items()}
 
 
 def _keep(place: str, session: Session, found: _Found) -> None:
     """The same session twice counts once; another text under the same id gets an id of its own,
     so that neither replaces the other."""
+    if session.is_note and session.id in found.sessions:
+        return
     name, number = session.id, 1
     while (known := found.sessions.get(name)) is not None:
         if known.digest == session.digest:

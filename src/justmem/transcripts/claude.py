@@ -1,25 +1,31 @@
 """One conversation of a Claude export.
 
-`chat_messages` lists them in order of time, branches included; where messages name their
-parents, the branch that ends in the current (or else the last) message is the one that was
-read. Attachments are named, their content stays out: a pasted document is not conversation.
+`chat_messages` lists them in order of time, branches included. Where messages name their parents,
+the branch that ends in the current (or else the last) message is the one that was read. The text of
+an attachment and an artifact become turns of their own, with the role `tool`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from justmem.intake.sessions import LONGEST_TURN
+
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
+_SKIPPED = {"thinking": "thought", "tool_use": "tool message", "tool_result": "tool message"}
 
 
-def conversation(value: dict[str, Any]) -> dict[str, Any]:
+def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
     """The session as a dict; its turns may be none."""
-    turns = [turn for message in _branch(value) if (turn := _turn(message))]
-    return {"id": value.get("uuid"), "at": value.get("created_at"), "turns": turns}
+    messages = _branch(value, skipped)
+    turns = [turn for message in messages for turn in _turns(message, skipped)]
+    at, title = value.get("created_at"), value.get("name")
+    yield {"id": value.get("uuid"), "at": at, "title": title, "turns": turns}
 
 
-def _branch(value: dict[str, Any]) -> list[dict[str, Any]]:
+def _branch(value: dict[str, Any], skipped: Counter[str]) -> list[dict[str, Any]]:
     messages = [message for message in value["chat_messages"] if isinstance(message, dict)]
     by_id = {message.get("uuid"): message for message in messages}
     if not messages or not all("parent_message_uuid" in message for message in messages):
@@ -30,35 +36,43 @@ def _branch(value: dict[str, Any]) -> list[dict[str, Any]]:
     while key in by_id and key not in path:
         path[key] = by_id[key]
         key = by_id[key]["parent_message_uuid"]
+    skipped["replaced message"] += len(messages) - len(path)
     return list(reversed(path.values()))
 
 
-def _turn(message: dict[str, Any]) -> dict[str, Any] | None:
-    role = _ROLES.get(str(message.get("sender")))
-    text = "\n".join([*_said(message), *_attached(message)]).strip()
-    if role is None or not text:
-        return None
-    return {"role": role, "text": text, "at": message.get("created_at")}
+def _turns(message: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    role, at = _ROLES.get(str(message.get("sender"))), message.get("created_at")
+    if role is None:
+        skipped["system message"] += 1
+        return
+    parts = _dicts(message, "content")
+    said = [str(part["text"]) for part in parts if part.get("type") == "text" and part.get("text")]
+    if not parts and isinstance(message.get("text"), str):
+        said = [message["text"]]  # the only field in older exports
+    documents: list[str] = []
+    for part in parts:
+        given = part.get("input")
+        if part.get("name") == "artifacts" and isinstance(given, dict) and given.get("content"):
+            documents.append(f"[artifact: {given.get('title') or 'untitled'}]\n{given['content']}")
+        elif part.get("type") != "text":
+            skipped[_SKIPPED.get(str(part.get("type")), "other part")] += 1
+    for file in (*_dicts(message, "attachments"), *_dicts(message, "files")):
+        name = f"[file: {file.get('file_name') or 'pasted text'}]"
+        if content := file.get("extracted_content"):
+            documents.append(f"{name}\n{content}")
+        else:
+            said.append(name)
+            skipped["file"] += 1
+    text = "\n".join(said).strip()
+    if text:
+        yield {"role": role, "text": text, "at": at}
+    for document in documents:
+        if len(document) > LONGEST_TURN:
+            skipped["oversized file"] += 1
+        else:
+            yield {"role": "tool", "text": document, "at": at}
 
 
-def _said(message: dict[str, Any]) -> list[str]:
-    """The text parts of `content`; `text` also holds stand-ins for parts that are no text, and
-    is the only field in older exports."""
-    content = message.get("content")
-    said = [
-        part["text"]
-        for part in (content if isinstance(content, list) else ())
-        if isinstance(part, dict)
-        and part.get("type") == "text"
-        and isinstance(part.get("text"), str)
-    ]
-    text = message.get("text")
-    return said if said or content or not isinstance(text, str) else [text]
-
-
-def _attached(message: dict[str, Any]) -> Iterator[str]:
-    for key in ("attachments", "files"):
-        files = message.get(key)
-        for file in files if isinstance(files, list) else ():
-            if isinstance(file, dict):
-                yield f"[file: {file.get('file_name') or 'pasted text'}]"
+def _dicts(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    inner = value.get(key)
+    return [each for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []

@@ -1,0 +1,35 @@
+"""Exports of mem0 and Zep. Their facts become notes, word for word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+
+def read_mem0(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """One memory, as `get_all` returns it."""
+    at = value.get("updated_at") or value.get("created_at")
+    key = f"mem0/{value['id']}" if value.get("id") else None
+    yield {"note": value["memory"], "key": key, "at": at, "value": value.get("metadata") or None}
+
+
+def read_zep(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """One edge of the graph. A fact that no longer holds says so."""
+    ended = value.get("invalid_at") or value.get("expired_at")
+    text = f"{value['fact']} (until {str(ended)[:10]})" if ended else value["fact"]
+    key = f"zep/{value['uuid']}" if value.get("uuid") else None
+    yield {"note": text, "key": key, "at": value.get("valid_at") or value.get("created_at")}
+
+
+def read_zep_thread(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Older threads of Zep name the speaker in `role` and the role in `role_type`. Any other
+    session stays as it is."""
+    messages = [
+        each | {"role": each["role_type"], "speaker": each.get("role") or None}
+        if isinstance(each, dict) and "role_type" in each
+        else each
+        for each in value["messages"]
+    ]
+    id = value.get("thread_id")
+    yield value | {"messages": messages} | ({"id": id} if id else {})
