@@ -128,7 +128,7 @@ LINES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     limit=st.integers(1, 3000),
