@@ -14,7 +14,7 @@ from justmem.ports.vectors import coded
 from justmem.runtime import tokens
 from justmem.store import log, reads, rows
 from justmem.store.blocks import TERMS, Block
-from justmem.store.engine import Connection, one
+from justmem.store.engine import Connection, one, row
 
 
 def put_derived(
@@ -113,6 +113,28 @@ def remove_derived(db: Connection, session_id: str) -> bool:
         for table in ("cards", "blocks", "quarantine")
     ]
     return any(deleted[:2])
+
+
+def bound(db: Connection) -> tuple[str, int, str]:
+    """The embedder, the dimensions and the rules for terms that the space was made with."""
+    name, dim, terms = one(db, "SELECT embedder, dim, terms FROM spaces WHERE space = ?", db.space)
+    return name, dim, terms
+
+
+def bind(db: Connection, embedder: str, dim: int) -> None:
+    stored, size, terms = bound(db)
+    there = row(
+        db, "SELECT 1 FROM blocks WHERE space = ? AND vectors IS NOT NULL LIMIT 1", db.space
+    )
+    if (stored, size) != (embedder, dim) and there and (stored or size != dim):
+        raise EmbedderMismatch(
+            f"The vectors of this space come from {stored or 'another embedder'} ({size} "
+            f"dimensions), the embedder is now {embedder} ({dim}): go back to the former, "
+            "or run `justmem reembed` to embed everything again with the new one."
+        )
+    db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
+    if terms != TERMS:
+        index_again(db)
 
 
 def replace_vectors(

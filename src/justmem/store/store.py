@@ -120,8 +120,8 @@ class SqlStore:
     # ------------------------------------------------------------ vectors
 
     async def bind(self, embedder: str, dim: int) -> None:
-        if await self.engine.read(writes.bound) != (embedder, dim, TERMS):
-            await self._write(lambda db: writes.bind(db, embedder, dim))
+        if await self.engine.read(derived.bound) != (embedder, dim, TERMS):
+            await self._write(lambda db: derived.bind(db, embedder, dim))
 
     async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
         replaced: dict[Index, tuple[list[int], Vectors]] = {}

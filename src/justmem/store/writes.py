@@ -12,11 +12,11 @@ from justmem.domain import (
     SessionState,
     Turn,
 )
-from justmem.errors import EmbedderMismatch, InvalidSession, NotInMemory
+from justmem.errors import InvalidSession, NotInMemory
 from justmem.ports import BEGUN, Digested, Rest, Whole, tombstones
 from justmem.store import log, reads, rows
 from justmem.store.blocks import TERMS
-from justmem.store.derived import index_again, leave_traces, put_corrections, put_derived
+from justmem.store.derived import leave_traces, put_corrections, put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 
@@ -30,28 +30,6 @@ def create(db: Connection) -> None:
         db.space,
         TERMS,
     )
-
-
-def bound(db: Connection) -> tuple[str, int, str]:
-    """The embedder, the dimensions and the rules for terms that the space was made with."""
-    name, dim, terms = one(db, "SELECT embedder, dim, terms FROM spaces WHERE space = ?", db.space)
-    return name, dim, terms
-
-
-def bind(db: Connection, embedder: str, dim: int) -> None:
-    stored, size, terms = bound(db)
-    there = row(
-        db, "SELECT 1 FROM blocks WHERE space = ? AND vectors IS NOT NULL LIMIT 1", db.space
-    )
-    if (stored, size) != (embedder, dim) and there and (stored or size != dim):
-        raise EmbedderMismatch(
-            f"The vectors of this space come from {stored or 'another embedder'} ({size} "
-            f"dimensions), the embedder is now {embedder} ({dim}): go back to the former, "
-            "or run `justmem reembed` to embed everything again with the new one."
-        )
-    db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
-    if terms != TERMS:
-        index_again(db)
 
 
 # ---------------------------------------------------------------- sessions
