@@ -75,26 +75,20 @@ class Redaction:
 
     async def passes(self, texts: Sequence[str]) -> bool:
         """Whether nothing would be taken out of them."""
-        return not self.active or await self._passed(texts) == list(texts)
+        return await self._passed(texts) == list(texts)
 
     async def question(self, text: str) -> str:
-        if self._hook is None:
-            return text
-        (left,) = await self._passed([text])
+        left = await self.name(text)
         if not left.strip():
             raise InvalidQuestion("Nothing is left of the question after redaction: ask otherwise.")
         return left
 
     async def name(self, speaker: str) -> str:
-        if self._hook is None:
-            return speaker
         (left,) = await self._passed([speaker])
         return left
 
     async def plan(self, plan: P) -> P:
         """The caller's plan without what must not be sent to a model."""
-        if not self.active:
-            return plan
         passed = {
             name: tuple(filter(None, [await self.name(text) for text in texts]))
             for name in ("rewrites", "entities")
@@ -104,7 +98,8 @@ class Redaction:
 
     async def _passed(self, texts: Sequence[str]) -> list[str]:
         hook = self._hook
-        assert hook is not None
+        if hook is None:
+            return list(texts)
         try:
             # In a thread: a hook may look for names with a model of its own. An asynchronous one
             # is only begun there.
