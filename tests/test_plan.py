@@ -98,14 +98,6 @@ async def test_the_rules_fill_in_what_the_caller_left_out(
     assert found == expected
 
 
-async def test_a_question_that_the_caller_says_spans_sessions_gets_rewrites(make: Make) -> None:
-    memory, _ = await remembered(make)
-    asked = "Where did I leave the spare key?"
-    assert (await memory.recall(asked, at=NOW, plan={})).plan.rewrites == ()
-    spread = await memory.recall(asked, at=NOW, plan={"spans_sessions": True})
-    assert spread.plan.rewrites == ("leave the spare key",)
-
-
 async def test_a_whole_plan_is_used_as_it_is(make: Make) -> None:
     memory, _ = await remembered(make)
     first = await memory.recall(QUESTION, at=NOW, plan={"period": "2023"})

@@ -189,7 +189,9 @@ def complete_plan(given: Plan | PlanParts, question: str, at: datetime, language
     parts = given.model_dump(exclude_none=True)
     if given.rewrites:
         parts["spans_sessions"] = True
-    rules = language.plan(question, at, spans=parts.get("spans_sessions"))
+    elif given.spans_sessions is False:
+        parts["rewrites"] = ()
+    rules = language.plan(question, at)
     if given.period is not None:
         parts["period"] = EventDate.parse(given.period)
     return rules.model_copy(update=parts)

@@ -48,12 +48,6 @@ def test_short_english_is_english(text: str) -> None:
     assert detect(text) == "en"
 
 
-@pytest.mark.parametrize("language", [Plain(), English()])
-def test_a_plan_spans_sessions_if_the_caller_says_so(language: Language) -> None:
-    assert language.plan("Where does Nora live?", AT, spans=True).spans_sessions
-    assert not language.plan("How many dogs does Nora have?", AT, spans=False).spans_sessions
-
-
 async def test_a_question_in_another_language_is_answered_with_quotations(make: Make) -> None:
     memory = await make()
     await memory.remember(session(GERMAN, "Wir fahren nicht mit dem Auto, die Bahn ist besser."))

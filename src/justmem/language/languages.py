@@ -47,10 +47,10 @@ class Languages:
     def name_speaker(self, text: str, speaker: str) -> str:
         return self._of(text).name_speaker(text, speaker)
 
-    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
+    def plan(self, question: str, at: datetime) -> Plan:
         text = both_ends(question)
         with deadlines.within(deadlines.QUESTION_SECONDS, _PLAN):
-            return self._of(text).plan(text, at, spans=spans)
+            return self._of(text).plan(text, at)
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return self._of(text).resolve_date(text, at)

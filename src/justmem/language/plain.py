@@ -70,8 +70,8 @@ class Plain:
     def name_speaker(self, text: str, speaker: str) -> str:
         return text
 
-    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
-        return Plan(spans_sessions=bool(spans))
+    def plan(self, question: str, at: datetime) -> Plan:
+        return Plan()
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return UNKNOWN_DATE

@@ -30,9 +30,8 @@ class Language(Protocol):
         """`text` with the speaker's name for "I" and "my"; unchanged if it has neither."""
         ...
 
-    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
-        """A plan by the question's wording. `spans`: whether the evidence spans sessions, if that
-        is known. TimeLimitExceeded if it takes too long."""
+    def plan(self, question: str, at: datetime) -> Plan:
+        """A plan by the question's wording. TimeLimitExceeded if it takes too long."""
         ...
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:

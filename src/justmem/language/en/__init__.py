@@ -30,8 +30,8 @@ class English(Plain):
     def name_speaker(self, text: str, speaker: str) -> str:
         return speaker_rules.name_speaker(text, speaker)
 
-    def plan(self, question: str, at: datetime, *, spans: bool | None = None) -> Plan:
-        return questions.plan_question(question, at, spans)
+    def plan(self, question: str, at: datetime) -> Plan:
+        return questions.plan_question(question, at)
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return dates.resolve(text, at)

@@ -1,7 +1,7 @@
 """Plan an English question by its wording. No model is called.
 
 In order: is it a question, does it need the exact words, what form has the answer, does the
-evidence span sessions, which period and things are meant, and how else to search for it.
+evidence span sessions, and which period is meant.
 """
 
 from __future__ import annotations
@@ -14,39 +14,31 @@ from justmem.language.data import english
 from justmem.language.en import dates
 from justmem.language.en.exact_words import EXACT_WORDS, any_of, needs_source
 from justmem.language.en.sentence_types import is_command
-from justmem.language.words import is_stop, names, words
+from justmem.language.words import is_stop, words
 from justmem.runtime.text import both_ends
 
-_LONGEST_VIEW = 30  # words of a rewrite
-_MOST_ENTITIES = 6
+_LONGEST_VIEW = 30  # words of a remark that its searches have
 
 
-def plan_question(question: str, at: datetime, spans: bool | None = None) -> Plan:
+def plan_question(question: str, at: datetime) -> Plan:
     text = _normalize(question)
     if not is_question(text):
         views = remark_views(text)
-        if spans is None:
-            spans = bool(views)
-        return Plan(
-            mode="reply",
-            entities=entities_of(text),
-            spans_sessions=spans,
-            rewrites=(views or rewrites_of(text)) if spans else (),
-        )
+        return Plan(mode="reply", spans_sessions=bool(views), rewrites=views)
     source = needs_source(text)
     mode = mode_of(text)
     operation = operation_of(text, mode, source=source)
-    if spans is None:
-        spans = not source and spans_sessions(text, operation, mode)
     return Plan(
         operation=operation,
         mode=mode,
-        entities=entities_of(text),
         period=period_of(text, at, mode),
-        spans_sessions=spans,
+        spans_sessions=not source and (mode == "advice" or operation in _SPANNING),
         needs_source=source,
-        rewrites=rewrites_of(text) if spans else (),
     )
+
+
+# Operations whose evidence is likely to lie in more than one session.
+_SPANNING = frozenset({"order", "compare", "aggregate"})
 
 
 def _normalize(question: str) -> str:
@@ -215,33 +207,10 @@ def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
     return "lookup"
 
 
-# ---------------------------------------------------------------- one place or several
-
 _SPENT = any_of(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b")
-_BETWEEN = any_of(
-    r"\b(?:passed|elapsed) (?:between|since|from)\b|\bbetween\b.*\band\b",
-    r"\bhow (?:many|long)\b.*\b(?:before|after|when|until|since)\b",
-)
-# Each of two people tells of themselves; two questions in one have two places.
-_TWO = re.compile(rf"^(?!.*\bdid\b).*\b[A-Z][a-z]+(?:'s)? and [A-Z][a-z]+|, and {_WH}\b")
-# One of several would answer.
-_ONE_OF = any_of(r"^who (?:has|have)\b|^what (?:is|are) (?:an?|some|something)\b")
 
 
-def spans_sessions(text: str, operation: Operation, mode: Mode) -> bool:
-    """Whether the evidence is likely to lie in more than one place."""
-    if mode in ("count", "order", "advice") or operation in ("order", "compare"):
-        return True
-    if operation == "aggregate":
-        return True
-    if mode == "duration":
-        return bool(_BETWEEN.search(text)) and not re.search(r"\bago\b", text)
-    if mode == "date":
-        return bool(re.search(r"\bboth\b|\blast time\b", text, re.IGNORECASE))
-    return any(pattern.search(text) for pattern in (_TWO, _ONE_OF, _LATEST))
-
-
-# ---------------------------------------------------------------- period and entities
+# ---------------------------------------------------------------- the period
 
 
 def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
@@ -252,42 +221,3 @@ def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
         return UNKNOWN_DATE
     cleared = re.sub(r"\b(?:most )?recently\b|\b(?:today|tonight)\s*\?$", " ", text, flags=re.I)
     return dates.period(cleared, at)
-
-
-def entities_of(text: str) -> tuple[str, ...]:
-    """The names in it."""
-    found = (name for name in names(text) if name.lower() not in english().not_names)
-    return tuple(dict.fromkeys(found))[:_MOST_ENTITIES]
-
-
-# ---------------------------------------------------------------- other ways to search
-
-_ASKED = any_of(
-    rf"^(?:(?:so|and|but|in|at|on|for|to|with|from|by) )?{_WH}(?: many| much| long| often)?\b"
-    rf"(?P<noun>(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,5}})"
-    rf"(?: (?P<aux>{_AUXILIARY}))?\b(?P<rest>.*)$"
-)
-_PAIR = re.compile(r"\b(?:both )?(?P<one>[A-Z][\w-]+) and (?P<other>[A-Z][\w-]+)\b")
-
-
-def rewrites_of(question: str) -> tuple[str, ...]:
-    """The question as a statement; for two people, one statement for each."""
-    told = _as_statement(_normalize(question).rstrip("?!. "))
-    pair = _PAIR.search(told)
-    people = (pair["one"], pair["other"]) if pair else ()
-    views = [_PAIR.sub(name, told, count=1) for name in people] or [told]
-    plain = question.rstrip("?").lower()
-    cut = (" ".join(view.split()[:_LONGEST_VIEW]) for view in views)
-    return tuple(dict.fromkeys(view for view in cut if view and view.lower() != plain))[:2]
-
-
-def _as_statement(text: str) -> str:
-    """ "What languages does Nora speak" -> "Nora speak languages"."""
-    match = _ASKED.match(text)
-    if match:
-        noun, rest = match["noun"].strip(), match["rest"].strip()
-        # Without an auxiliary the words are in the order of a statement already.
-        text = f"{rest} {noun}" if match["aux"] else f"{noun} {rest}"
-    else:
-        text = re.sub(rf"^{_AUXILIARY}\s+", "", text, flags=re.IGNORECASE)
-    return re.sub(r"\b(?:likely|I)\b", " ", text).strip()
