@@ -12,18 +12,15 @@ import json
 import os
 import pickle
 import re
-from pathlib import Path
 
-from lines import safe, serve, turns
+from lines import place, serve, settings, turns
 
-memory = {"settings": {}, "agent": None, "places": []}
+memory = {"agent": None, "places": []}
 
 
 def start(message):
-    settings = memory["settings"] = message["settings"]
     os.environ["OPENAI_BASE_URL"] = settings["base_url"]
     os.environ["OPENAI_API_KEY"] = settings["api_key"]
-    Path(settings["folder"]).mkdir(parents=True, exist_ok=True)
     import memory_layer
 
     memory_layer.re = re
@@ -32,7 +29,7 @@ def start(message):
 def agent():
     from test_advanced import advancedMemAgent
 
-    return advancedMemAgent(memory["settings"]["model"], "openai", 10, 0.5)
+    return advancedMemAgent(settings["model"], "openai", 10, 0.5)
 
 
 def ingest(message):
@@ -76,13 +73,5 @@ def retrieve(message):
     return {"evidence": evidence, "context": opened.retrieve_memory(keywords, k=k)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)

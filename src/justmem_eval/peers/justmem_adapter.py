@@ -5,22 +5,19 @@
 """
 
 import shutil
-from pathlib import Path
 
-from lines import safe, serve
+from lines import place, serve, settings
 
-memory = {"settings": {}, "opened": None}
+memory = {"opened": None}
 
 
 def start(message):
-    memory["settings"] = message["settings"]
     import justmem  # noqa: F401  fails here if it is not installed
 
 
 def system(folder):
     import justmem
 
-    settings = memory["settings"]
     server = settings["base_url"]
     return justmem.open(
         "memory",
@@ -69,13 +66,5 @@ def shown(card):
     return {"text": card.text, "session": card.session_id, "turns": list(card.turns)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)

@@ -12,22 +12,15 @@
 
 import os
 import shutil
-from pathlib import Path
 
-from lines import safe, serve
+from lines import place, serve, settings
 
-memory = {"settings": {}, "opened": None}
-
-
-def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
+memory = {"opened": None}
 
 
 def system(folder):
     from lightmem.memory.lightmem import LightMemory
 
-    settings = memory["settings"]
     device = os.environ.get("LIGHTMEM_DEVICE", "cpu")
     dimensions = int(os.environ.get("LIGHTMEM_DIMENSIONS", "384"))
     return LightMemory.from_config(
@@ -130,13 +123,5 @@ def retrieve(message):
     return {"evidence": evidence, "context": "\n".join(texts)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(ingest=ingest, open=open_history, retrieve=retrieve)

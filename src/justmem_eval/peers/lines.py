@@ -1,15 +1,18 @@
 """JSON lines between justmem-eval and a peer. Standard library only: this runs in the peer's
 environment, where justmem is not installed.
 
-    serve(start=..., ingest=..., open=..., retrieve=..., answer=...)
+    serve(ingest=..., open=..., retrieve=...)
 
 Each is a function of the message that returns the reply. What it prints goes to the log, never
-between the lines.
+between the lines. `start` and `answer` are optional: without `answer` the plain reader answers.
 """
 
 import json
 import sys
 import traceback
+from pathlib import Path
+
+settings = {}  # as `start` received them
 
 
 def serve(**handlers):
@@ -19,7 +22,10 @@ def serve(**handlers):
             continue
         message = json.loads(line)
         try:
-            reply = dict(handlers[message["do"]](message) or {"ok": True})
+            if message["do"] == "start":
+                settings.update(message["settings"])
+                Path(settings["folder"]).mkdir(parents=True, exist_ok=True)
+            reply = dict(handlers.get(message["do"], nothing)(message) or {"ok": True})
         except Exception as error:  # noqa: BLE001  whatever a peer raises is its reply
             traceback.print_exc()
             reply = {"error": f"{type(error).__name__}: {error}"}
@@ -53,3 +59,12 @@ def turns(message):
 def safe(name):
     """An id as a folder or user name."""
     return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def place(history):
+    """Where the adapter keeps a history, in the folder that it may write in."""
+    return Path(settings["folder"]) / safe(history)
+
+
+def nothing(message):
+    return {}

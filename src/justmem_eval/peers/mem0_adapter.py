@@ -11,16 +11,14 @@ import os
 import shutil
 from pathlib import Path
 
-from lines import safe, serve
+from lines import place, serve, settings
 
-memory = {"settings": {}, "opened": None}
+memory = {"opened": None}
 USER = "user"
 
 
 def start(message):
-    settings = memory["settings"] = message["settings"]
     folder = Path(settings["folder"])
-    folder.mkdir(parents=True, exist_ok=True)
     os.environ["MEM0_TELEMETRY"] = "False"
     os.environ["MEM0_DIR"] = str(folder / "mem0")  # else it writes into the home folder
     import mem0  # noqa: F401  fails here if it is not installed
@@ -29,7 +27,6 @@ def start(message):
 def system(folder):
     from mem0 import Memory
 
-    settings = memory["settings"]
     server = {"api_key": settings["api_key"], "openai_base_url": settings["base_url"]}
     vectors = {
         "collection_name": "memory",
@@ -98,13 +95,5 @@ def retrieve(message):
     return {"evidence": evidence, "context": "\n".join(lines)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)

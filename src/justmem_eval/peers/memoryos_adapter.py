@@ -13,22 +13,15 @@
 
 import json
 import shutil
-from pathlib import Path
 
-from lines import safe, serve
+from lines import place, serve, settings
 
-memory = {"settings": {}, "opened": None, "places": {}}
-
-
-def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
+memory = {"opened": None, "places": {}}
 
 
 def system(folder):
     from memoryos import Memoryos
 
-    settings = memory["settings"]
     return Memoryos(
         user_id="user",
         openai_api_key=settings["api_key"],
@@ -87,13 +80,5 @@ def exchange(page):
     return {"text": text, "session": session, "turns": turns} if session else {"text": text}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(ingest=ingest, open=open_history, retrieve=retrieve)

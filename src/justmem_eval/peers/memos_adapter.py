@@ -10,23 +10,16 @@
 """
 
 import shutil
-from pathlib import Path
 
-from lines import safe, serve
+from lines import place, serve, settings
 
-memory = {"settings": {}, "opened": None}
-
-
-def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
+memory = {"opened": None}
 
 
 def system(folder):
     from memos.configs.memory import MemoryConfigFactory
     from memos.memories.factory import MemoryFactory
 
-    settings = memory["settings"]
     model = {
         "model_name_or_path": settings["model"],
         "api_key": settings["api_key"],
@@ -92,13 +85,5 @@ def retrieve(message):
     return {"evidence": evidence, "context": "\n".join(item.memory for item in found)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(ingest=ingest, open=open_history, retrieve=retrieve)

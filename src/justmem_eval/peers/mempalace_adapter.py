@@ -7,16 +7,13 @@
 
 import os
 import shutil
-from pathlib import Path
 
-from lines import safe, serve, turns
+from lines import place, serve, turns
 
-memory = {"settings": {}, "opened": None}
+memory = {"opened": None}
 
 
 def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
     import mempalace  # noqa: F401  fails here if it is not installed
 
 
@@ -67,13 +64,5 @@ def drawer(hit):
     return {"text": hit["text"], "session": session, "turns": [int(number)]}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)

@@ -6,22 +6,15 @@ environment, and `config.py` set up as its authors say.
 """
 
 import shutil
-from pathlib import Path
 
-from lines import safe, serve, turns
+from lines import place, serve, settings, turns
 
-memory = {"settings": {}, "opened": None}
-
-
-def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
+memory = {"opened": None}
 
 
 def system(folder, clear):
     from main import SimpleMemSystem
 
-    settings = memory["settings"]
     return SimpleMemSystem(
         api_key=settings["api_key"],
         model=settings["model"],
@@ -51,13 +44,5 @@ def retrieve(message):
     return {"evidence": evidence, "context": "\n".join(lines)}
 
 
-def answer(message):
-    return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / safe(history)
-
-
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve, answer=answer)
+    serve(ingest=ingest, open=open_history, retrieve=retrieve)

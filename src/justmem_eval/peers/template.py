@@ -30,16 +30,14 @@ This one remembers nothing but the words it was given, and finds by the words it
 
 import json
 import re
-from pathlib import Path
 
-from lines import safe, serve, turns
+from lines import place, serve, turns
 
-memory = {"settings": {}, "notes": []}
+memory = {"notes": []}
 
 
 def start(message):
-    memory["settings"] = message["settings"]
-    Path(message["settings"]["folder"]).mkdir(parents=True, exist_ok=True)
+    """`settings` holds the settings already, and the folder is there."""
 
 
 def ingest(message):
@@ -73,10 +71,6 @@ def answer(message):
     """{"answer": ...} if the system answers itself; {} leaves it to the plain reader, which
     sees the context and is the same for all."""
     return {}
-
-
-def place(history):
-    return Path(memory["settings"]["folder"]) / f"{safe(history)}.json"
 
 
 def words(text):
