@@ -387,9 +387,10 @@ def test_the_pages_and_the_description_need_no_key(server: Running) -> None:
             if "requestBody" in operation
         ]
         for body in bodies:
-            reference = body["oneOf"][0]["$ref"] if "oneOf" in body else body["$ref"]
-            shape = described["components"]["schemas"][reference.rpartition("/")[2]]
-            assert shape["examples"], reference
+            shape = body["oneOf"][0] if "oneOf" in body else body
+            if "$ref" in shape:  # the bodies of chats are described in place
+                shape = described["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
+            assert shape["examples"], shape
 
 
 def test_metrics_can_be_read_by_prometheus(server: Running, ana: httpx.Client) -> None:

@@ -141,7 +141,9 @@ class Commands(TyperGroup):
             raise typer.Exit(Exit.INTERRUPTED) from None
         except Exception as error:  # noqa: BLE001  any error is one line
             if ctx.params.get("debug"):
-                _print_traceback()
+                import traceback
+
+                traceback.print_exc()
             say(f"Error: {plain(_sentence(error), one_line=True)}", "red")
             raise typer.Exit(exit_code(error)) from None
 
@@ -156,12 +158,6 @@ def _sentence(error: Exception) -> str:
         f"{type(error).__name__}: {error}. This should not happen: run the command again with "
         "--debug and report the traceback."
     )
-
-
-def _print_traceback() -> None:
-    import traceback
-
-    traceback.print_exc()
 
 
 def _hoisted(args: list[str]) -> list[str]:

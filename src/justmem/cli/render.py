@@ -34,6 +34,7 @@ from justmem.domain import (
     Turn,
 )
 
+Row = dict[str, str | Text]
 _QUOTE = "bold black on yellow"
 _ACCESS = {"LOOKUP": "cyan", "COMPOSE": "magenta", "REPLAY": "green"}
 _STATE = {"stored": "green", "empty": "dim", "pending": "yellow", "failed": "red"}
@@ -63,18 +64,12 @@ def table(rows: Sequence[Mapping[str, str | Text]], **styles: str) -> Table:
 
 
 def answer(value: Answer) -> Group:
-    parts: list[RenderableType] = [
-        access(value.evidence),
-        Text(),
-        words(value.text, "bold" if value.sufficient else "bold yellow"),
-        Text(),
-    ]
-    for number, citation in enumerate(value.citations, 1):
-        parts.append(quotation(number, citation))
-    if value.citations:
-        parts.append(Text())
-    parts.append(receipt(value.receipt))
-    return Group(*parts)
+    text = words(value.text, "bold" if value.sufficient else "bold yellow")
+    quotes = [quotation(number, each) for number, each in enumerate(value.citations, 1)]
+    space = [Text()] if quotes else []
+    return Group(
+        access(value.evidence), Text(), text, Text(), *quotes, *space, receipt(value.receipt)
+    )
 
 
 def access(value: Evidence) -> Text:
@@ -143,7 +138,7 @@ def evidence(value: Evidence) -> Group:
 
 
 def history(values: Sequence[HistoryEntry]) -> Table:
-    rows: list[dict[str, str | Text]] = [
+    rows: list[Row] = [
         {
             "since": f"{one.since}",
             "until": f"{one.until}" if one.until else "",
@@ -156,7 +151,7 @@ def history(values: Sequence[HistoryEntry]) -> Table:
 
 
 def notes(values: Sequence[Note]) -> Table:
-    rows: list[dict[str, str | Text]] = [
+    rows: list[Row] = [
         {
             "key": words(note.key, one_line=True),
             "since": f"{note.at:%Y-%m-%d}",
@@ -261,7 +256,7 @@ def _turn(turn: Turn, cited: Sequence[Citation], marks: tuple[str, str]) -> Text
 def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:
     """A row for each session; of many, only those that need a look."""
     shown = values if len(values) <= 25 else [each for each in values if _needs_a_look(each)]
-    rows: list[dict[str, str | Text]] = [
+    rows: list[Row] = [
         {
             "session": words(value.session_id, "cyan", one_line=True),
             "when": when.get(value.session_id, ""),
@@ -294,7 +289,7 @@ def _note(value: Remembered) -> str:
 
 
 def sessions(values: Sequence[SessionRecord]) -> Table:
-    rows: list[dict[str, str | Text]] = [
+    rows: list[Row] = [
         {
             "session": words(value.id, "cyan", one_line=True),
             "when": f"{value.at:%Y-%m-%d %H:%M}",
@@ -356,7 +351,7 @@ def about(found: About) -> Group:
 
 
 def log(entries: Sequence[Entry]) -> Table:
-    rows: list[dict[str, str | Text]] = [
+    rows: list[Row] = [
         {
             "id": str(entry.number),
             "when": f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}",

@@ -22,7 +22,6 @@ from justmem.server.proxy.upstreams import connected
 from justmem.server.routes import (
     ask_routes,
     card_routes,
-    history_routes,
     monitor_routes,
     note_routes,
     session_routes,
@@ -72,7 +71,6 @@ def application(server: Server) -> ASGIApp:
         session_routes,
         ask_routes,
         note_routes,
-        history_routes,
         monitor_routes,
         proxy_routes,
     ):

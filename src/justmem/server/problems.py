@@ -56,14 +56,11 @@ class Problem(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def status_of(error: JustMemError) -> int:
-    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-
-
 def problem_of(error: JustMemError, instance: str) -> Problem:
     name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
     title = name.replace("-", " ").capitalize()
-    return _problem(name, title, status_of(error), public(error), instance)
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return _problem(name, title, status, public(error), instance)
 
 
 def _problem(name: str, title: str, status: int, detail: str, instance: str) -> Problem:
@@ -97,12 +94,9 @@ def public(error: JustMemError) -> str:
     return str(error)
 
 
-def response(problem: Problem, after: float | None = None) -> JSONResponse:
-    headers: dict[str, str] = {}
+def response(problem: Problem, **headers: str) -> JSONResponse:
     if problem.status == 401:
         headers["www-authenticate"] = 'Bearer realm="justmem"'
-    if after is not None:
-        headers["retry-after"] = str(max(1, math.ceil(after)))
     body = problem.model_dump(exclude_none=True)
     return JSONResponse(body, problem.status, headers, media_type=MEDIA_TYPE)
 
@@ -111,15 +105,14 @@ def respond(error: JustMemError, instance: str) -> JSONResponse:
     after = error.after if isinstance(error, errors.Refused) else None
     if isinstance(error, errors.StoreBusy | errors.ModelUnavailable):
         after = 1.0
-    return response(problem_of(error, instance), after)
+    headers = {} if after is None else {"retry-after": str(max(1, math.ceil(after)))}
+    return response(problem_of(error, instance), **headers)
 
 
 def two_lengths(instance: str) -> JSONResponse:
-    """What lies behind the body may be another request for a proxy that counts the other way."""
+    """A proxy may count the body the other way and take its end for another request."""
     detail = "The request has both Content-Length and Transfer-Encoding: send one of them."
-    answer = response(_problem("malformed", "Malformed", 400, detail, instance))
-    answer.headers["connection"] = "close"
-    return answer
+    return response(_problem("malformed", "Malformed", 400, detail, instance), connection="close")
 
 
 def install(app: FastAPI) -> None:
@@ -141,9 +134,7 @@ def install(app: FastAPI) -> None:
         title = _TITLES.get(error.status_code, "Refused")
         name = title.lower().replace(" ", "-")
         found = _problem(name, title, error.status_code, str(error.detail), request.url.path)
-        answer = response(found)
-        answer.headers.update(error.headers or {})
-        return answer
+        return response(found, **(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> JSONResponse:

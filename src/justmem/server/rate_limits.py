@@ -6,16 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from justmem.config import ServerSettings
 from justmem.errors import TooMany
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float
 
 
 class Limits:
@@ -26,20 +19,19 @@ class Limits:
     ) -> None:
         self._serving = serving
         self._clock = clock
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, at this time
         self._asking: Counter[str] = Counter()
 
     def admit(self, key: str) -> None:
         """Counts one request. A bucket of `burst` refills by `rate` per second."""
         now, burst, rate = self._clock(), float(self._serving.burst), self._serving.rate
-        bucket = self._buckets.setdefault(key, _Bucket(burst, now))
-        bucket.left = min(burst, bucket.left + (now - bucket.at) * rate)
-        bucket.at = now
-        if bucket.left < 1:
+        left, at = self._buckets.get(key, (burst, now))
+        left = min(burst, left + (now - at) * rate)
+        if left < 1:
             error = TooMany(f"This key sends more than {rate:g} requests per second: send fewer.")
-            error.after = (1 - bucket.left) / rate
+            error.after = (1 - left) / rate
             raise error
-        bucket.left -= 1
+        self._buckets[key] = (left - 1, now)
 
     @contextmanager
     def asking(self, key: str) -> Iterator[None]:

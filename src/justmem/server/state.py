@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -47,6 +47,9 @@ class Inquiry:
     speaker: str | None = None
     plan: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] = field(default_factory=dict)
+
+    def given(self, at: datetime) -> dict[str, Any]:
+        return {"at": at, "speaker": self.speaker, "plan": self.plan}
 
 
 class SignIn(Protocol):
@@ -176,14 +179,13 @@ class Server:
         return self.clock() if at is None else as_time(at)
 
     async def recall(self, asked: Inquiry) -> Evidence:
-        async def work() -> Evidence:
-            async with self._asking(asked) as (memory, at):
-                found = memory.recall(
-                    asked.question, at=at, speaker=asked.speaker, plan=asked.plan, **asked.filters
-                )
-                return await self._counted(found)
+        return await self.within(self._recall(asked))
 
-        return await self.within(work())
+    async def _recall(self, asked: Inquiry) -> Evidence:
+        async with self._asking(asked) as (memory, given):
+            found = await memory.recall(asked.question, **given, **asked.filters)
+            self.metrics.receipt(found.receipt)
+            return found
 
     async def recall_spaces(self, asked: Inquiry, spaces: Sequence[str]) -> SpacesEvidence:
         """One ranking over several spaces. The key must open all of them."""
@@ -191,59 +193,46 @@ class Server:
             self.check(asked.key, space, "read")
 
         async def work() -> SpacesEvidence:
-            found = {}
-            for space in dict.fromkeys(spaces):
-                async with self._asking(replace(asked, space=space)) as (memory, at):
-                    work = memory.recall(
-                        asked.question, at=at, speaker=asked.speaker, plan=asked.plan
-                    )
-                    found[space] = await self._counted(work)
+            names = dict.fromkeys(spaces)
+            found = {space: await self._recall(replace(asked, space=space)) for space in names}
             return merged(found, self._parts["budget"], self._parts["profile"])
 
         return await self.within(work())
 
     async def ask(self, asked: Inquiry) -> Answer:
         async def work() -> Answer:
-            async with self._asking(asked) as (memory, at):
-                found = memory.ask(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
-                return await self._counted(found)
+            async with self._asking(asked) as (memory, given):
+                answer = await memory.ask(asked.question, **given)
+                self.metrics.receipt(answer.receipt)
+                return answer
 
         return await self.within(work())
 
     async def follow(self, asked: Inquiry, tell: Callable[[Step], bool]) -> None:
         """`tell` receives each step and returns whether the client still listens. If not, the work
         ends before the next model call. A call in progress is finished, so that it is counted."""
-        async with self._asking(asked) as (memory, at):
-            steps = memory.follow(asked.question, at=at, speaker=asked.speaker, plan=asked.plan)
+        async with (
+            self._asking(asked) as (memory, given),
+            aclosing(memory.follow(asked.question, **given)) as steps,
+        ):
+            async for step in steps:
+                heard = tell(step)
+                if isinstance(step, Answer):
+                    self.metrics.receipt(step.receipt)
+                elif not heard and isinstance(step, Plan | Evidence):
+                    return
+
+    @asynccontextmanager
+    async def _asking(self, asked: Inquiry) -> AsyncIterator[tuple[AsyncMemory, dict[str, Any]]]:
+        """Counts the question for its key, and the calls of one that fails."""
+        at = self.moment(asked.at)
+        with self.limits.asking(asked.key.id):
             try:
-                async for step in steps:
-                    heard = tell(step)
-                    if isinstance(step, Answer):
-                        self.metrics.receipt(step.receipt)
-                    elif not heard and isinstance(step, Plan | Evidence):
-                        return
+                async with self.spaces.use(asked.space, asked.key.actor) as memory:
+                    yield memory, asked.given(at)
             except JustMemError as error:
                 self.metrics.receipt(Receipt(calls=error.calls))
                 raise
-            finally:
-                await steps.aclose()
-
-    @asynccontextmanager
-    async def _asking(self, asked: Inquiry) -> AsyncIterator[tuple[AsyncMemory, datetime]]:
-        at = self.moment(asked.at)
-        with self.limits.asking(asked.key.id):
-            async with self.spaces.use(asked.space, asked.key.actor) as memory:
-                yield memory, at
-
-    async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            done = await work
-        except JustMemError as error:
-            self.metrics.receipt(Receipt(calls=error.calls))
-            raise
-        if isinstance(done, Answer | Evidence):
-            self.metrics.receipt(done.receipt)
-        return done
 
     async def within(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
         """The result, or TooSlow. The work continues after that, so that a model call in progress

@@ -25,16 +25,18 @@ from justmem.server.schemas import (
 )
 
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
+Wait = Annotated[bool, Query(description="Respond when the cards are made.")]
+_STORED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Remembered, "description": "With `wait`: the result."},
+    202: {"model": Accepted, "description": "The words are stored; the cards follow."},
+}
 
 
 @router.post(
     "/sessions",
     status_code=202,
     summary="Remember a session",
-    responses={
-        200: {"model": Remembered, "description": "With `wait`: the result."},
-        202: {"model": Accepted, "description": "The words are stored; the cards follow."},
-    },
+    responses=_STORED,
     response_model=None,
 )
 async def remember(
@@ -42,7 +44,7 @@ async def remember(
     grant: Writer,
     request: Request,
     response: Response,
-    wait: Annotated[bool, Query(description="Respond when the cards are made.")] = False,
+    wait: Wait = False,
 ) -> Remembered | Accepted:
     """The words are stored before the response. Sending the same session again costs nothing; a
     changed one replaces its cards. The body may be a bare list of chat messages."""
@@ -55,10 +57,7 @@ async def remember(
     "/sessions/{id}/turns",
     status_code=202,
     summary="Append turns to a session",
-    responses={
-        200: {"model": Remembered, "description": "With `wait`: the result."},
-        202: {"model": Accepted, "description": "The turns are stored; the cards follow."},
-    },
+    responses=_STORED,
     response_model=None,
 )
 async def append(
@@ -67,7 +66,7 @@ async def append(
     grant: Writer,
     request: Request,
     response: Response,
-    wait: Annotated[bool, Query(description="Respond when the cards are made.")] = False,
+    wait: Wait = False,
 ) -> Remembered | Accepted:
     """The turns are stored before the response. A turn whose `key` the session already has is left
     out. A new session is made at the time `at` (default: now)."""
@@ -89,17 +88,13 @@ async def _answered(
     root = request.scope.get("root_path", "")
     space, id = quote(grant.space, safe=""), quote(job.session_id, safe="")
     url = f"{root}/v1/spaces/{space}/sessions/{id}/status"
-    if wait and await _done(job, grant.server.serving.request_seconds):
-        response.status_code = 200
-        return job.done.result()
+    if wait:  # a timeout is no failure: the words are stored, and the status shows the result
+        await asyncio.wait({job.done}, timeout=grant.server.serving.request_seconds)
+        if job.done.done() and not job.done.cancelled():
+            response.status_code = 200
+            return job.done.result()
     response.headers["location"] = url
     return Accepted(session_id=job.session_id, state=SessionState.PENDING, status_url=url)
-
-
-async def _done(job: Job, seconds: float) -> bool:
-    """A timeout is no failure: the words are stored, and the status shows the result."""
-    await asyncio.wait({job.done}, timeout=seconds)
-    return job.done.done() and not job.done.cancelled()
 
 
 @router.get("/sessions", summary="List sessions")
