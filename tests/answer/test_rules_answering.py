@@ -124,7 +124,13 @@ CASES = [
     ([("2025-01-10", "I bought tickets for the concert on 3 March.")], "When is the concert?",
      "3 March", "2024"),
     ([("2025-01-10", "We adopted a cat in May 2023.")], "When did we adopt the cat?",
-     "May 2023", ""),
+     "(date: May 2023)", ""),
+    # the date of the event, unless it is the day of the statement
+    (GRAZ, "When did we move to Vienna?", '"We moved to Vienna yesterday." (date: 9 February 2025)',
+     ""),
+    ([("2025-01-10", "I sold my car last week.")], "When did I sell my car?",
+     "(date: 30 December 2024 to 5 January 2025)", ""),
+    (RACE, "When did I run the Meadows 10k?", "today", "(date: 27 April 2025)"),
     # who somebody is
     ([*ELIF, ("2025-03-01", "Dana: Elif bought a van.")], "Who is Elif?",
      'Dana, 1 March 2025: "Elif bought a van."\nDana, 10 February', ""),

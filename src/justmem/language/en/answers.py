@@ -142,7 +142,8 @@ def _quotations(
     session = sessions.get(one.card.session_id)
     cited = _cited(one.card, one.text, session, whole=whole_turns)
     # One line for each quotation. The citation keeps the line breaks.
-    yield _line(cited, " ".join((cited.quote or one.text).split()), one.card.subject), cited
+    line = _line(cited, " ".join((cited.quote or one.text).split()), one.card.subject)
+    yield line + _event_date(one.card), cited
     if session is None:
         return
     if one.correction:
@@ -158,6 +159,20 @@ def _quotations(
 
 def _line(cited: Citation, words: str, subject: str = "") -> str:
     return f'{cited.speaker or subject}, {cited.said_at.day} {cited.said_at:%B %Y}: "{words}"'
+
+
+def _event_date(card: Card) -> str:
+    """The date of the event, unless it is the day of the statement."""
+    when = card.event_date
+    if when.start is None or when.end is None or when.text == str(card.said_at.date()):
+        return ""
+    day = f"{when.start.day} {when.start:%B %Y}"
+    shown = {
+        "year": f"{when.start:%Y}",
+        "month": f"{when.start:%B %Y}",
+        "range": f"{day} to {when.end.day} {when.end:%B %Y}",
+    }
+    return f" (date: {shown.get(when.precision, day)})"
 
 
 def _cited(card: Card, text: str, session: Session | None, *, whole: bool) -> Citation:
