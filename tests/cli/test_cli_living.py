@@ -98,3 +98,45 @@ def test_history_and_profile_as_commands(run: Run) -> None:
     assert run("profile", "Mira", "--at", "2024-01-01", "--json")["text"].count("Graz") == 1
     run("profile", "Jonas", fails=1)
     run("history", fails=2)
+
+
+def test_a_card_is_corrected_pinned_and_undone(run: Run) -> None:
+    turns = json.dumps([{"speaker": "Mira", "text": "I live in Graz."}])
+    (done,) = run("append", "home", "--at", "2024-05-01", "--json", input=turns)["sessions"]
+    (old,) = done["cards"]
+    changes = ("--fact", "lives in Vienna", "--event-date", "2024-02", "--status", "ongoing")
+    new = run("correct", old["id"], *changes, "--kind", "state", "--subject", "Mira M", "--json")
+    assert (new["fact"], new["subject"]) == ("lives in Vienna", "Mira M")
+    assert (new["status"], new["kind"]) == ("ongoing", "state")
+    assert new["event_date"]["text"] == "2024-02"
+    for command in ("pin", "unpin", "undo", "undo"):
+        assert run(command, new["id"], "--json") == new
+    (again,) = run("rebuild", "home", "--json")["sessions"]
+    assert again["cards"] == run("cards", "--json") == [new]
+    assert "Graz" in run("undo", new["id"]).stdout
+    assert run("cards", "--json") == [old]
+
+
+@pytest.mark.parametrize(
+    ("command", "fails", "says"),
+    [
+        (("correct", "c0", "--fact", "x"), 1, "no card 'c0'"),
+        (("pin", "c0"), 1, "no card 'c0'"),
+        (("unpin", "c0"), 1, "no card 'c0'"),
+        (("undo", "c0"), 1, "no card 'c0'"),
+        (("rebuild", "c0"), 1, "'c0'"),
+        (("correct", "CARD"), 2, "Say what to correct"),
+        (("correct", "CARD", "--kind", "note"), 2, "kind"),
+        (("correct", "CARD", "--event-date", "soon"), 2, "event_date"),
+        (("undo", "CARD"), 1, "never corrected"),
+    ],
+)
+def test_a_wrong_correction_is_one_sentence(
+    run: Run, command: tuple[str, ...], fails: int, says: str
+) -> None:
+    turns = json.dumps([{"speaker": "Mira", "text": "I live in Graz."}])
+    run("append", "home", "--at", "2024-05-01", input=turns)
+    (card,) = run("cards", "--json")
+    named = [card["id"] if word == "CARD" else word for word in command]
+    assert says in run(*named, fails=fails).stderr
+    assert run("cards", "--json") == [card]

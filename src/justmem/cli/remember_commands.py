@@ -1,4 +1,4 @@
-"""add, remember, append, retry."""
+"""add, remember, append, retry, rebuild."""
 
 from __future__ import annotations
 
@@ -133,6 +133,18 @@ def retry(context: typer.Context, json: Json = False) -> None:
             return await memory.retry(on_done=advance)
 
     report(run_of(context).memory(work), (), (), json)
+
+
+def rebuild(
+    context: typer.Context,
+    session: Annotated[str | None, typer.Argument(help="The id of one session.")] = None,
+    json: Json = False,
+) -> None:
+    """Make the cards of a session, or of all, again from the stored words.
+
+    Corrections and pins stay. If it is interrupted, run it again.
+    """
+    report(run_of(context).memory(lambda memory: memory.rebuild(session)), (), (), json)
 
 
 def read_file(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
