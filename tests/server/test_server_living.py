@@ -122,3 +122,28 @@ def test_a_dumped_session_can_be_sent(ana: httpx.Client) -> None:
     done = ana.post("sessions", params={"wait": True}, json=dumped)
     assert (done.status_code, len(done.json()["cards"])) == (200, 1)
     assert ana.post("sessions", json=dumped | {"until": "2030-01-01"}).status_code == 422
+
+
+def test_a_card_is_corrected_pinned_and_undone(ana: httpx.Client) -> None:
+    given = {"turns": [{"speaker": "Mira", "text": "I live in Graz."}], "at": "2024-05-01"}
+    done = ana.post("sessions/home/turns", params={"wait": True}, json=given).json()
+    (old,) = done["cards"]
+    place = f"cards/{old['id']}"
+    new = ana.patch(place, json={"fact": "lives in Vienna", "event_date": "2024-02"}).json()
+    assert (new["fact"], new["event_date"]["text"]) == ("lives in Vienna", "2024-02")
+    now = f"cards/{new['id']}"
+    assert ana.put(f"{now}/pin").json() == new
+    assert ana.delete(f"{now}/pin").json() == new
+    for answer, status in (
+        (ana.patch(place, json={"fact": "x"}), 404),  # it has another id now
+        (ana.put("cards/c0/pin"), 404),
+        (ana.delete("cards/c0/pin"), 404),
+        (ana.post("cards/c0/undo"), 404),
+        (ana.patch(now, json={}), 422),
+        (ana.patch(now, json={"kind": "note"}), 422),
+        (ana.patch(now, json={"event_date": "soon"}), 422),
+    ):
+        assert answer.status_code == status, answer.text
+        assert answer.json()["detail"]
+    assert [ana.post(f"{now}/undo").json() for _ in range(3)] == [new, new, old]
+    assert ana.get("cards").json()["cards"] == [old]

@@ -145,6 +145,7 @@ BODIES: Mapping[str, Value] = {
     },
     "TurnsIn": lambda me, other, r: {"turns": _turns(me, other, r), "at": "2024-05-10"},
     "NoteIn": lambda me, other, r: {"text": me.sentence(r), "value": _labels(me, other, r)},
+    "Correct": lambda me, other, r: {"fact": me.sentence(r)},
     "Forget": lambda me, other, r: {
         r.choice(("card", "session", "subject", "key")): _id(me, other, r),
         "preview": r.random() < 0.5,

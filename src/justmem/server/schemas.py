@@ -242,6 +242,18 @@ class CardWithSource(BaseModel):
     source: Source
 
 
+class Correct(Request):
+    """The fields of a card that get another value."""
+
+    model_config = with_examples({"fact": "lives in Vienna", "event_date": "2025-02"})
+
+    fact: str | None = Field(None, max_length=2000)
+    subject: str | None = Field(None, max_length=2000)
+    event_date: str | None = Field(None, max_length=100)
+    status: Status | None = None
+    kind: Kind | None = None
+
+
 class EntryList(BaseModel):
     entries: list[Entry]
 

@@ -1,4 +1,4 @@
-"""Cards: list, read, about a subject, history, profile, forget."""
+"""Cards: list, read, correct, pin, about a subject, history, profile, forget."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
-from justmem.domain import About, HistoryEntry, Preview, SubjectProfile
+from justmem.domain import About, Card, HistoryEntry, Preview, SubjectProfile
 from justmem.server.routes.access import Id, Reader, Writer
-from justmem.server.schemas import CardList, Cards, CardWithSource, Forget, ForgetResult, Time
+from justmem.server.schemas import (
+    CardList,
+    Cards,
+    CardWithSource,
+    Correct,
+    Forget,
+    ForgetResult,
+    Time,
+)
 
 router = APIRouter(prefix="/v1/spaces", tags=["cards"])
 _SHOWN = 100  # cards, sessions and turns in a preview
@@ -32,6 +40,34 @@ async def get_card(id: Id, grant: Reader) -> CardWithSource:
     async with grant.memory() as memory:
         found = await memory.card(id)
         return CardWithSource(card=found, source=await memory.source(id))
+
+
+@router.patch("/{space}/cards/{id}", summary="Correct a card")
+async def correct(id: Id, changes: Correct, grant: Writer) -> Card:
+    """Replaces a card by a corrected one with the same source. Its id changes with its words."""
+    async with grant.memory() as memory:
+        return await memory.correct(id, **changes.model_dump())
+
+
+@router.put("/{space}/cards/{id}/pin", summary="Pin a card")
+async def pin(id: Id, grant: Writer) -> Card:
+    """Keeps a card in every recall that names its subject."""
+    async with grant.memory() as memory:
+        return await memory.pin(id)
+
+
+@router.delete("/{space}/cards/{id}/pin", summary="Unpin a card")
+async def unpin(id: Id, grant: Writer) -> Card:
+    """Takes the pin off."""
+    async with grant.memory() as memory:
+        return await memory.unpin(id)
+
+
+@router.post("/{space}/cards/{id}/undo", summary="Undo a correction")
+async def undo(id: Id, grant: Writer) -> Card:
+    """Takes back the last correction, pin or unpin of a card. Returns the card before."""
+    async with grant.memory() as memory:
+        return await memory.undo(id)
 
 
 @router.get("/{space}/about", summary="Everything on a subject")
