@@ -50,11 +50,12 @@ async def run(given: Description, folder: Path) -> Any:
 
 ASKING = """
     import urllib.request
+    from lines import settings
     for _ in message["sessions"]:
         schema = {"json_schema": {"schema": {"properties": {}}}}
         said = [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]
         body = {"model": "small", "messages": said, "response_format": schema}
-        url = memory["settings"]["base_url"] + "/chat/completions"
+        url = settings["base_url"] + "/chat/completions"
         urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())).read()
 """
 
@@ -149,7 +150,7 @@ async def test_a_peer_that_cannot_start_ends_the_run(
 ) -> None:
     started = tmp_path / "started"
     count = f"    open({str(started)!r}, 'a').write('x')\n    import no_such_package\n"
-    adapter = adapted(tmp_path, '    memory["settings"] = message', count)
+    adapter = adapted(tmp_path, '    """`settings` holds', count)
     with pytest.raises(PeerCannotStart, match="no_such_package"):
         await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert started.read_text() == "x"
@@ -230,8 +231,11 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     kept = tmp_path / "settings.json"
-    code = f"    Path({str(kept)!r}).write_text(json.dumps(message['settings']))\n"
-    adapter = adapted(tmp_path, '    memory["settings"] = message', code)
+    code = (
+        "    from pathlib import Path\n"
+        f"    Path({str(kept)!r}).write_text(json.dumps(message['settings']))\n"
+    )
+    adapter = adapted(tmp_path, '    """`settings` holds', code)
     await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
     settings = json.loads(kept.read_text())
     assert settings["embedder"] == "text-embedding-3-small"

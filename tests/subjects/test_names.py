@@ -29,7 +29,7 @@ NAME = {
 }
 NOW = "2025-06-01"
 QUESTIONS = ["Where do I live?", "Where does Oskar live?"]
-GRAZ = 'Graz (said on 10 January 2025)\nOskar, 10 January 2025: "I live in Graz."'
+GRAZ = 'Oskar, 10 January 2025: "I live in Graz."'
 
 
 # ---------------------------------------------------------------- what gives a name

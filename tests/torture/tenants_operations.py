@@ -150,14 +150,18 @@ BODIES: Mapping[str, Value] = {
         r.choice(("card", "session", "subject", "key")): _id(me, other, r),
         "preview": r.random() < 0.5,
     },
-    "ChatIn": lambda me, other, r: {
+    "completions": lambda me, other, r: {
         "messages": [{"role": "user", "content": _said(me, other, r)}],
         "stream": r.random() < 0.3,
     },
-    "ResponseIn": lambda me, other, r: {"model": "m", "input": _said(me, other, r)},
-    "MessageIn": lambda me, other, r: {
+    "responses": lambda me, other, r: {"model": "m", "input": _said(me, other, r)},
+    "messages": lambda me, other, r: {
         "model": "m",
         "max_tokens": 100,
+        "messages": [{"role": "user", "content": _said(me, other, r)}],
+    },
+    "count_tokens": lambda me, other, r: {
+        "model": "m",
         "messages": [{"role": "user", "content": _said(me, other, r)}],
     },
 }
@@ -235,7 +239,7 @@ def _by_http(method: str, path: str, about: Any, described: Any) -> Operation:
     shape = about.get("requestBody", {}).get("content", {}).get("application/json", {})
     schema = shape.get("schema", {})
     first = schema.get("oneOf", [schema])[0]  # the others are shorter forms of it
-    kind = first.get("$ref", "").rpartition("/")[2]
+    kind = first.get("$ref", path).rpartition("/")[2] if shape else ""
     assert not shape or kind in BODIES, f"say in BODIES what {method} {path} takes: {kind}"
 
     def operation(me: Tenant, other: Tenant, r: Random) -> str:
