@@ -44,7 +44,7 @@ from justmem.ports import (
     Whole,
 )
 from justmem.runtime import tokens
-from justmem.runtime.validation import describe
+from justmem.runtime.validation import check_callable
 
 OnDone = Callable[[Remembered], None]
 T = TypeVar("T")
@@ -201,8 +201,7 @@ async def run_each(
     items: Iterable[T], do: Callable[[T], Awaitable[Remembered | None]], on_done: OnDone | None
 ) -> list[Remembered]:
     """All at once. Returns the results in the order of the items."""
-    if on_done is not None and not callable(on_done):
-        raise InputError(f"on_done must be callable, not {describe(on_done)}.")
+    check_callable(on_done, "on_done")
 
     async def one(item: T) -> Remembered | None:
         result = await do(item)

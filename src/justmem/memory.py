@@ -81,6 +81,7 @@ from justmem.runtime.validation import (
     as_id,
     as_path,
     as_text,
+    check_callable,
     describe,
 )
 from justmem.subjects import about, history, lookup
@@ -293,6 +294,9 @@ class AsyncMemory:
         """Makes the cards of a session, or of all, again: with another extractor, or with the one
         that there is. Corrections and pins stay. The old cards serve until the new ones are made.
         After an interruption or a failure, call it again: it continues with what is left."""
+        if extractor is not None and not callable(getattr(extractor, "extract", None)):
+            raise InputError(f"extractor needs a method `extract`; {describe(extractor)} has none.")
+        check_callable(on_done, "on_done")
         builder = self._builder if extractor is None else self._builder.using(extractor)
         await self._bind()
 
@@ -366,6 +370,8 @@ class AsyncMemory:
     async def answer(self, evidence: Evidence) -> Answer:
         """The answer call alone, from what `recall` returned. `ask` is both together. The receipt
         counts the answer call and not what `recall` spent."""
+        if not isinstance(evidence, Evidence):
+            raise InputError(f"evidence is what `recall` returned, not {describe(evidence)}.")
         await self._bind()
         return await self._asker.answer(evidence)
 
@@ -605,8 +611,7 @@ class AsyncMemory:
         from justmem import transfer
 
         path = as_path(file)
-        if on_loaded is not None and not callable(on_loaded):
-            raise InputError(f"on_loaded must be callable, not {describe(on_loaded)}.")
+        check_callable(on_loaded, "on_loaded")
         await self._bind()
         parts = self._embedder, self._language, self._redaction
         return await transfer.load(path, self._store, *parts, on_loaded)

@@ -105,7 +105,9 @@ def _fixed(*values: Any) -> Value:
 VALUES: Mapping[str, Value] = {
     **dict.fromkeys(("question", "query"), _question),
     **dict.fromkeys(("card_id", "session_id", "card", "turn", "session", "id", "of"), _id),
-    **dict.fromkeys(("subject", "text", "last"), _word),
+    **dict.fromkeys(("subject", "text", "last", "fact"), _word),
+    "event_date": _fixed("2024-05", "2024-05-09"),
+    "extractor": _fixed(None),
     **dict.fromkeys(("key", "prefix"), _key),
     **dict.fromkeys(("value", "labels"), _labels),
     "evidence": lambda me, other, r: me.memory.recall(_question(me, other, r)),

@@ -75,6 +75,11 @@ def as_flag(value: object, what: str) -> bool:
     return value
 
 
+def check_callable(value: object, what: str) -> None:
+    if value is not None and not callable(value):
+        raise InputError(f"{what} must be callable, not {describe(value)}.")
+
+
 def as_path(value: object) -> Path:
     """A leading ~ is the home folder."""
     if not isinstance(value, str | os.PathLike):
