@@ -24,7 +24,7 @@ demo: $(VENV)/.core
 	@$(BIN)/justmem demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 torture: $(VENV)/.dev
 	$(BIN)/python tests/torture $(ARGS)

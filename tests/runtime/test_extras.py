@@ -51,6 +51,11 @@ COMMANDS: dict[str, list[str]] = {
     "note-at": ["boat"],
     "history": ["Ana"],
     "profile": [],
+    "correct": ["1", "--fact", "Ana bought a canoe."],
+    "pin": ["1"],
+    "unpin": ["1"],
+    "undo": ["1"],
+    "rebuild": [],
 }
 # These do not open a space of the store that is set.
 APART = {"demo", "models", "keys", "hook"}

@@ -126,7 +126,7 @@ async def test_a_client_registers_asks_for_consent_and_uses_the_memory(server: R
 
 async def test_a_token_is_refreshed_once_and_a_copy_ends_them_all(server: Running) -> None:
     owner = Owner(server.key("ana"))
-    await use(server, owner, "list_sessions")
+    await use(server, owner, "remember", text=BOUGHT, at="2024-05-20")
     first = owner.kept.tokens
     assert first is not None
     client = owner.kept.client
