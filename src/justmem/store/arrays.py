@@ -353,5 +353,6 @@ def _renumbered(hashes: Hashes, rows: Ints, moved: Ints) -> tuple[Hashes, Ints]:
 
 
 def union(near: Iterable[Pair], more: Iterable[Pair]) -> list[Pair]:
-    """Each once, best first."""
-    return sorted({*near, *more}, key=lambda pair: (-pair[1], pair[0]))
+    """Each key once, best first. The last digits of a score depend on the rows that were multiplied
+    together, so a key may have two scores."""
+    return sorted({**dict(more), **dict(near)}.items(), key=lambda pair: (-pair[1], pair[0]))
