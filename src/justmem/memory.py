@@ -190,11 +190,19 @@ class AsyncMemory:
 
     async def keep(
         self, session: SessionLike, *, at: When = None, id: str | None = None
-    ) -> SessionRecord:
+    ) -> Remembered:
         """Stores the session's words and leaves its cards to a later `remember` or `retry`."""
         given = await self._given(session, at, id)
         await self._bind()
-        return await self._store.keep(given.session)
+        return await self._kept(await self._store.keep(given.session), given.notes)
+
+    async def _kept(self, record: SessionRecord, notes: tuple[str, ...]) -> Remembered:
+        if record.state.settled:
+            return await self._builder.unchanged(record, notes)
+        receipt = Receipt(notes=notes)
+        return Remembered(
+            session_id=record.id, state=record.state, reason=record.reason, receipt=receipt
+        )
 
     @traced("upsert_memory")
     async def append(
@@ -211,15 +219,8 @@ class AsyncMemory:
         )
         await self._bind()
         record = await self._store.append(session_id, given.session.turns, at=when)
-        if record.state.settled:
-            return await self._builder.unchanged(record, given.notes)
-        if not cards:
-            return Remembered(
-                session_id=record.id,
-                state=record.state,
-                reason=record.reason,
-                receipt=Receipt(notes=given.notes),
-            )
+        if record.state.settled or not cards:
+            return await self._kept(record, given.notes)
         async with self._builder.alone(session_id):
             return await self._builder.make_cards(session_id, given.notes)
 

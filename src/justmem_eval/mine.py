@@ -60,7 +60,7 @@ async def read_sessions(path: Path, folder: Path) -> list[Session]:
         ids = []
         for number, session in enumerate(given, 1):
             try:
-                ids.append((await memory.keep(session)).id)
+                ids.append((await memory.keep(session)).session_id)
             except JustMemError as error:
                 raise InvalidFile(f"{path}: session {number}: {error}") from error
         return [await memory.session(id) for id in dict.fromkeys(ids)]
