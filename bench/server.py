@@ -122,7 +122,7 @@ def loop_of(pid: int) -> tuple[float, float]:
 MODEL = """
 import asyncio, json, sys
 delay = float(sys.argv[1])
-PLAN = {"operation": "lookup", "mode": "short", "entities": [], "period": "", "routes": [],
+PLAN = {"operation": "lookup", "entities": [], "period": "", "routes": [],
         "spans_sessions": False, "needs_source": False, "rewrites": []}
 ANSWER = {"answer": "A canoe.", "used": ["1"], "sufficient": True}
 async def serve(reader, writer):

@@ -146,12 +146,12 @@ def test_the_glossary_has_the_words_of_the_domain() -> None:
         and value.__module__.startswith(domain.__name__)
         and issubclass(value, BaseModel | Enum)
     }
-    literals = {"Role", "Kind", "Status", "Operation", "Mode", "Precision", "Stage"}
+    literals = {"Role", "Kind", "Status", "Operation", "Precision", "Stage"}
     of_ports = {"View", "Language"} & set(vars(ports))
     assert set(words) - {"word", "---", "Space"} == (nouns - {"Value"}) | literals | of_ports
 
 
-@pytest.mark.parametrize("word", ["Role", "Kind", "Status", "Operation", "Mode", "Precision"])
+@pytest.mark.parametrize("word", ["Role", "Kind", "Status", "Operation", "Precision"])
 def test_the_glossary_lists_every_value_of_a_word(word: str) -> None:
     listed = rows(page("glossary.md"))[word].split(";")[0].split(":")[0].split("|")[0]
     assert re.findall(r"[a-z]+", listed.replace(" or ", " ")) == list(get_args(vars(domain)[word]))

@@ -158,7 +158,7 @@ class Asker:
             return asked, False
         if self._language.is_small_talk(redacted):
             tally.notes.append("small talk: memory was not searched")
-            return asked.model_copy(update={"plan": Plan(mode="reply")}), False
+            return asked.model_copy(update={"plan": Plan(operation="reply")}), False
         return asked, True
 
     async def _relevant(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
@@ -184,7 +184,7 @@ class Asker:
                 asked.question, asked.at, given, self._planner, self._language, limit=limit
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
-            if speaker is None and (found.plan.mode == "reply" or self._first_person(asked)):
+            if speaker is None and (found.plan.operation == "reply" or self._first_person(asked)):
                 speaker = (await self._store.look()).main_subject
         tally.notes += found.notes
         return asked.model_copy(update={"plan": found.plan, "speaker": speaker})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import wraps
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from justmem.budget import calling
-from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Mode, Operation, Plan, Value
+from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
@@ -94,12 +94,7 @@ class PlanParts(Value):
         f"up to {_MOST_ENTITIES} texts.",
     )
     operation: Operation | None = Field(
-        None, description="One of lookup, aggregate, temporal, order, compare."
-    )
-    mode: Mode | None = Field(
-        None,
-        description="The form of the answer: one of short, list, count, date, duration, yesno, "
-        "order, advice, verbatim, reply.",
+        None, description=f"What is done with the evidence: one of {', '.join(OPERATIONS)}."
     )
 
     @model_validator(mode="wrap")
@@ -223,7 +218,7 @@ async def make_plan(
 
 class PlanReply(ModelReply):
     op: Annotated[
-        Literal[Operation, "quote", "advice", "reply"],
+        Operation,
         otherwise("lookup"),
         Field(validation_alias=AliasChoices("op", "operation")),
     ] = "lookup"
@@ -231,9 +226,6 @@ class PlanReply(ModelReply):
     spans: Annotated[StrictBool, Field(validation_alias=AliasChoices("spans", "spans_sessions"))]
     source: Annotated[StrictBool, Field(validation_alias=AliasChoices("source", "needs_source"))]
     rewrites: Annotated[Lines, otherwise(())] = ()
-
-
-_MODES: Mapping[str, Mode] = {"quote": "verbatim", "advice": "advice", "reply": "reply"}
 
 
 class ModelPlanner:
@@ -272,12 +264,10 @@ def _read(text: str, rules: Plan, at: datetime, language: Language) -> Plan | No
 
 def _plan_from_reply(reply: PlanReply, rules: Plan, at: datetime, language: Language) -> Plan:
     """The model's plan. What it is not asked for comes from the rules."""
-    mode = "short" if rules.mode in _MODES.values() else rules.mode
     rewrites = [line[:_LONGEST_PART] for line in reply.rewrites if line][:REWRITES]
     return rules.model_copy(
         update={
-            "operation": reply.op if reply.op in OPERATIONS else "lookup",
-            "mode": _MODES.get(reply.op, mode),
+            "operation": reply.op,
             "period": read_period(reply.period, at, language),
             "spans_sessions": reply.spans,
             "needs_source": reply.source,

@@ -143,7 +143,7 @@ class Retrieval:
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
         if asked.speaker and not self._paper:
             texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
-        vectors = await tally.embed(self._embedder, texts, query=plan.mode != "reply")
+        vectors = await tally.embed(self._embedder, texts, query=plan.operation != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     async def pool(
@@ -153,7 +153,7 @@ class Retrieval:
         words, and the best such turns that no card rests on, as quotes. A remark searches wider,
         because what lies behind it sounds different. Expired cards are left out."""
         budget, retention = self._budget, self._retention
-        remark = plan.mode == "reply"
+        remark = plan.operation == "reply"
         reach = Reach(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
@@ -183,7 +183,7 @@ class Retrieval:
 
     def _relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = _RELEVANT.get(self._embedder.name)
-        if not pool.cards or bound is None or self._paper or asked.plan.mode == "reply":
+        if not pool.cards or bound is None or self._paper or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -314,7 +314,7 @@ def _pool(
     vectors = np.concatenate([vectors, *own])
     if not cards:
         return Pool((), {}, np.zeros(0, np.float32))
-    remark = plan.mode == "reply"
+    remark = plan.operation == "reply"
     near = rank.similarity(queries, vectors, share=1.0 if remark else _CENTRE)
     raw = queries @ vectors.T
     spoken = _turn_similarity(queries, cards, found) if turns else raw

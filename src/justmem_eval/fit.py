@@ -75,7 +75,7 @@ async def examples(data: Path, cache: Path) -> list[Example]:
                         asked.text, at=asked.at, speaker=asked.speaker, plan=stages.plan(asked)
                     )
                     one = example(f"{name}, {cards} cards", case, evidence.candidates)
-                    if one.gold and evidence.plan.mode != "reply":  # scored by meaning alone
+                    if one.gold and evidence.plan.operation != "reply":  # scored by meaning alone
                         found.append(one)
     return found
 

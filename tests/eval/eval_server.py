@@ -30,7 +30,6 @@ def played(request: Request) -> dict[str, Any]:
         "extract": lambda: {"cards": _cards(said)},
         "plan": lambda: {
             "operation": "lookup",
-            "mode": "short",
             "entities": [],
             "period": "",
             "spans_sessions": "bakery" in said,

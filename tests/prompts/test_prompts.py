@@ -23,7 +23,7 @@ def test_the_planner_prompt_is_at_most_200_tokens() -> None:
 
 
 def test_the_answer_prompt_with_any_instruction_is_at_most_300_tokens() -> None:
-    names = ["lookup", "aggregate", "temporal", "order", "compare", "reply", "advice", "verbatim"]
+    names = ["lookup", "aggregate", "temporal", "order", "compare", "reply", "advice", "quote"]
     assert max(count(load("answer")) + count(load(f"operations/{name}")) for name in names) <= 300
 
 

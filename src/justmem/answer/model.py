@@ -34,7 +34,6 @@ _NEWS = 32  # a streamed reply is read again when it is longer by one part in so
 _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
-_BY_MODE = frozenset({"reply", "advice", "verbatim"})  # modes with an instruction of their own
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
@@ -127,8 +126,9 @@ def _answer_so_far(written: str) -> str:
 def answering_prompt(evidence: Evidence) -> Prompt:
     plan = evidence.plan
     # Asked for the exact words of a source that is not there, a model would make some up.
-    by_mode = plan.mode in _BY_MODE and (evidence.sources_kept or plan.mode != "verbatim")
-    task = load(f"operations/{plan.mode if by_mode else plan.operation}")
+    quotes = plan.operation == "quote" and evidence.sources_kept
+    operation = "lookup" if plan.operation == "quote" and not quotes else plan.operation
+    task = load(f"operations/{operation}")
     if not evidence.sources_kept:
         task += f"\n{_NO_WORDS}"
     mark = new_mark()

@@ -79,7 +79,7 @@ def access(value: Evidence) -> Text:
 
 
 def _plan(plan: Plan) -> str:
-    parts: list[str] = [plan.operation, plan.mode]
+    parts: list[str] = [plan.operation]
     if plan.entities:
         parts.append("about " + ", ".join(plan.entities))
     if plan.period.start is not None:

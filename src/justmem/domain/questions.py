@@ -13,12 +13,11 @@ from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Value
 from justmem.domain.conversations import Turn
 from justmem.domain.limits import Receipt
 
-Operation = Literal["lookup", "aggregate", "temporal", "order", "compare"]
-Mode = Literal[
-    "short", "list", "count", "date", "duration", "yesno", "order", "advice", "verbatim", "reply"
+# What is done with the evidence. "reply" is for a remark, which is not a question.
+Operation = Literal[
+    "lookup", "aggregate", "temporal", "order", "compare", "quote", "advice", "reply"
 ]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
-MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Access(StrEnum):
@@ -31,7 +30,6 @@ class Plan(Value):
     """What a question needs. It says nothing of the answer."""
 
     operation: Operation = "lookup"
-    mode: Mode = "short"
     entities: tuple[str, ...] = ()
     period: EventDate = UNKNOWN_DATE
     spans_sessions: bool = False

@@ -64,7 +64,6 @@ def _locomo_plus(data: Path) -> Recorded:
     # A remark is always planned as one: these two fields were not asked of the model.
     plans = {
         f"plus/{row['item']}": {
-            "operation": "lookup",
             "mode": "reply",
             "spans_sessions": True,
             "needs_source": False,

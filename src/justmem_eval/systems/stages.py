@@ -28,9 +28,15 @@ class RecordedCards:
         return Completion(text=reply, call=call)
 
 
+# Recordings name these operations in a field of their own.
+_OPERATIONS = {"verbatim": "quote", "advice": "advice", "reply": "reply"}
+
+
 def read_plan(row: Mapping[str, Any]) -> Plan:
     """One line of a recording, as a model's plan is read: rewrites only if it spans sessions."""
     known = {name: row[name] for name in Plan.model_fields if name in row}
+    operation = _OPERATIONS.get(row.get("mode", ""), row.get("operation", "lookup"))
+    known["operation"] = operation
     known["period"] = _period(row.get("period", ""))
     known["rewrites"] = known["rewrites"] if row["spans_sessions"] else ()
     return Plan.model_validate(known)

@@ -64,7 +64,7 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
 
 def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     asked = parse_question(evidence)
-    remark = evidence.plan.mode == "reply"
+    remark = evidence.plan.operation == "reply"
     found = rank_statements(evidence, asked, sessions)
     fitting = select_fitting(found, asked)
     small_talk = remark and is_small_talk(evidence.question)

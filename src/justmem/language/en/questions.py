@@ -1,7 +1,7 @@
-"""Plan an English question by its wording. No model is called.
+"""Plans an English question by its wording. No model is called.
 
-In order: is it a question, does it need the exact words, what form has the answer, does the
-evidence span sessions, and which period is meant.
+In order: is it a question, does it need exact words, what is done with the evidence, and which
+period is meant.
 """
 
 from __future__ import annotations
@@ -9,41 +9,37 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from justmem.domain import UNKNOWN_DATE, EventDate, Mode, Operation, Plan
+from justmem.domain import UNKNOWN_DATE, EventDate, Operation, Plan
 from justmem.language.data import english
 from justmem.language.en import dates
-from justmem.language.en.exact_words import EXACT_WORDS, any_of, needs_source
 from justmem.language.en.sentence_types import is_command
 from justmem.language.words import is_stop, words
 from justmem.runtime.text import both_ends
 
 _LONGEST_VIEW = 30  # words of a remark that its searches have
+# Operations whose evidence is likely to be in more than one session.
+_SPANNING = frozenset({"order", "compare", "aggregate", "advice"})
 
 
 def plan_question(question: str, at: datetime) -> Plan:
-    text = _normalize(question)
+    text = both_ends(" ".join(question.replace("’", "'").split()))
     if not is_question(text):
         views = remark_views(text)
-        return Plan(mode="reply", spans_sessions=bool(views), rewrites=views)
+        return Plan(operation="reply", spans_sessions=bool(views), rewrites=views)
     source = needs_source(text)
-    mode = mode_of(text)
-    operation = operation_of(text, mode, source=source)
+    operation = operation_of(text)
+    if source and operation != "quote":
+        operation = "lookup"
     return Plan(
         operation=operation,
-        mode=mode,
-        period=period_of(text, at, mode),
-        spans_sessions=not source and (mode == "advice" or operation in _SPANNING),
+        period=period_of(text, at),
+        spans_sessions=not source and operation in _SPANNING,
         needs_source=source,
     )
 
 
-# Operations whose evidence is likely to lie in more than one session.
-_SPANNING = frozenset({"order", "compare", "aggregate"})
-
-
-def _normalize(question: str) -> str:
-    """The two ends of a long question tell what it needs."""
-    return both_ends(" ".join(question.replace("’", "'").split()))
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
 
 
 _AUXILIARY = (
@@ -53,20 +49,20 @@ _WH = r"(?:who|whom|whose|what|which|when|where|why|how)"
 
 # ---------------------------------------------------------------- question or remark
 
-_ASKS = any_of(
+_ASKS = _any_of(
     r"^(?:(?:so|and|but|ok|okay|hey|hi|also|well|please|now|by the way)[, ]+)*"
     rf"(?:(?:(?:in|at|on|for|by|to|with|from|since|around|until|about|of) )?{_WH}(?:'?s|'re|'d)?"
     rf"|{_AUXILIARY}(?:n't)?|tell me|remind me|list|name|give me|show me|find|describe|explain"
     r"|summari[sz]e|compare|recommend|suggest|count|quote|repeat|i wonder|i(?:'m| was) wondering"
     r"|i'm trying to remember)\b"
 )
-_ASKS_WITHIN = any_of(
+_ASKS_WITHIN = _any_of(
     r"\b(?:remind me|can you|could you|tell me|what should i|do you (?:have|know|remember)"
     r"|any (?:tips|ideas|suggestions|advice|recommendations)|i(?:'m| was) wondering"
     r"|i (?:want|wanted|would like|need) to (?:know|ask|check)|trying to (?:recall|remember))\b"
 )
 # "When the alarm rang, I ran out.": a story may begin like a question.
-_TELLS = any_of(
+_TELLS = _any_of(
     rf"^(?:when|whenever|where|how|what|which|who)\b"
     rf"(?! (?:{_AUXILIARY}|many|much|long|often|far|old)\b).*[,—-].*\b(?:I|we|my)\b"
 )
@@ -95,127 +91,146 @@ def remark_views(remark: str) -> tuple[str, ...]:
     return tuple(view.format(core) for view in english().remark_views)
 
 
-# ---------------------------------------------------------------- the form of the answer
+# ---------------------------------------------------------------- exact words
+
+_TALK = r"(?:chats?|conversations?|discussions?|exchanges?|sessions?)"
+_GAVE = (
+    r"(?:recommend|suggest|mention|tell|told|say|said|give|gave|provide|write|wrote|list|share"
+    r"|describe|explain|create|made|make|come up with|came up with|draft|generate|outline|show"
+    r"|propose|send|sent|advise|quote|name)(?:e?d)?"
+)
+_REPLY = (
+    r"(?:answer|reply|response|message|suggestions?|recommendations?|list|plan|recipe|advice"
+    r"|explanation|example|code|script|ideas?|tips?)"
+)
+_EXACT_WORDS = (
+    r"\b(?:verbatim|word[ -]for[ -]word|exact (?:words?|wording|quote|phras\w+|text)"
+    r"|in (?:his|her|their|your|my) own words|quote (?:me|what|exactly|the)"
+    r"|what exactly did \w+ (?:say|write|tell|answer|reply)|(?:did|do|does) \w+ say exactly"
+    r"|exactly what (?:\w+ ){1,3}(?:said|wrote|told))\b"
+)
+_SOURCE = _any_of(
+    rf"\bour (?:\w+ ){{0,3}}{_TALK}\b|\b{_TALK} (?:\w+ )?with you\b",
+    rf"\b(?:previous|earlier|prior|past|last) {_TALK}\b(?! with (?!you\b))",
+    rf"\byou(?: had| have|'ve|'d| \w+ly| also| just| once| earlier)* {_GAVE}\b"
+    r"(?! me (?:if|whether))",
+    rf"\b(?:did|had|have) you (?:\w+ )?{_GAVE}\b",
+    r"\b(?:we|we've|we had)(?: \w+ly)? (?:talk|discuss|spoke|chatted|outlined|went over|wrote"
+    r"|came up with|worked on|brainstorm)(?:ed|ing)?\b",
+    _EXACT_WORDS,
+    rf"\byour (?:previous|earlier|last|first|original) (?:\w+ )?{_REPLY}\b",
+    rf"\byour (?:\w+ )?{_REPLY} (?:of|for|on|about|to|was|were|again)\b",
+    rf"\bwhat (?:was|were) your (?:\w+ )?{_REPLY}\b",
+    r"^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
+)
+# "Remind me of the name of that deli" asks for words, "remind me what I bought" for a fact.
+_REMIND = _any_of(r"\bremind me\b(?![^.?!]*\b(?:I|my|mine|we|our)\b)")
+# A request for something new.
+_OFFER = _any_of(
+    rf"\b(?:can|could|would|will|should) you (?:\w+ )?(?:please )?(?:help|{_GAVE})\b(?! me again)",
+    r"\bif you (?:recommend|suggest)",
+)
+
+
+def needs_source(text: str) -> bool:
+    """Whether it asks for what the assistant said before, or for anyone's exact words."""
+    return bool(_SOURCE.search(_OFFER.sub(" ", text)) or _REMIND.search(text))
+
+
+# ---------------------------------------------------------------- what is done with the evidence
 
 _UNIT = r"(?:seconds|minutes|hours|days|weeks|months|years|decades|time)"
-_DURATION = any_of(
-    rf"\bhow (?:long|old)\b|\bhow (?:many|much) (?:\w+ )?{_UNIT}\b",
-    r"\bhow much (?:earlier|later|older|younger|longer)\b",
+_DURATION = rf"\bhow (?:long|old)\b|\bhow (?:many|much) (?:\w+ )?{_UNIT}\b"
+_LATEST = (
+    r"\b(?:current|currently|now|rn|latest|most recent|recent|recently|last time|newest"
+    r"|these days|at the moment|so far|nowadays|still|today)\b"
 )
-_WHEN = any_of(
-    rf"^(?:\w+[, ]+){{0,2}}when\b|\bwhen {_AUXILIARY}\b|\bsince when\b|\bwhat was the date\b",
-    r"\b(?:what|which) (?:date|day|month|year|weekend)s?\b(?! of the week)",
-)
-_ORDER = any_of(
-    r"\border (?:of|in which|from)\b|\border:|\bchronological|\bsequence of\b",
-    r"\bearliest to latest\b|\bfirst to last\b",
-)
-_FIRST = any_of(
-    r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
-    r"\bwhich\b.*\b(?:happen|come|came|start|begin|began|occur)\w* (?:first|last|earlier)\b",
-    r"\b(?:did|was) .{3,80}\bbefore or after\b",
-)
-_ADVICE = any_of(
-    r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b",
-    r"\bany (?:\w+ )?(?:tips|ideas|advice|suggestions|recommendations|thoughts)\b|\bany good\b",
-    r"\bshould i\b|\bwhat (?:can|could|do you think) i\b|\bwhat (?:would you|do you think)\b",
-    r"\bhelp me (?:plan|choose|decide|find|pick)\b|\bi(?:'m| am) (?:looking for|in need of)\b",
-    r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b",
-    r"\bhow (?:can|could|should|do) i\b",
-)
-_VERBATIM = any_of(EXACT_WORDS, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)")
-_YES_NO = any_of(
-    rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?! you (?:\w+ )?(?:recommend|suggest"
-    r"|remind|tell|give|help|list|show|name|explain))"
-)
-_COUNT = any_of(
-    r"\bhow many\b|\bhow much (?:money|have|has|do|does|more|less|will|of|total)\b",
-    r"\btotal (?:number|amount|cost|distance|weight|price)\b|\bnumber of\b|\bin total\b",
-    r"\bcount\b|\baverage\b",
-)
-_LIST = any_of(
-    r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
-    r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|won|taken|written|given|met)\b",
-    r"^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b",
-    r"^what (?:are|were) (?!the (?:name|title)\b)|\bwho (?:are|were)\b",
-    r"^which (?:people|children|(?!series\b|news\b)[a-z]\w*[^s\W]s)\b",
-    r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
-    r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
-)
-# "Which songs does", "what old boats have": a plural noun before the verb.
-_PLURAL = any_of(
-    r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
-    rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
-    rf"(?:people|children|(?!this\b|series\b|news\b)[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b",
-)
-
-
+_NOT_PLURAL = r"(?!this\b|series\b|news\b)"
 # The first that fits decides.
-_FORMS: tuple[tuple[re.Pattern[str], Mode], ...] = (
-    (_ORDER, "order"),
-    (_DURATION, "duration"),
-    (_COUNT, "count"),
-    (_WHEN, "date"),
-    (_VERBATIM, "verbatim"),
-    (_ADVICE, "advice"),
-    (_YES_NO, "yesno"),
-    (_FIRST, "short"),
-    (_PLURAL, "list"),
-    (_LIST, "list"),
+_OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
+    (_any_of(_EXACT_WORDS, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)"), "quote"),
+    (
+        _any_of(
+            r"\border (?:of|in which|from)\b|\border:|\bchronological|\bsequence of\b",
+            r"\bearliest to latest\b|\bfirst to last\b",
+            r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
+            r"\bwhich\b.*\b(?:happen|come|came|start|began|occur)\w* (?:first|last|earlier)\b",
+            r"\b(?:did|was) .{3,80}\bbefore or after\b",
+        ),
+        "order",
+    ),
+    (
+        _any_of(
+            r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b",
+            r"\bany (?:\w+ )?(?:tips|ideas|advice|suggestions|recommendations|thoughts)\b",
+            r"\bshould i\b|\bwhat (?:can|could) i\b|\bwhat (?:would you|do you think)\b",
+            r"\bhelp me (?:plan|choose|decide|find|pick)\b|\bi(?:'m| am) looking for\b",
+            r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b|\bany good\b",
+            r"\bhow (?:can|could|should|do) i\b",
+        ),
+        "advice",
+    ),
+    (
+        _any_of(
+            r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b",
+            r"\bshared? by\b|\bmore .{1,60}\bthan\b|\bversus\b|\bvs\b|\byears older\b",
+            r"\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b",
+            r"\bwhich\b.*\bthe (?:most|least)\b|\blikely\b|\bmight\b|\bwhat (?:would|could)\b",
+            r"\bhow much (?:more|less|older|younger|earlier|later|longer)\b",
+            r"^(?:would|might|could) (?-i:[A-Z])|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b",
+        ),
+        "compare",
+    ),
+    (_any_of(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b"), "aggregate"),
+    (
+        _any_of(
+            _DURATION,
+            rf"^(?:\w+[, ]+){{0,2}}when\b|\bwhen {_AUXILIARY}\b|\bwhat was the date\b",
+            r"\b(?:what|which) (?:date|day|month|year|weekend)s?\b(?! of the week)",
+            rf"\bhow (?:many|much)\b.*{_LATEST}",
+        ),
+        "temporal",
+    ),
+    (
+        _any_of(
+            r"\bhow many\b|\bhow much (?:money|have|has|do|does|more|less|will|of|total)\b",
+            r"\btotal (?:number|amount|cost|distance|weight|price)\b|\bnumber of\b|\bin total\b",
+            r"\bcount\b|\baverage\b",
+        ),
+        "aggregate",
+    ),
+    (_any_of(rf"^(?:(?:so|and|but|well)[, ]+)?{_AUXILIARY}(?:n't)?\b(?!.*{_LATEST})"), "lookup"),
+    # "Which songs does", "what old boats have": a plural noun before the verb.
+    (
+        _any_of(
+            r"\b(?:what|which) (?:\w+ )?(?:kinds|types|sorts) of\b",
+            rf"\b(?:what|which)(?: the)?(?: (?!{_AUXILIARY}\b)[\w'+-]+){{0,3}}? "
+            rf"(?:people|children|{_NOT_PLURAL}[a-z][\w-]*[^s\W]s) (?:{_AUXILIARY}|of)\b",
+            r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
+            r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|won|taken|written|given|met)\b",
+            r"^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b",
+            r"^what (?:are|were) (?!the (?:name|title)\b)|\bwho (?:are|were)\b",
+            rf"^which (?:people|children|{_NOT_PLURAL}[a-z]\w*[^s\W]s)\b",
+            r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
+            r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
+        ),
+        "aggregate",
+    ),
+    (_any_of(_LATEST), "temporal"),
 )
 
 
-def mode_of(text: str) -> Mode:
-    return next((mode for pattern, mode in _FORMS if pattern.search(text)), "short")
-
-
-_COMPARED = any_of(
-    r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b",
-    r"\bshared? by\b|\bmore .{1,60}\bthan\b|\bversus\b|\bvs\b",
-    r"\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b|\bwhich\b.*\bthe (?:most|least)\b",
-    r"\bhow much (?:more|less|older|younger|earlier|later|longer)\b|\byears older\b",
-)
-_INFERRED = re.compile(
-    r"^(?:[Ww]ould|[Mm]ight|[Cc]ould) [A-Z]|\blikely\b|\bmight\b|\bwhat (?:would|could)\b"
-    r"|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b"
-)
-_LATEST = any_of(r"\b(?:current|currently|now|rn|latest|most recent)\b")
-_RECENT = any_of(
-    r"\b(?:recent|recently|last time|newest|these days|at the moment|so far|nowadays"
-    r"|still|today)\b"
-)
-
-
-def operation_of(text: str, mode: Mode, *, source: bool = False) -> Operation:
-    if source:
-        return "lookup"
-    if mode == "order" or _FIRST.search(text):
-        return "order"
-    if _COMPARED.search(text) or _INFERRED.search(text):
-        return "compare"
-    if mode == "advice":
-        return "lookup"
-    latest = _LATEST.search(text) or _RECENT.search(text)
-    if mode == "duration":
-        return "aggregate" if _SPENT.search(text) else "temporal"
-    if mode == "count":
-        return "temporal" if latest else "aggregate"
-    if mode == "list":
-        return "aggregate"
-    if mode == "date" or latest:
-        return "temporal"
-    return "lookup"
-
-
-_SPENT = any_of(rf"\bhow many {_UNIT}\b.*\b(?:spend|spent)\b")
+def operation_of(text: str) -> Operation:
+    return next((name for pattern, name in _OPERATIONS if pattern.search(text)), "lookup")
 
 
 # ---------------------------------------------------------------- the period
 
 
-def period_of(text: str, at: datetime, mode: Mode) -> EventDate:
+def period_of(text: str, at: datetime) -> EventDate:
     """ "When did I buy it last year?" names a period; "how many days before June" does not."""
-    if mode == "duration" and not re.search(r"\b(?:in|this|last|past)\b", text, re.IGNORECASE):
+    lasts = re.search(_DURATION, text, re.IGNORECASE)
+    if lasts and not re.search(r"\b(?:in|this|last|past)\b", text, re.IGNORECASE):
         return UNKNOWN_DATE
     if re.search(r"\bdays? of the week\b", text, re.IGNORECASE):
         return UNKNOWN_DATE

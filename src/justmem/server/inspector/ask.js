@@ -105,7 +105,6 @@ function planned({ access, plan }) {
     h("p", { class: "access" }, h("strong", {}, access), " ", WHY[access]),
     h("dl", { class: "facts" },
       fact("Operation", plan.operation),
-      fact("Answer as", plan.mode),
       plan.entities.length ? fact("About", plan.entities.join(", ")) : "",
       plan.period.text !== "unknown" ? fact("Period", plan.period.text.split("/").map(day).join(" – ")) : "",
       fact("Spans sessions (d)", plan.spans_sessions ? "yes" : "no"),
