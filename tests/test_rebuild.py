@@ -55,6 +55,13 @@ async def test_one_session_is_rebuilt_and_corrections_and_pins_stay(make: Make) 
         await memory.rebuild("c")
 
 
+async def test_newer_words_that_wait_survive_a_rebuild(make: Make) -> None:
+    memory = await two_sessions(make)
+    await memory.keep("Mira: I live in Vienna.", id="a", at="2024-05-01")
+    await memory.rebuild("a")
+    assert [turn.text for turn in (await memory.session("a")).turns] == ["Mira: I live in Vienna."]
+
+
 async def test_a_rebuild_that_failed_goes_on_where_it_stopped(make: Make) -> None:
     memory = await two_sessions(make)
 

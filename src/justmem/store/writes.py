@@ -71,9 +71,11 @@ def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
     if waiting:
         return waiting
     for session in reads.texts(db, [each.id for each in listed if not each.is_note]).values():
-        settled = texts_of(db, session.id)[0].state in SETTLED
+        texts = texts_of(db, session.id)
+        settled = texts[0].state in SETTLED
         if settled and not all(turn.forgotten for turn in session.turns):
-            _write(db, session, 1, PENDING)
+            if 1 not in texts:  # newer words that wait already stay
+                _write(db, session, 1, PENDING)
             waiting.append(session.id)
     log.add(db, "rebuild", waiting, sessions=len(waiting))
     return waiting
