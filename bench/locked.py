@@ -33,7 +33,7 @@ from pydantic import SecretStr
 from recall import QUESTION, local_embedder
 
 from justmem import AsyncMemory, transfer
-from justmem.answer.rules import RulesAnswerer
+from justmem.answer import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner

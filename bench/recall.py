@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from justmem import AsyncMemory, config
-from justmem.answer.rules import RulesAnswerer
+from justmem.answer import RulesAnswerer
 from justmem.embed import opening, passages
 from justmem.extract.rules import RulesExtractor
 from justmem.intake.sessions import as_session

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from justmem.answer.model import ModelAnswerer
+from justmem.answer import ModelAnswerer
 from justmem.domain import Card
 from justmem.extract.model import ModelExtractor
 from justmem.language.languages import LANGUAGES
@@ -27,7 +27,7 @@ def by_model(model: Any) -> dict[str, Any]:
 
 
 def by_rules() -> dict[str, Any]:
-    from justmem.answer.rules import RulesAnswerer
+    from justmem.answer import RulesAnswerer
     from justmem.extract.rules import RulesExtractor
     from justmem.plan import RulesPlanner
 

@@ -12,8 +12,7 @@ import pytest
 
 import justmem
 from justmem import config, providers
-from justmem.answer.model import ModelAnswerer
-from justmem.answer.rules import RulesAnswerer
+from justmem.answer import ModelAnswerer, RulesAnswerer
 from justmem.config import load
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused

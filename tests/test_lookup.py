@@ -45,7 +45,7 @@ async def test_the_answer_model_sees_the_cards_the_question_and_its_time_and_no_
     await memory.ask("How fast was my half marathon?", at=NOW)
 
     shown = model.prompts[-1].user
-    assert "User ran a first half marathon in 1:58 [2024-03-10]\n" in shown
+    assert "User ran a first half marathon in 1:58 (2024-03-10)\n" in shown
     assert "Saturday 2024-06-01" in shown
     assert "How do your legs feel?" not in shown
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from justmem import Answer, Budget, Evidence, Plan
-from justmem.answer import model as answering
+from justmem import answer as answering
 from justmem.errors import BudgetExceeded, ModelNonsense, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Prompt

@@ -179,8 +179,7 @@ def _profile(settings: Settings) -> Profile:
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
-    from justmem.answer.model import ModelAnswerer
-    from justmem.answer.rules import RulesAnswerer
+    from justmem.answer import ModelAnswerer, RulesAnswerer
     from justmem.extract.model import ModelExtractor
     from justmem.extract.rules import RulesExtractor
     from justmem.plan import ModelPlanner, RulesPlanner

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState
-from justmem.answer.reading import drop_least_important
 from justmem.budget.calling import believed
 from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt
+from justmem.prompts.evidence import drop_least_important
 from justmem.runtime import tokens
 from justmem.testing import Respond, ScriptedModel, chat_body, serve_openai
 from stores import spent

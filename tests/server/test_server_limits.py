@@ -302,7 +302,7 @@ def test_an_ask_that_takes_too_long_is_told_so_and_still_counted(tmp_path: Path)
 
 
 def spaces_in(folder: Path, extractor: Any) -> OpenSpaces:
-    from justmem.answer.rules import RulesAnswerer
+    from justmem.answer import RulesAnswerer
     from justmem.plan import RulesPlanner
     from justmem.testing import HashEmbedder
 

@@ -14,7 +14,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from justmem import AsyncMemory
-from justmem.answer.rules import RulesAnswerer
+from justmem.answer import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Budget
-from justmem.answer.model import ModelAnswerer
+from justmem.answer import ModelAnswerer
 from justmem.domain import Call, Receipt, Session, Turn
 from justmem.errors import BudgetExceeded, JustMemError, ModelUnavailable, StoreFull
 from justmem.extract.model import ModelExtractor

@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
 from justmem import AsyncMemory
-from justmem.answer.rules import RulesAnswerer
+from justmem.answer import RulesAnswerer
 from justmem.domain import Session, Turn
 from justmem.errors import StoreError
 from justmem.extract.model import ModelExtractor

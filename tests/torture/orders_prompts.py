@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from justmem.answer.model import answering_prompt
-from justmem.answer.prompt import LEAD
+from justmem.answer import answering_prompt
 from justmem.domain import Candidate, Card, Evidence, Plan, Session, Source, Turn
 from justmem.extract.model import extraction_prompt
 from justmem.plan import planning_prompt
 from justmem.prompts import load
+from justmem.prompts.evidence import LEAD
 from justmem_eval.benchmarks import Case, Gold, Question
 from justmem_eval.judging import Judge, instruction, parse
 from torture.hostile import Hostile

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Retention
-from justmem.answer.model import ModelAnswerer
+from justmem.answer import ModelAnswerer
 from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
 from justmem.errors import ModelUnavailable
 from justmem.extract.model import ModelExtractor

@@ -105,7 +105,7 @@ class Evidence(Value):
         sourced lines, at most `tokens` of them all. Empty if there is no evidence. `at` is the
         current time, by default the time of the question."""
         # Loaded when called: the domain itself knows no tokenizer.
-        from justmem.answer.prompt import prompt_block
+        from justmem.prompts.evidence import prompt_block
 
         return prompt_block(self, tokens, at).text
 
@@ -129,7 +129,7 @@ class SpacesEvidence(Value):
 
     def prompt(self, tokens: int = 1500, *, at: datetime | None = None) -> str:
         """As `Evidence.prompt`. Each line has its space."""
-        from justmem.answer.prompt import spaces_block
+        from justmem.prompts.evidence import spaces_block
 
         return spaces_block(self, tokens, at).text
 

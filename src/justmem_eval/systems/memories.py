@@ -38,7 +38,7 @@ _DAY = 24 * 3600.0
 # Parts that cannot change a stored memory. A change anywhere else makes a new cache.
 _IRRELEVANT = frozenset(
     [
-        "answer",
+        "answer.py",
         "ask.py",
         "cli",
         "demo",

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import MCPServer
 from pydantic import Field
 
-from justmem.answer.reading import card_text
+from justmem.prompts.evidence import card_line
 from justmem.server.mcp.results import RecallResult, full, lines, quoted, said
 from justmem.server.mcp.tools import Call, Tools
 
@@ -23,7 +23,7 @@ def add_resources(made: MCPServer[Any], tools: Tools) -> None:
         async with tools.opened(context) as memory:
             whole = await full(memory, id)
             card, source = await memory.card(whole), await memory.source(whole)
-        return f"{card_text(card)}\n\n{said(source)}"
+        return f"{card_line(card)}\n\n{said(source)}"
 
     @made.resource("justmem://sessions/{id}", title="A conversation", mime_type=_PLAIN)
     async def session(id: str, context: Call) -> str:

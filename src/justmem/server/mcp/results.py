@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from justmem.answer.reading import card_text, source_lines
 from justmem.domain import Answer, Card, Citation, Evidence, Forgotten, SessionRecord, Source
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
 from justmem.prompts import fence, new_mark, one_line
+from justmem.prompts.evidence import card_line, turn_lines
 
 _ID = re.compile("c[0-9a-f]{12}")
 
@@ -110,11 +110,8 @@ class FetchResult(BaseModel):
 
 
 def lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
-    """Each as `id words [date]`. One without a date was said with the line above."""
-    return [
-        f"{short(card.id)} {card_text(card, above, earlier=card.id in earlier)}"
-        for above, card in zip([None, *cards], cards, strict=False)
-    ]
+    """Each as `id date words`."""
+    return [f"{short(card.id)} {card_line(card, earlier=card.id in earlier)}" for card in cards]
 
 
 def short(id: str) -> str:
@@ -139,7 +136,7 @@ def session_line(record: SessionRecord) -> str:
 
 
 def said(source: Source) -> str:
-    turns = "\n".join(source_lines(1, source))
+    turns = "\n".join(turn_lines(source, "s1.{}"))
     return f"Conversation {one_line(source.session_id)} of {source.at:%A %Y-%m-%d}:\n{turns}"
 
 

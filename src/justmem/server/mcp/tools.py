@@ -14,12 +14,12 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from justmem.answer.reading import card_text
 from justmem.domain import Evidence, SessionState
 from justmem.errors import InputError, JustMemError
 from justmem.intake.sessions import as_session
 from justmem.integrations.arguments import PLAN, Question
 from justmem.memory import AsyncMemory
+from justmem.prompts.evidence import card_line
 from justmem.server.access_keys import OWNER, Key, Right
 from justmem.server.mcp.results import (
     AskResult,
@@ -99,7 +99,7 @@ class Tools:
     ) -> Annotated[CallToolResult, RecallResult]:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
-        `id fact [date]`; one without a date was said with the line above. Set the other
+        `id day words`, where the day is the one it was said. Set the other
         arguments if you can: they improve the search and cost nothing."""
         return _result(RecallResult.of(await self.evidence(context, question, at, plan)))
 
@@ -217,7 +217,7 @@ class Tools:
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search memory. Returns ids for fetch."""
         cards = (await self.evidence(context, query, None, None)).cards
-        rows = [{"id": c.id, "title": card_text(c), "url": card_url(c.id)} for c in cards]
+        rows = [{"id": c.id, "title": card_line(c), "url": card_url(c.id)} for c in cards]
         return _result(SearchResult(results=rows))
 
     async def fetch(
@@ -234,7 +234,7 @@ class Tools:
             id = await full(memory, id)
             card, source = await memory.card(id), await memory.source(id)
         return ReplayResult(
-            card=card_text(card),
+            card=card_line(card),
             session=card.session_id,
             at=card.said_at.isoformat(timespec="minutes"),
             quotes=[quoted(citation) for citation in source.citations],

@@ -18,11 +18,11 @@ from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from justmem.answer.prompt import PromptBlock, prompt_block
 from justmem.domain import Evidence, Receipt
 from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
 from justmem.models.http_client import NOT_SENT
 from justmem.prompts import one_line
+from justmem.prompts.evidence import PromptBlock, prompt_block
 from justmem.server.access_keys import Key
 from justmem.server.problems import public
 from justmem.server.proxy.chats import Exchange

@@ -1,4 +1,4 @@
-"""Evidence -> Reply, with one call of a language model that sees nothing but the evidence."""
+"""Evidence -> Reply: by one call of a language model that sees only the evidence, or by rules."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from typing import Annotated
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from justmem.answer.reading import drop_least_important, evidence_text, reading_order
 from justmem.budget import calling
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, quote
 from justmem.language.words import content_stems, overlap
-from justmem.ports import NOT_IN_MEMORY, Completion, LanguageModel, Prompt, Reply, StreamingModel
+from justmem.ports import (
+    NOT_IN_MEMORY,
+    Completion,
+    Language,
+    LanguageModel,
+    Prompt,
+    Reply,
+    StreamingModel,
+)
 from justmem.prompts import fence, load, new_mark, one_line
+from justmem.prompts.evidence import drop_least_important, evidence_text, reading_order
 from justmem.prompts.parse import Lines, ModelReply, Text, otherwise, parse
 from justmem.runtime import deadlines
 
@@ -38,6 +46,19 @@ _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
+
+
+class RulesAnswerer:
+    """Quotations with their dates, cut out of the turns. No calls."""
+
+    def __init__(self, language: Language) -> None:
+        self._language = language
+
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        # In a thread: others of this event loop do not wait for it.
+        return await asyncio.to_thread(self._language.answer, evidence, sessions)
 
 
 class ModelAnswerer:

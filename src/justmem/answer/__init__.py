@@ -1,1 +1,0 @@
-"""Evidence becomes an answer, by a model or by rules."""

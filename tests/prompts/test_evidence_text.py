@@ -1,0 +1,57 @@
+"""The lines that an answer model reads: one for each card."""
+
+from datetime import datetime
+
+import pytest
+
+from justmem.domain import Card, EventDate, Evidence, Plan, Status
+from justmem.language.languages import LANGUAGES
+from justmem.prompts.evidence import card_line, evidence_text
+
+
+def card(event_date: str = "unknown", status: Status = "stable", session: str = "s") -> Card:
+    return Card(
+        id=f"{event_date}{session}",
+        subject="Nora",
+        fact="ran a race",
+        event_date=EventDate.parse(event_date),
+        status=status,
+        session_id=session,
+        said_at=datetime(2024, 5, 20, 9),
+        turns=(1,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("event_date", "status", "notes"),
+    [
+        ("2024-05-20", "completed", ""),  # the day it was said
+        ("2024-05-19", "completed", " (2024-05-19)"),
+        ("2024-06-01", "planned", " (2024-06-01, planned)"),
+        ("2016", "ongoing", " (2016, ongoing)"),
+        ("unknown", "completed", ""),
+    ],
+)
+def test_a_line_has_its_day_the_words_and_the_date_of_the_event(
+    event_date: str, status: Status, notes: str
+) -> None:
+    assert card_line(card(event_date, status)) == f"2024-05-20 Nora ran a race{notes}"
+
+
+def test_a_card_that_a_newer_one_replaces_is_marked() -> None:
+    def told(fact: str, at: datetime) -> Card:
+        return Card(id=fact, subject="Nora", fact=fact, session_id=fact, said_at=at, turns=(1,))
+
+    cards = (
+        told("said: I live in Graz.", datetime(2024, 1, 10)),
+        told("said: We moved to Vienna.", datetime(2024, 2, 10)),
+        told("said: My sister lives in Linz.", datetime(2024, 1, 5)),
+    )
+    at = datetime(2024, 6, 1)
+    earlier = LANGUAGES.superseded(cards, at.date())
+    evidence = Evidence(question="?", at=at, plan=Plan(), cards=cards, earlier=tuple(earlier))
+    assert evidence_text(evidence, "0").splitlines()[1:4] == [
+        "1 2024-01-10 Nora: I live in Graz. (earlier)",
+        "2 2024-02-10 Nora: We moved to Vienna.",
+        "3 2024-01-05 Nora: My sister lives in Linz.",
+    ]
