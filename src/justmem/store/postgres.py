@@ -213,13 +213,15 @@ CREATE TABLE marks (
 # The planner's statistics keep samples of what a column holds, where no one would look for words
 # to be forgotten. None are kept for these.
 _PRIVATE = {
-    "sessions": ("id", "reason"),
+    "spaces": ("terms",),
+    "sessions": ("id", "reason", "labels"),
     "turns": ("session", "speaker", "text", "key"),
     "cards": ("session", "subject", "fact", "event_date"),
     "quarantine": ("session", "subject", "fact", "reason"),
     "blocks": ("session", "postings", "vectors"),
     "queue": ("session",),
     "log": ("entry",),
+    "corrections": ("session", "correction"),
 }
 
 
