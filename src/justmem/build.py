@@ -21,6 +21,7 @@ from justmem.domain import (
     Session,
     SessionRecord,
     SessionState,
+    merge_repeated,
 )
 from justmem.errors import (
     BudgetExceeded,
@@ -184,7 +185,7 @@ class Builder:
             tally.notes += extraction.notes
         extraction = growth.with_kept(session, extraction, before, after)
         known = before.digested.corrections if before else ()
-        cards = corrections.applied(extraction.cards, known, session)
+        cards = corrections.applied(merge_repeated(extraction.cards), known, session)
         return replace(extraction, cards=cards)
 
     def _session_tokens(self, before: Whole | None, tally: Tally) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from math import log2
 
@@ -104,10 +104,12 @@ class Retrieval:
             scores, reranked = await self._scores(views, pool, plan, tally)
             chosen, read = self._chosen(scores, pool, plan, where.limit or self._budget.cards)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
+        cards = dict.fromkeys([*(pool.cards[i] for i in read), *pinned])
         found = asked.model_copy(
             update={
                 "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
-                "cards": tuple(dict.fromkeys([*(pool.cards[i] for i in read), *pinned])),
+                "cards": tuple(cards),
+                "repeats": {c.id: pool.repeats[c.id] for c in cards if c.id in pool.repeats},
                 "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
             }
         )
@@ -169,7 +171,10 @@ class Retrieval:
         found = await self._store.find(views, reach)
         found = _unexpired(found, retention, asked, where.as_of)
         quotes = _quotes(found, replies=plan.needs_source) if reach.quotes else []
-        return _pool(views, plan, found, quotes, turns=not self._paper)
+        if self._paper:
+            return _pool(views, plan, found, quotes, turns=False)
+        found, repeats = _merge_repeated(found)
+        return replace(_pool(views, plan, found, quotes, turns=True), repeats=repeats)
 
     async def relevant(self, asked: Evidence, tally: Tally) -> bool:
         """Whether the question alone finds anything. It is asked before a model is called."""
@@ -294,6 +299,7 @@ class Pool:
     cards: Sequence[Card]
     signals: Mapping[str, Scores]
     cosines: Scores
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in Evidence
 
     def candidate(self, index: int, scores: Scores, reranked: Mapping[int, float]) -> Candidate:
         found = {name: float(signal[index]) for name, signal in self.signals.items()}
@@ -405,6 +411,29 @@ def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date 
             and (as_of is None or session.at.date() <= as_of)
         },
     )
+
+
+def _merge_repeated(found: Found) -> tuple[Found, dict[str, tuple[str, ...]]]:
+    """One card for each statement, the one that was said last. Also returns the other turns with
+    that statement, by the id of the card."""
+    groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for key, card in sorted(found.cards.items(), key=lambda item: item[1].said_at):
+        groups[card.subject, card.fact, card.event_date.text].append(key)
+    if len(groups) == len(found.cards):
+        return found, {}
+    last = {keys[-1] for keys in groups.values()}
+    repeats = {
+        found.cards[keys[-1]].id: tuple(
+            f"{found.cards[key].session_id}#{turn}"
+            for key in keys[:-1]
+            for turn in found.cards[key].turns
+        )
+        for keys in groups.values()
+        if len(keys) > 1
+    }
+    stay = [key in last for key in found.cards]
+    cards = {key: card for key, card in found.cards.items() if key in last}
+    return replace(found, cards=cards, vectors=found.vectors[stay]), repeats
 
 
 def _quotes(found: Found, *, replies: bool) -> list[Card]:

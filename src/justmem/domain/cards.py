@@ -147,6 +147,17 @@ def card_id(session_id: str, subject: str, fact: str) -> str:
     return "c" + digest.hexdigest()
 
 
+def merge_repeated(cards: Iterable[Card]) -> list[Card]:
+    """Cards with the same id become one card that rests on all of their turns."""
+    merged: dict[str, Card] = {}
+    for card in cards:
+        first = merged.setdefault(card.id, card)
+        if first is not card:
+            turns = tuple(sorted({*first.turns, *card.turns}))
+            merged[card.id] = first.model_copy(update={"turns": turns})
+    return list(merged.values())
+
+
 class Correction(Value):
     """A change that somebody made to a card: of its fields, or whether it is pinned. The last one
     of a card counts."""

@@ -90,6 +90,8 @@ class Evidence(Value):
     chosen: tuple[Candidate, ...] = ()  # the ten places, best first
     cards: tuple[Card, ...] = ()  # exactly what an answer reads, in this order
     earlier: tuple[str, ...] = ()  # ids of cards for which another card has a newer value
+    # By card id: the other turns that make the same statement, such as s12#3
+    repeats: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()

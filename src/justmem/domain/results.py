@@ -220,6 +220,7 @@ class Stats(Value):
     sessions: Mapping[str, int]  # by state
     turns: int
     cards: int
+    repeated: int  # cards that make the same statement as another card: recall shows them as one
     quarantined: int
     kinds: Mapping[str, int]
     history_tokens: int

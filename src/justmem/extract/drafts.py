@@ -31,6 +31,7 @@ from justmem.domain import (
     Session,
     Status,
     card_id,
+    merge_repeated,
 )
 from justmem.language.words import content_stems, overlap
 from justmem.ports import Language
@@ -111,7 +112,6 @@ class Checked:
 def check(drafts: Sequence[Draft], session: Session, language: Language) -> Checked:
     result = Checked()
     spoken = [_stems(turn.text) for turn in session.turns]
-    seen: set[str] = set()
     moved = 0
     for draft in drafts:
         deadlines.check()
@@ -124,10 +124,8 @@ def check(drafts: Sequence[Draft], session: Session, language: Language) -> Chec
             )
             continue
         moved += how == "moved"
-        card = _card(draft, session, turns, language)
-        if card.id not in seen:
-            seen.add(card.id)
-            result.cards.append(card)
+        result.cards.append(_card(draft, session, turns, language))
+    result.cards = merge_repeated(result.cards)
     if moved:
         result.notes.append(f"{moved} cards named a wrong turn and were moved to the right one")
     if result.quarantined:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from justmem.domain import Card, Session
+from justmem.domain import Card, Session, merge_repeated
 from justmem.extract.drafts import with_replies
 from justmem.ports import Extraction, Whole
 from justmem.runtime import tokens
@@ -33,10 +33,9 @@ def with_kept(
         return extraction
     made = before.digested
     if after:
-        cards = {card.id: card for card in kept_cards(made.cards, session)}
-        cards |= {card.id: card for card in extraction.cards if card.id not in cards}
+        cards = [*kept_cards(made.cards, session), *extraction.cards]
         held = [*made.quarantined, *extraction.quarantined]
-        return replace(extraction, cards=list(cards.values()), quarantined=held)
+        return replace(extraction, cards=merge_repeated(cards), quarantined=held)
     gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
     kept = [card for card in made.cards if gone.issuperset(card.turns)] if gone else []
     return replace(extraction, cards=[*kept, *extraction.cards])

@@ -16,6 +16,7 @@ from justmem.domain import (
     Plan,
     Session,
     card_id,
+    merge_repeated,
 )
 from justmem.language.citing import cite
 from justmem.language.words import content_stems, overlap, sentences
@@ -36,7 +37,7 @@ class Plain:
     """The methods of `Language` for any language. A known language overrides some of them."""
 
     def cards(self, session: Session) -> list[Card]:
-        found: dict[str, Card] = {}
+        found: list[Card] = []
         for number, turn in session.user_side:
             deadlines.check()
             speaker = subject_name(turn.speaker)
@@ -53,8 +54,8 @@ class Plain:
                     said_at=turn.at or session.at,
                     turns=(number,),
                 )
-                found[card.id] = card
-        return list(found.values())
+                found.append(card)
+        return merge_repeated(found)
 
     def is_small_talk(self, text: str) -> bool:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import TypedDict
 
 from justmem.domain import Card, Evidence, Source, SpacesEvidence
 from justmem.prompts import fence, new_mark, one_line
@@ -23,15 +24,26 @@ _OPEN = frozenset({"planned", "ongoing"})
 _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 
 
-def card_line(card: Card, *, earlier: bool = False) -> str:
+def card_line(card: Card, *, earlier: bool = False, times: int = 1) -> str:
     """The day it was said, the words, then the day it is about if that is another day, its status
-    if it is open, and `earlier` if another card has a newer value."""
+    if it is open, `earlier` if another card has a newer value, and how many times it was said."""
     said, event = card.said_at.date(), card.event_date
     notes = [] if event.precision == "unknown" or str(event) == str(said) else [str(event)]
     notes += [card.status] if card.status in _OPEN else []
     notes += ["earlier"] if earlier else []
+    notes += [f"said {times} times"] if times > 1 else []
     words = one_line(card.text).replace(" said: ", ": ", 1)
     return f"{said} {words}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+class _Marks(TypedDict):
+    earlier: bool
+    times: int
+
+
+def _marks(card: Card, evidence: Evidence) -> _Marks:
+    times = 1 + len(evidence.repeats.get(card.id, ()))
+    return {"earlier": card.id in evidence.earlier, "times": times}
 
 
 def turn_lines(source: Source, label: str) -> Iterator[str]:
@@ -74,7 +86,7 @@ def drop_least_important(evidence: Evidence) -> Evidence:
 def evidence_text(evidence: Evidence, mark: str) -> str:
     """For the answer prompt. `mark` is the number in the tags (`prompts.new_mark`)."""
     lines = [
-        f"{number} {card_line(card, earlier=card.id in evidence.earlier)}"
+        f"{number} {card_line(card, **_marks(card, evidence))}"
         for number, card in enumerate(reading_order(evidence), 1)
     ]
     parts = [fence("memory", "\n".join(lines) or "(nothing)", mark)]
@@ -115,7 +127,7 @@ def spaces_block(evidence: SpacesEvidence, limit: int, at: datetime | None = Non
     """The same for the cards of several spaces."""
     mark = new_mark()
     lines = [
-        f"{one_line(one.space)}: {_sourced_line(one.card, earlier=one.earlier)}"
+        f"{one_line(one.space)}: {card_line(one.card, earlier=one.earlier)} {_place(one.card)}"
         for one in evidence.cards
     ]
     for count in range(len(lines), 0, -1):
@@ -132,15 +144,15 @@ def _block(lines: Sequence[str], at: datetime, mark: str) -> str:
 
 def _sourced_lines(evidence: Evidence) -> Iterator[str]:
     for card in reading_order(evidence):
-        yield _sourced_line(card, earlier=card.id in evidence.earlier)
+        yield f"{card_line(card, **_marks(card, evidence))} {_place(card)}"
     for source in evidence.sources:
         yield f"Conversation of {source.at:%Y-%m-%d}:"
         session = one_line(source.session_id).replace("{", "{{").replace("}", "}}")
         yield from turn_lines(source, f"- [{session}#{{}}]")
 
 
-def _sourced_line(card: Card, *, earlier: bool) -> str:
-    """With its source: the place of the turn or the id of the card, whichever is shorter. The
-    method `source` takes both."""
+def _place(card: Card) -> str:
+    """The place of the turn or the id of the card, whichever is shorter. The method `source` takes
+    both."""
     places = [f"{card.session_id}#{turn}" for turn in card.turns[:1]]
-    return f"{card_line(card, earlier=earlier)} [{one_line(min([*places, card.id], key=len))}]"
+    return f"[{one_line(min([*places, card.id], key=len))}]"

@@ -372,11 +372,18 @@ def stats(db: Connection, size: int) -> Stats:
     )
     turns, cards, quarantined, tokens, card_tokens = map(int, sums)
     kinds = db.rows("SELECT kind, count(*) FROM cards WHERE space = ? GROUP BY kind", db.space)
+    (statements,) = one(
+        db,
+        "SELECT count(*) FROM (SELECT DISTINCT subject, fact, event_date FROM cards "
+        "WHERE space = ?) AS statements",
+        db.space,
+    )
     return Stats(
         space=db.space,
         sessions=states,
         turns=turns,
         cards=cards,
+        repeated=cards - statements,
         quarantined=quarantined,
         kinds=dict(sorted(kinds)),
         history_tokens=tokens,

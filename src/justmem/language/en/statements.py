@@ -12,7 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from justmem.domain import UNKNOWN_DATE, Card, EventDate, Kind, Session, Status, Turn, card_id
+from justmem.domain import (
+    UNKNOWN_DATE,
+    Card,
+    EventDate,
+    Kind,
+    Session,
+    Status,
+    Turn,
+    card_id,
+    merge_repeated,
+)
 from justmem.language import plain
 from justmem.language.data import english
 from justmem.language.detection import detect
@@ -54,16 +64,15 @@ class _Piece:
 def make_cards(session: Session) -> list[Card]:
     assisted = any(turn.role == "assistant" for turn in session.turns)
     pieces = _pieces_of_user(session) if assisted else _pieces_of_people(session)
-    cards: dict[str, Card] = {}
-    seen: set[tuple[str, ...]] = set()
+    cards: list[Card] = []
+    ids: dict[tuple[str, ...], str] = {}  # of the card that has these words first
     for speaker, at, piece in pieces:
         deadlines.check()
         card = _card(session, speaker, at, piece)
         key = (speaker, *sorted(set(content_stems(piece.text))))
-        if card.id not in cards and (len(key) == 1 or key not in seen):
-            seen.add(key)
-            cards[card.id] = card
-    return list(cards.values())
+        same = ids.setdefault(key, card.id) if len(key) > 1 else card.id
+        cards.append(card.model_copy(update={"id": same}))
+    return merge_repeated(cards)
 
 
 def _card(session: Session, speaker: str, at: datetime, piece: _Piece) -> Card:
