@@ -48,7 +48,7 @@ from justmem.ports import (
     card_in,
     session_in,
 )
-from justmem.ports.traces import Traces
+from justmem.store.erase import text_pieces, vector_pieces
 from stores import cards_at, fail, passages_at, search, spent, spent_on, waiting
 
 DIM = 8
@@ -969,13 +969,13 @@ class ForgettingContract:
         texts = ["I play the theremin at night.", "owns a glockenspiel", "hears bassoons upstairs"]
         texts.append("A didgeridoo was meant.")
         for text in texts:
-            assert (await store.remains(Traces.of([text]))).remains, text
+            assert (await store.engine.remains(text_pieces(text))).remains, text
+            assert (await store.remains([text])).held == {0: "session s1"}
         for vectors in (made.card_vectors, made.passage_vectors[:1]):
-            assert (await store.remains(Traces.of([], [vectors]))).remains
+            assert (await store.engine.remains(vector_pieces(vectors))).remains
         await store.forget(sessions=["s1"])
-        every = Traces.of(texts, [made.card_vectors, made.passage_vectors])
-        searched = await store.remains(every)
-        assert searched.remains == ()
+        searched = await store.remains(texts, [made.card_vectors, made.passage_vectors])
+        assert (searched.remains, searched.held) == ((), {})
         assert searched.tables
         assert searched.bytes > 0
 
@@ -988,13 +988,13 @@ class ForgettingContract:
         await store.keep(session("s1", "Or the didgeridoo."))
         await store.keep(session("s1", "I meant the violin."))
         texts = ["I play the theremin.", "plays the theremin", "Or the didgeridoo."]
-        assert (await store.remains(Traces.of(texts))).remains == ()
+        assert (await store.remains(texts)).remains == ()
 
     async def test_nothing_remains_of_an_erased_space(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1", "I play the theremin."), "plays the theremin")
         await store.forget(everything=True)
-        assert (await store.remains(Traces.of(["I play the theremin."]))).remains == ()
+        assert (await store.remains(["I play the theremin."])).remains == ()
 
     async def test_an_erased_space_is_gone_and_can_be_started_anew(
         self, open_space: OpenSpace

@@ -21,10 +21,10 @@ import pytest
 from justmem import AsyncMemory
 from justmem.domain import Forgotten, SessionState
 from justmem.errors import InputError, NotForgotten, NotInMemory
-from justmem.forget.certificate import digest
+from justmem.forget.targets import digest
 from justmem.ports import Prompt
-from justmem.ports.traces import Traces
 from justmem.store import drivers
+from justmem.store.erase import Search, text_pieces
 from stories import BIKE, HISTORY, RUN, Make, plan, scripted
 
 NOON = datetime(2025, 1, 2, 12, 0)
@@ -475,10 +475,7 @@ async def test_an_erased_space_has_its_certificate_too(memory: AsyncMemory, tmp_
     assert list((tmp_path / "memory").iterdir()) == []
 
 
-# ---------------------------------------------------------------- recorded replies
-
-
-# ---------------------------------------------------------------- traces
+# ---------------------------------------------------------------- pieces of texts
 
 
 @pytest.mark.parametrize(
@@ -492,19 +489,20 @@ async def test_an_erased_space_has_its_certificate_too(memory: AsyncMemory, tmp_
     ],
 )
 def test_a_text_is_found_however_it_was_written(text: str) -> None:
-    traces = Traces.of([text])
     padding = "nothing to see here " * 50
     for written in (text, json.dumps(text), json.dumps(text, ensure_ascii=False)):
         for shift in range(9):
-            assert traces.found(("." * shift + padding + written + padding).encode())
-        assert not traces.found((padding + written[:5] + padding).encode())
+            data = ("." * shift + padding + written + padding).encode()
+            assert Search(text_pieces(text)).look(data)
+        assert not Search(text_pieces(text)).look((padding + written[:5] + padding).encode())
 
 
 def test_a_text_is_found_across_the_pieces_that_a_file_is_read_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("justmem.store.drivers._CHUNK", 64)
-    traces = Traces.of(["a sentence that lies anywhere"])
     for before in range(200):
         (tmp_path / "file").write_bytes(b"." * before + b"a sentence that lies anywhere")
-        assert traces.found_in_chunks(drivers.chunks(tmp_path / "file", None))[0]
+        search = Search(text_pieces("a sentence that lies anywhere"))
+        assert search.look_in_chunks(drivers.chunks(tmp_path / "file", None)) == before + 29
+        assert search.found

@@ -28,7 +28,6 @@ from justmem.errors import (
     StoreNotLocked,
     WrongKey,
 )
-from justmem.ports.traces import Traces
 from justmem.store import drivers, files
 from justmem.store.files import KeyFile, Keyring, spaces
 from justmem.store.sqlite import open_store, rekey
@@ -304,10 +303,10 @@ async def test_copies_of_a_locked_space_are_searched_with_its_key(folder: Path) 
     await fill(folder, RAW, "ben")
     store = await open_store(folder, "ana", keys=RAW)
     await store.forget(sessions=["s0", "s1", "s2"])
-    searched = await store.remains(Traces.of([MARKER]))
+    searched = await store.remains([MARKER])
     assert {Path(file).name for file in searched.remains} == {"ana-backup.db", "ana.db.bak"}
     assert searched.unsearched == ()
-    searched = await store.remains(Traces.of(["something else"]))
+    searched = await store.remains(["something else"])
     assert searched.remains == ()
     await store.close()
 
@@ -319,7 +318,7 @@ async def test_what_no_key_opens_is_said_to_be_not_searched(folder: Path) -> Non
     (folder / "ana-old.db").write_bytes(old)
     await fill(folder, None, "ben")
     store = await open_store(folder, "ana", keys=OTHER)
-    searched = await store.remains(Traces.of(["something else"]))
+    searched = await store.remains(["something else"])
     assert [Path(file).name for file in searched.unsearched] == ["ana-old.db"]
     await store.close()
 
@@ -331,11 +330,11 @@ async def test_what_somebody_else_added_to_the_file_is_named(
     await fill(folder, keys)
     store = await open_store(folder, "ana", keys=keys)
     assert (await store.check()).damage == ()
-    assert (await store.remains(Traces.of(["something else"]))).remains == ()
+    assert (await store.remains(["something else"])).remains == ()
     spy = "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END"
     await store.engine.write(lambda db: db.run(spy))
     with pytest.raises(NotForgotten, match="a trigger 'spy'"):
-        await store.remains(Traces.of(["something else"]))
+        await store.remains(["something else"])
     assert "a trigger 'spy'" in (await store.check()).damage[0].what
     await store.close()
 
@@ -346,7 +345,7 @@ async def test_looking_at_a_folder_leaves_the_locks_of_open_spaces_alone(folder:
         store = await open_store(folder, space, keys=keys)
         before = posix_locks(store.path)
         spaces(folder, RAW)
-        searched = await store.remains(Traces.of([MARKER]))
+        searched = await store.remains([MARKER])
         assert {Path(file).name for file in searched.files} >= {f"{space}.db", f"{space}.db-shm"}
         again = await open_store(folder, space, keys=keys)
         await again.close()

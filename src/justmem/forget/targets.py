@@ -1,18 +1,19 @@
-"""Resolves a target to cards, turns and sessions, and forgets them.
-
-Recordings of models are cleared first and the store last. After an interruption the target still
-exists and can be forgotten again.
-"""
+"""Resolves a target to cards, turns and sessions, previews and forgets them, and certifies that
+nothing of them is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import PurePath
+from typing import Any
 
 from justmem.domain import (
     NOTE,
     Card,
+    Certificate,
     Expiring,
     Forgotten,
     Preview,
@@ -20,11 +21,10 @@ from justmem.domain import (
     corrections_of,
     quote_place,
 )
-from justmem.errors import InputError, InvalidSession, NotInMemory
-from justmem.forget.certificate import Going, Parts, Prover, digest
+from justmem.errors import InputError, InvalidSession, NotForgotten, NotInMemory
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import Language, Place, Store, card_in, session_in
+from justmem.ports import Language, Place, Removed, Store, card_in
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.names import USER, names
@@ -37,8 +37,8 @@ _ONE_TARGET = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be forgotten: exactly one thing. `turns`: the turns that cards rest on go too;
-    by default so for a subject, and not for a card."""
+    """What to forget: exactly one thing. `turns`: also forget the turns that its cards rest on.
+    The default is yes for a subject and no for a card."""
 
     card: str | None = None
     turn: str | None = None
@@ -71,7 +71,7 @@ class Target:
             raise InputError("The subject is empty: name whom or what to forget.")
 
     def __str__(self) -> str:
-        """For a certificate: what a subject is called would be words that were to go."""
+        """As a certificate shows it. The name of a subject is forgotten: a hash stands for it."""
         if self.subject is not None:
             return f"subject {digest(self.subject)}"
         if self.since or self.until:
@@ -85,53 +85,81 @@ class Target:
         return next((f"{kind} {name}" for kind, name in named if name is not None), "everything")
 
 
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a target means, in the terms of the store."""
+
+    cards: Sequence[str] = ()
+    turns: Sequence[Place] = ()
+    sessions: Sequence[SessionRecord] = ()
+    subjects: Sequence[str] = ()
+
+    def arguments(self, target: Target) -> dict[str, Any]:
+        """Of `Store.forget` and `Store.preview`."""
+        return {
+            "cards": self.cards,
+            "turns": self.turns,
+            "sessions": [record.id for record in self.sessions],
+            "subjects": self.subjects,
+            "everything": target.everything,
+        }
+
+
 class Forgetting:
-    def __init__(
-        self,
-        store: Store,
-        clock: Callable[[], datetime],
-        language: Language,
-    ) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], language: Language) -> None:
         self._store = store
-        self._language = language
         self._clock = clock
-        self._prover = Prover(store, clock)
+        self._language = language
 
     async def preview(self, target: Target) -> Preview:
-        going = await self._resolve(target)
-        gone = await self._prover.parts(going)
+        chosen = await self._resolve(target)
+        removed = await self._store.preview(**chosen.arguments(target))
         return Preview(
-            forgotten=Forgotten(
-                cards=len(gone.cards),
-                sessions=len(going.sessions),
-                turns=gone.turns,
-                quarantined=gone.quarantined,
-            ),
-            cards=tuple(gone.cards),
-            sessions=tuple(going.sessions.values()),
-            turns=tuple(f"{id}#{n}" for id, numbers in going.turns.items() for n in numbers),
+            forgotten=removed.forgotten,
+            cards=tuple(removed.cards),
+            sessions=tuple(chosen.sessions),
+            turns=tuple(f"{id}#{number}" for id, number in chosen.turns),
         )
 
     async def forget(self, target: Target, *, verify: bool) -> Forgotten:
-        going = await self._resolve(target)
-        gone = await self._prover.parts(going) if verify else Parts()
-        done = await self._store.forget(
-            cards=list(going.cards),
-            turns=[(id, number) for id, numbers in going.turns.items() for number in numbers],
-            sessions=list(going.sessions),
-            subjects=going.subjects,
-            everything=target.everything,
-        )
+        """`verify`: adds a certificate. NotForgotten if anything is left."""
+        what = (await self._resolve(target)).arguments(target)
+        removed = await self._store.preview(**what) if verify else None
+        done = await self._store.forget(**what)
         words.stem.cache_clear()
-        if not verify:
+        if removed is None:
             return done
-        certificate = await self._prover.certificate(
-            str(target), gone, done, erased=target.everything
-        )
+        certificate = await self._certificate(target, removed, done)
         return done.model_copy(update={"certificate": certificate})
 
+    async def _certificate(self, target: Target, removed: Removed, done: Forgotten) -> Certificate:
+        texts = [*removed.texts, *(f"{subject} {fact}" for subject, fact in removed.facts)]
+        # A store keeps subject and fact apart. Extractors write them with a bar.
+        forms = [form for s, fact in removed.facts for form in (fact, f"{s} | {fact}")]
+        searched = await self._store.remains([*texts, *forms], removed.vectors)
+        if searched.remains:
+            raise NotForgotten(
+                "It is forgotten, but words or vectors of it are still found in "
+                f"{', '.join(searched.remains)}: remove what is left there."
+            )
+        held = {digest(texts[n]): where for n, where in searched.held.items() if n < len(texts)}
+        return Certificate(
+            space=self._store.space,
+            target=str(target),
+            at=self._clock(),
+            **done.model_dump(include={"cards", "sessions", "turns", "quarantined"}),
+            vectors=sum(map(len, removed.vectors)),
+            digests=tuple(sorted({digest(text) for text in texts})),
+            held=held,
+            # Without their folders: a certificate may leave this machine.
+            files=tuple(PurePath(file).name for file in searched.files),
+            unsearched=tuple(PurePath(file).name for file in searched.unsearched),
+            tables=searched.tables,
+            bytes=searched.bytes,
+        )
+
     async def expire(self, found: Expiring) -> Forgotten:
-        """What is older than allowed."""
+        """Forgets what is older than the retention allows."""
         return await self._store.forget(
             cards=[card.id for card in found.cards],
             sessions=[record.id for record in found.sessions],
@@ -140,42 +168,37 @@ class Forgetting:
 
     # ------------------------------------------------------------ resolve the target
 
-    async def _resolve(self, target: Target) -> Going:
+    async def _resolve(self, target: Target) -> _Chosen:
         if target.everything or target.session or target.since or target.until or target.key:
-            return Going(sessions={record.id: record for record in await self._sessions(target)})
+            return _Chosen(sessions=await self._sessions(target))
         if (place := _place(target)) is not None:
-            await self._check_turn(place)
-            return Going(turns={place[0]: [place[1]]})
+            return _Chosen(turns=[place])
         if target.subject is not None:
             return await self._about(target.subject.strip(), turns=target.turns is not False)
         card = await card_in(self._store, target.card or "")
-        return Going(
-            cards={card.id: card}, turns=await self._turns_of([card]) if target.turns else {}
-        )
+        return _Chosen([card.id], _places(await self._turns_of([card])) if target.turns else [])
 
-    async def _about(self, subject: str, *, turns: bool) -> Going:
+    async def _about(self, subject: str, *, turns: bool) -> _Chosen:
         """All that `about` finds, and the turns of its cards. The user's name stands for the
         subject "User" too."""
         called = await names(self._store, self._language)
         meant = [subject, USER] if called.include(subject) else [subject]
         cards = await cards_about(self._store, subject, called)
-        if not words.content_stems(
-            subject
-        ):  # a common word such as "Will" is in cards about others
+        if not words.content_stems(subject):
+            # A common word such as "Will" is in cards about others too.
             own = {name.casefold() for name in meant}
             cards = [card for card in cards if card.subject.casefold() in own]
         cards += await self._once_about(subject)
-        spoken = (
-            await self._with_turns_naming(subject, await self._turns_of(cards)) if turns else {}
-        )
-        touched = {*spoken, *(card.session_id for card in cards)}
-        # A note without its words would be nothing: it goes whole.
-        gone = {r.id: r for r in await self._store.sessions() if r.is_note and r.id in touched}
-        return Going(
-            cards={card.id: card for card in cards if card.session_id not in gone},
-            turns={id: numbers for id, numbers in spoken.items() if id not in gone},
-            sessions=gone,
-            subjects=meant,
+        numbers = await self._turns_naming(subject, cards) if turns else {}
+        touched = {*numbers, *(card.session_id for card in cards)}
+        # A note without its words would be empty: forget it whole.
+        notes = [r for r in await self._store.sessions() if r.is_note and r.id in touched]
+        gone = {record.id for record in notes}
+        return _Chosen(
+            list(dict.fromkeys(card.id for card in cards if card.session_id not in gone)),
+            _places({id: own for id, own in numbers.items() if id not in gone}),
+            notes,
+            meant,
         )
 
     async def _once_about(self, subject: str) -> list[Card]:
@@ -185,30 +208,36 @@ class Forgetting:
         ids = {corrections_of(each.original, known)[-1].after.id for each in named}
         return [await card_in(self._store, id) for id in sorted(ids)]
 
-    async def _with_turns_naming(
-        self, subject: str, spoken: Mapping[str, list[int]]
-    ) -> dict[str, list[int]]:
-        """With the turns that name the subject, also those that have no cards yet."""
-        numbers = {id: set(turns) for id, turns in spoken.items()}
+    async def _turns_naming(self, subject: str, cards: Sequence[Card]) -> dict[str, set[int]]:
+        """The turns of the cards, and all turns that name the subject, with or without cards."""
+        numbers = await self._turns_of(cards)
         for passage in await places_naming(self._store, subject):
             numbers.setdefault(passage.session_id, set()).add(passage.turn)
         for id, turns in (await named_waiting(self._store, subject)).items():
             numbers.setdefault(id, set()).update(turns)
-        return {id: sorted(turns) for id, turns in numbers.items() if turns}
+        return numbers
+
+    async def _turns_of(self, cards: Sequence[Card]) -> dict[str, set[int]]:
+        """The turns that cards rest on, except for forgotten ones."""
+        numbers: dict[str, set[int]] = {}
+        for card in cards:
+            numbers.setdefault(card.session_id, set()).update(card.turns)
+        sessions = await self._store.texts(list(numbers))
+        return {
+            id: {n for n in numbers[id] if n <= len(session.turns) and session.turn(n).text}
+            for id, session in sessions.items()
+        }
 
     async def _sessions(self, target: Target) -> Sequence[SessionRecord]:
         records = await self._store.sessions()
-        if target.everything:
-            return records
-        if target.key is not None:
-            found = [record for record in records if record.id == NOTE + target.key]
+        if target.key is not None or target.session is not None:
+            wanted = target.session if target.key is None else NOTE + target.key
+            found = [record for record in records if record.id == wanted]
             if not found:
-                raise NotInMemory(f"There is no note with the key {target.key!r} in this space.")
-            return found
-        if target.session is not None:
-            found = [record for record in records if record.id == target.session]
-            if not found:
-                raise NotInMemory(f"There is no session {target.session!r} in this space.")
+                missing = (
+                    f"note with the key {target.key!r}" if target.key else f"session {wanted!r}"
+                )
+                raise NotInMemory(f"There is no {missing} in this space.")
             return found
         since, until = _day(target.since), _day(target.until)
         return [
@@ -218,30 +247,18 @@ class Forgetting:
             and (until is None or record.at.date() <= until)
         ]
 
-    async def _check_turn(self, place: Place) -> None:
-        session_id, number = place
-        current = await session_in(self._store, session_id)
-        newest = (await self._store.texts([session_id], newest=True)).get(session_id, current)
-        text = next((text for text in (current, newest) if 1 <= number <= len(text.turns)), None)
-        if text is None:
-            raise NotInMemory(f"Session {session_id!r} has {len(current.turns)} turns.")
-        if text.turn(number).forgotten:
-            raise NotInMemory(f"Turn {session_id}#{number} was forgotten before.")
 
-    async def _turns_of(self, cards: Sequence[Card]) -> dict[str, list[int]]:
-        """The turns that cards rest on, but for those that are gone already."""
-        numbers: dict[str, set[int]] = {}
-        for card in cards:
-            numbers.setdefault(card.session_id, set()).update(card.turns)
-        sessions = await self._store.texts(list(numbers))
-        return {
-            id: [n for n in sorted(numbers[id]) if n <= len(session.turns) and session.turn(n).text]
-            for id, session in sessions.items()
-        }
+def digest(text: str) -> str:
+    """The SHA-256 of a text, as certificates show it."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _places(numbers: Mapping[str, Iterable[int]]) -> list[Place]:
+    return [(id, number) for id, turns in numbers.items() for number in sorted(turns)]
 
 
 def _place(target: Target) -> Place | None:
-    """Of the one turn that is meant; None if it is a card or a subject."""
+    """The turn that the target names; None for a card or a subject."""
     named = target.turn if target.turn is not None else target.card
     place = quote_place(named) if named is not None else None
     if target.turn is not None and place is None:

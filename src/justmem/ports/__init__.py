@@ -8,5 +8,4 @@ from justmem.ports.models import *
 from justmem.ports.searches import *
 from justmem.ports.stages import *
 from justmem.ports.store import *
-from justmem.ports.traces import *
 from justmem.ports.vectors import *

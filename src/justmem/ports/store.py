@@ -28,7 +28,6 @@ from justmem.domain import (
 )
 from justmem.errors import NotInMemory
 from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
-from justmem.ports.traces import Searched, Traces
 from justmem.ports.vectors import Vectors
 
 _actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)
@@ -97,6 +96,40 @@ class Rest:
     dim: int = 0
     forgotten: Sequence[str] = ()  # ids of cards and marks of turns forgotten on their own
     spending: Sequence[tuple[date, int]] = ()  # tokens by day
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What `Store.forget` removes."""
+
+    forgotten: Forgotten
+    cards: Sequence[Card]
+    texts: Sequence[str]  # of turns
+    facts: Sequence[tuple[str, str]]  # subject and fact: cards, quarantined, earlier versions
+    vectors: Sequence[Vectors]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Where forgotten words and vectors were searched, and where some were found."""
+
+    files: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    bytes: int = 0
+    remains: tuple[str, ...] = ()
+    unsearched: tuple[str, ...] = ()  # files whose content cannot be read
+    # Texts that something else still says word for word: their numbers, and where.
+    held: Mapping[int, str] = field(default_factory=dict)
+
+    def __add__(self, other: Searched) -> Searched:
+        return Searched(
+            self.files + other.files,
+            self.tables + other.tables,
+            self.bytes + other.bytes,
+            self.remains + other.remains,
+            self.unsearched + other.unsearched,
+            {**self.held, **other.held},
+        )
 
 
 class Store(Protocol):
@@ -206,9 +239,22 @@ class Store(Protocol):
         them go too. `everything`: the space itself goes, and the store is closed."""
         ...
 
-    async def remains(self, traces: Traces) -> Searched:
-        """Rids the disk of everything that was deleted, then looks for the traces in every file
-        and table there is, also after everything was forgotten."""
+    async def preview(
+        self,
+        *,
+        cards: Sequence[str] = (),
+        turns: Sequence[Place] = (),
+        sessions: Sequence[str] = (),
+        subjects: Sequence[str] = (),
+        everything: bool = False,
+    ) -> Removed:
+        """What `forget` would remove. Nothing changes."""
+        ...
+
+    async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:
+        """Removes all deleted data from the disk. Then searches every table and file for the texts
+        and vectors, except for what something else still says. It also works after everything was
+        forgotten."""
         ...
 
     # ------------------------------------------------------------ the whole space

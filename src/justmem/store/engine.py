@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
 from justmem.ports import Author, Searched
-from justmem.ports.traces import Traces
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -44,6 +43,7 @@ class Engine(Protocol):
     """The database of one space."""
 
     space: str
+    closed: bool
     owner: str  # of all leases through this engine; empty: each store has an owner of its own
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -64,7 +64,9 @@ class Engine(Protocol):
         raises."""
         ...
 
-    async def remains(self, traces: Traces) -> Searched: ...
+    async def remains(self, pieces: Collection[bytes]) -> Searched:
+        """Sweeps thoroughly, then searches every table and file for the pieces."""
+        ...
 
     async def erase(self) -> None:
         """Removes what is left of the space once its rows are deleted, and closes."""

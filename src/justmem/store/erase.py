@@ -1,8 +1,13 @@
-"""Looking for traces of what was forgotten: in every table of a space, and in every file that
-belongs to it or lies beside it."""
+"""Looks for remains of what was forgotten: in every table of a space, and in every file that
+belongs to it or lies beside it.
+
+A text is cut into pieces of at most 32 bytes. A piece survives page borders and JSON, and is long
+enough that two texts rarely share one by chance.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +16,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from justmem.errors import StoreError
-from justmem.ports import Searched
-from justmem.ports.traces import Search, Traces
-from justmem.store import drivers
-from justmem.store.drivers import Claim, Lock
-from justmem.store.files import SUFFIX, Keyring, holds_another_space
-from justmem.store.schema import WITH_WORDS
+import numpy as np
+from numpy.typing import NDArray
 
+from justmem.domain import Value
+from justmem.errors import StoreError
+from justmem.ports import Searched, Vectors, Whole
+from justmem.ports.vectors import coded
+from justmem.store import drivers, reads, schema
+from justmem.store.drivers import Claim, Lock
+from justmem.store.engine import Connection
+from justmem.store.files import SUFFIX, Keyring, holds_another_space
+
+_PIECE = 32  # bytes
+_LEAST = 8  # bytes; anything shorter would be found everywhere
 _BUFFER = 1 << 20
+_BATCH = 50  # sessions read at a time
+# JSON escapes these, so no piece contains one.
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]+')
 _SIDE = re.compile(r"-(wal|shm|journal)$")
 # gzip, zip, xz, zstd, bzip2, 7z, lz4, rar, compress; age, OpenPGP and OpenSSL.
 _PACKED = re.compile(
@@ -29,26 +43,142 @@ _PACKED = re.compile(
 )
 _SQLITE, _ENCODING, _SQLITE_UTF16 = b"SQLite format 3\0", slice(56, 60), (b"\0\0\0\2", b"\0\0\0\3")
 
+
+# ---------------------------------------------------------------- pieces
+
+
+def text_pieces(text: str) -> set[bytes]:
+    """As UTF-8, and as JSON in ASCII."""
+    runs = filter(None, (run.strip() for run in _ESCAPED.split(text)))
+    return {
+        piece
+        for run in runs
+        for form in (run.encode("utf-8", "replace"), json.dumps(run)[1:-1].encode())
+        for piece in _cut(form)
+    }
+
+
+def _cut(run: bytes) -> Iterator[bytes]:
+    if len(run) >= _LEAST:
+        starts = {*range(0, len(run) - _PIECE + 1, _PIECE), max(0, len(run) - _PIECE)}
+        yield from (run[start : start + _PIECE] for start in starts)
+
+
+def vector_pieces(matrix: Vectors) -> set[bytes]:
+    """Of each row, up to four stretches without zeros: they identify a vector. If there is none,
+    the whole row."""
+    pieces: set[bytes] = set()
+    for form in _stored_forms(matrix):
+        width = _PIECE // form.itemsize
+        for row in form:
+            parts = [row[at : at + width] for at in range(0, len(row) - width + 1, width)]
+            dense = [part.tobytes() for part in parts if part.all()]
+            pieces.update(dense[:4] or ([row.tobytes()] if row.any() else []))
+    return {piece for piece in pieces if len(piece) >= _LEAST}
+
+
+def _stored_forms(matrix: Vectors) -> tuple[NDArray[Any], ...]:
+    """Both parts of the stored numbers, and the floats."""
+    if not len(matrix):
+        return ()
+    made = coded(matrix)
+    return made.high, made.low, np.ascontiguousarray(matrix, "<f4")
+
+
+# ---------------------------------------------------------------- searching bytes
+
+
+class Search:
+    """Finds which of many pieces occur in some data. A table of hashes of their first eight bytes
+    rules out nearly every position."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self.found: set[bytes] = set()
+        self._longest = _PIECE
+        self._heads: dict[bytes, set[bytes]] = {}
+        for piece in pieces:
+            self._heads.setdefault(piece[:_LEAST], set()).add(piece)
+            self._longest = max(self._longest, len(piece))
+        self._table = np.zeros(1 << 20, np.bool_)
+        self._table[_hashes(np.frombuffer(b"".join(self._heads), np.uint8))] = True
+
+    def look(self, data: bytes) -> set[bytes]:
+        """The pieces that are found for the first time."""
+        raw, new = np.frombuffer(data, np.uint8), set[bytes]()
+        for shift in range(min(_LEAST, max(0, len(raw) - _LEAST + 1))):
+            for place in np.flatnonzero(self._table[_hashes(raw[shift:])]).tolist():
+                at = shift + _LEAST * place
+                left = self._heads.get(data[at : at + _LEAST])
+                if left:
+                    hits = {piece for piece in left if data.startswith(piece, at)}
+                    left -= hits
+                    new |= hits
+        self.found |= new
+        return new
+
+    def look_in_chunks(self, chunks: Iterable[bytes]) -> int:
+        """In consecutive chunks of a file. Returns how many bytes they have."""
+        size, tail = 0, b""
+        for chunk in chunks:
+            size += len(chunk)
+            self.look(tail + chunk)
+            tail = (tail + chunk)[-self._longest :]
+        return size
+
+
+def _hashes(raw: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Of every eight bytes."""
+    eights = raw[: len(raw) // _LEAST * _LEAST].view("<u8")
+    hashes: NDArray[np.uint64] = (eights * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(44)
+    return hashes
+
+
+# ---------------------------------------------------------------- what stays
+
+
+def held_elsewhere(db: Connection, pieces: Iterable[bytes]) -> dict[bytes, str]:
+    """The pieces that also occur in something that stays, and where."""
+    search = Search(pieces)
+    names = "\n".join([db.space, reads.embedder(db)[0], *schema.MIGRATIONS])
+    held = dict.fromkeys(search.look(names.encode()), "the name of the space or of a table")
+    for entry in db.each("SELECT entry FROM log WHERE space = ?", db.space):
+        held |= dict.fromkeys(search.look(entry[0].encode()), "an id in the change log")
+    ids = [record.id for record in reads.sessions(db)]
+    for start in range(0, len(ids), _BATCH):
+        for whole in reads.wholes(db, ids[start : start + _BATCH]):
+            found = search.look(_bytes_of(whole))
+            held |= dict.fromkeys(found, f"session {whole.session.id}")
+    return held
+
+
+def _bytes_of(whole: Whole) -> bytes:
+    """The words of a session, both as UTF-8 and as JSON in ASCII, and its vectors."""
+    made = whole.digested
+    values: list[Value] = [whole.session, *made.cards, *made.quarantined, *made.corrections]
+    if whole.waiting is not None:
+        values.append(whole.waiting)
+    text = "\n".join([*(each.model_dump_json() for each in values), made.reason, whole.failure])
+    forms = (*_stored_forms(made.card_vectors), *_stored_forms(made.passage_vectors))
+    escaped = b"" if text.isascii() else json.dumps(text).encode()
+    words = text.encode("utf-8", "replace")
+    return b"\n".join([words, escaped, *(form.tobytes() for form in forms)])
+
+
+# ---------------------------------------------------------------- tables
+
 Tables = Iterable[tuple[str, Iterator[Sequence[Any]]]]  # names and rows
 
 
-def in_tables(tables: Tables, traces: Traces, machinery: set[int]) -> tuple[Searched, set[int]]:
-    """`machinery`: single words that are part of the database's own texts. Those that occur in a
-    table without words join them."""
-    found: dict[str, set[int]] = {}
-    total = 0
+def in_tables(tables: Tables, pieces: Iterable[bytes]) -> Searched:
+    wanted, searched = list(pieces), Searched()
     for name, rows in tables:
-        search = Search(traces)
+        search, size = Search(wanted), 0
         for data in _buffered(rows):
             search.look(data)
-            total += len(data)
-        hits = set(search.hits)
-        if name.rpartition(".")[2] not in WITH_WORDS:
-            machinery |= traces.weak(hits)
-            hits -= traces.weak(hits)
-        found[name] = hits
-    places = tuple(f"table {name}" for name, hits in found.items() if hits - machinery)
-    return Searched(tables=tuple(found), bytes=total, remains=places), machinery
+            size += len(data)
+        remains = (f"table {name}",) if search.found else ()
+        searched += Searched(tables=(name,), bytes=size, remains=remains)
+    return searched
 
 
 def _buffered(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
@@ -70,7 +200,7 @@ def _buffered(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
 
 def in_files(
     path: Path,
-    traces: Traces,
+    pieces: Iterable[bytes],
     claim: Claim | None,
     lock: Lock | None = None,
     keys: Keyring | None = None,
@@ -78,7 +208,7 @@ def in_files(
     """The file of the space, its side files, and whatever else lies in the folder: copies, keys,
     files of a server. Other spaces are other people's memory and are left alone: files whose name
     is the one that the space inside would have. `claim`, `lock`: of the space, while it is open."""
-    searched = Searched()
+    searched, wanted = Searched(), list(pieces)
     for names in _files(path.parent):
         own = next((file for file in names if _main(file) == path.name), None)
         if own is None and any(_is_of_another_space(file, keys) for file in names):
@@ -86,9 +216,9 @@ def in_files(
         file = own or names[0]
         try:
             if own is not None:
-                searched += _in_bytes(own, drivers.chunks(own, claim), traces)
+                searched += _in_bytes(own, drivers.chunks(own, claim), wanted)
             else:
-                searched += _in_stranger(file, traces, claim, lock)
+                searched += _in_stranger(file, wanted, claim, lock)
         except FileNotFoundError:
             continue  # gone since
         except OSError as error:
@@ -120,18 +250,21 @@ def _is_of_another_space(file: Path, keys: Keyring | None) -> bool:
     return main.suffix == SUFFIX and holds_another_space(main, keys)
 
 
-def _in_bytes(file: Path, chunks: Iterable[bytes], traces: Traces) -> Searched:
-    hits, size = traces.found_in_chunks(chunks)
-    return Searched(files=(str(file),), bytes=size, remains=(str(file),) if hits else ())
+def _in_bytes(file: Path, chunks: Iterable[bytes], pieces: Sequence[bytes]) -> Searched:
+    search = Search(pieces)
+    size = search.look_in_chunks(chunks)
+    return Searched(files=(str(file),), bytes=size, remains=(str(file),) if search.found else ())
 
 
-def _in_stranger(file: Path, traces: Traces, claim: Claim | None, lock: Lock | None) -> Searched:
+def _in_stranger(
+    file: Path, pieces: Sequence[bytes], claim: Claim | None, lock: Lock | None
+) -> Searched:
     """A file that is neither the space's nor another space's."""
     with closing(drivers.chunks(file, None)) as chunks:
         head = next(chunks, b"")
         first = head[: drivers.PAGE]
         if not _is_unreadable(first):
-            return _in_bytes(file, chain([head], chunks), traces)
+            return _in_bytes(file, chain([head], chunks), pieces)
     # The salt is made with the file, so a file with the same one is a copy.
     if claim is not None and lock is not None and first[: drivers.SALT] == claim.salt:
         from justmem.store.sqlite import in_tables as in_database
@@ -140,7 +273,7 @@ def _in_stranger(file: Path, traces: Traces, claim: Claim | None, lock: Lock | N
             suppress(*drivers.errors()),
             closing(drivers.connect(file, 1.0, lock, still=True)) as db,
         ):
-            found, _ = in_database(db, traces)
+            found = in_database(db, pieces)
             remains = (str(file),) if found.remains else ()
             return Searched(files=(str(file),), bytes=found.bytes, remains=remains)
     return Searched(unsearched=(str(file),))

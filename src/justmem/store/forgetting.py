@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import Forgotten, Session, corrections_of
 from justmem.errors import NotInMemory
-from justmem.ports import Index, Place, tombstones
+from justmem.ports import Digested, Index, Place, Removed, Whole, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.runtime import tokens
 from justmem.store import log, reads
 from justmem.store.blocks import Block
 from justmem.store.derived import put_block, put_corrections, remove_derived
-from justmem.store.engine import Connection, one
+from justmem.store.engine import Connection, among, one
 from justmem.store.writes import remember_forgotten, remove_text, texts_of, write_turns
 
 Counts = Counter[str]  # of what goes, by the fields of Forgotten
@@ -65,6 +66,83 @@ def forget(
     named = [*cards, *sessions, *words, *(f"{id}#{number}" for id, number in turns)]
     entry = log.add(db, "forget", named, **log.forgotten(gone))
     return gone.model_copy(update={"entry": entry})
+
+
+class RolledBack(Exception):
+    """Ends the transaction of `preview`."""
+
+    def __init__(self, removed: Removed) -> None:
+        self.removed = removed
+
+
+def preview(db: Connection, *, everything: bool = False, **what: Any) -> None:
+    """Forgets, compares what is stored before and after, and raises RolledBack with the result."""
+    ids = _touched(db, everything=everything, **what)
+    before = reads.wholes(db, ids)
+    gone = Forgotten(**reads.counts(db)) if everything else forget(db, **what)
+    left = [] if everything else reads.wholes(db, ids)
+    after = {whole.session.id: whole for whole in left}
+    parts = [_removed(whole, after.get(whole.session.id)) for whole in before]
+    raise RolledBack(
+        Removed(
+            gone.model_copy(update={"entry": None}),
+            cards=[card for part in parts for card in part.cards],
+            texts=list(dict.fromkeys(text for part in parts for text in part.texts)),
+            facts=list(dict.fromkeys(fact for part in parts for fact in part.facts)),
+            vectors=[each for part in parts for each in part.vectors if len(each)],
+        )
+    )
+
+
+def _touched(
+    db: Connection,
+    *,
+    cards: Sequence[str] = (),
+    turns: Sequence[Place] = (),
+    sessions: Sequence[str] = (),
+    subjects: Sequence[str] = (),
+    everything: bool = False,
+) -> list[str]:
+    """Ids of the sessions that `forget` would change, in order of time."""
+    named = {*sessions, *(id for id, _ in turns)}
+    sql = "SELECT session FROM cards WHERE space = ? AND id IN"
+    named.update(id for (id,) in among(db, sql, cards, db.space))
+    return [
+        record.id
+        for record in reads.sessions(db)
+        if everything or record.id in named or (subjects and record.quarantined)
+    ]
+
+
+def _removed(before: Whole, after: Whole | None) -> Removed:
+    """The difference between two states of a session. None: it is gone."""
+    made = before.digested
+    left = after.digested if after else Digested(made.state)
+    ids = {card.id for card in left.cards}
+    cards = [n for n, card in enumerate(made.cards) if card.id not in ids]
+    spans = set(left.passages)
+    passages = [n for n, passage in enumerate(made.passages) if passage not in spans]
+    said = _texts(after) if after else {}
+    undone = [each.before for each in made.corrections if each not in left.corrections]
+    gone = [made.cards[n] for n in cards]
+    facts = [(card.subject, card.fact) for card in (*gone, *undone)]
+    held = [each for each in made.quarantined if each not in left.quarantined]
+    return Removed(
+        Forgotten(),
+        cards=gone,
+        texts=[text for text in _texts(before) if text not in said],
+        facts=[*facts, *((each.subject, each.fact) for each in held)],
+        vectors=[
+            vectors[rows] if len(vectors) else vectors
+            for vectors, rows in ((made.card_vectors, cards), (made.passage_vectors, passages))
+        ],
+    )
+
+
+def _texts(whole: Whole) -> dict[str, None]:
+    """Each text of its turns once, in order."""
+    both = (whole.session, whole.waiting) if whole.waiting else (whole.session,)
+    return {turn.text: None for text in both for turn in text.turns if turn.text.strip()}
 
 
 def last_entry(db: Connection) -> Forgotten:

@@ -120,12 +120,12 @@ class Database:
         self._pool: ConnectionPool[Raw] | None = None
         self._threads = ThreadPoolExecutor(size, "justmem-postgres")
         self._opening = Lock()
-        self._closed = False
+        self.closed = False
         self._origin = Origin()
 
     async def run(self, job: Callable[[], T]) -> T:
         """In a thread."""
-        if self._closed:
+        if self.closed:
             raise StoreError(f"The store at {self.shown} is closed: open it again.")
         self._origin.check()
         try:
@@ -188,8 +188,8 @@ class Database:
             self._pool.putconn(connection)
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:

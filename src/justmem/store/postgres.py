@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from justmem.errors import InvalidSetting, NoSuchSpace, StoreError, StoreTooNew
 from justmem.ports import Searched
-from justmem.ports.traces import Traces
 from justmem.store import schema, writes
 from justmem.store.engine import Connection
 from justmem.store.faults import OLDEST_SERVER
@@ -38,6 +37,7 @@ class PostgresEngine:
         self.space = space
         self.owner = database.owner
         self._close = close
+        self.closed = False
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         begin = f"{READ}; {of_space(self.space)}"
@@ -106,9 +106,9 @@ class PostgresEngine:
         if thorough:
             await sweep(self.database, rewrite=True)
 
-    async def remains(self, traces: Traces) -> Searched:
+    async def remains(self, pieces: Collection[bytes]) -> Searched:
         # Outside the pool: it is asked for after `erase` too, when that is closed.
-        return await asyncio.to_thread(remains, self.database, self.space, traces)
+        return await asyncio.to_thread(remains, self.database, self.space, pieces)
 
     async def erase(self) -> None:
         def work(db: Connection) -> None:
@@ -122,6 +122,7 @@ class PostgresEngine:
         raise InvalidSetting(_NO_BACKUP)
 
     async def close(self) -> None:
+        self.closed = True
         if self._close:
             await self.database.close()
 

@@ -181,8 +181,6 @@ TABLES = (
     "spaces", "sessions", "turns", "cards", "quarantine", "blocks", "forgotten", "spending",
     "queue", "log", "corrections",
 )  # fmt: skip
-# Where words are kept. A single word that occurs in any other table belongs to its machinery.
-WITH_WORDS = ("spaces", "sessions", "turns", "cards", "quarantine", "corrections")
 
 
 def statements(migration: str, *, blob: str, compact: str) -> Iterator[str]:

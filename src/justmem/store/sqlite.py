@@ -10,7 +10,7 @@ import os
 import queue
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from functools import partial
@@ -29,7 +29,6 @@ from justmem.errors import (
     StoreNotLocked,
 )
 from justmem.ports import Searched
-from justmem.ports.traces import Traces
 from justmem.runtime import private_files
 from justmem.runtime.forks import Origin
 from justmem.store import drivers, erase, files
@@ -77,12 +76,8 @@ class SqliteEngine:
         self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
         self._write_thread = ThreadPoolExecutor(1, "justmem-write")
         self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
-        self._closed = False
+        self.closed = False
         self._origin = Origin()
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         if self.path is None:
@@ -107,7 +102,7 @@ class SqliteEngine:
         return await self._run(self._write_thread, job)
 
     async def _run(self, threads: ThreadPoolExecutor, job: Callable[[], T]) -> T:
-        if self._closed:
+        if self.closed:
             raise StoreError(f"{self.where} is closed: open it again.")
         self._origin.check()
         try:
@@ -164,12 +159,12 @@ class SqliteEngine:
     async def sweep(self, *, thorough: bool = False) -> None:
         await self._alone(partial(_sweep, thorough=thorough))
 
-    async def remains(self, traces: Traces) -> Searched:
-        if self._closed and self.path is not None:  # erased: what is left are files, if anything
+    async def remains(self, pieces: Collection[bytes]) -> Searched:
+        if self.closed and self.path is not None:  # erased: what is left are files, if anything
             return await asyncio.to_thread(
-                erase.in_files, self.path, traces, None, None, self._keys
+                erase.in_files, self.path, pieces, None, None, self._keys
             )
-        if self._closed:
+        if self.closed:
             return Searched()
         if found := await self._alone(foreign):
             raise NotForgotten(
@@ -178,13 +173,13 @@ class SqliteEngine:
                 "remove it with DROP in SQLite."
             )
         await self.sweep(thorough=True)
-        searched, machinery = await self._alone(lambda db: in_tables(db.db, traces))
+        searched = await self._alone(lambda db: in_tables(db.db, pieces))
         if self.path is None:
             return searched
         return searched + await asyncio.to_thread(
             erase.in_files,
             self.path,
-            traces.without(machinery),
+            pieces,
             self._claim,
             self.lock,
             self._keys,
@@ -235,8 +230,8 @@ class SqliteEngine:
                 raise _unwritable(target, error) from None
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
+        if not self.closed:
+            self.closed = True
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
@@ -277,14 +272,10 @@ def _unwritable(target: Path, error: OSError) -> InvalidFile:
     return InvalidFile(f"{target} cannot be written ({error.strerror}): choose another file.")
 
 
-def in_tables(db: sqlite3.Connection, traces: Traces) -> tuple[Searched, set[int]]:
-    """Everything that SQL can read; and the single words among the traces that are part of the
-    file's machinery, no one's words."""
-    made = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+def in_tables(db: sqlite3.Connection, pieces: Collection[bytes]) -> Searched:
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    machinery = traces.weak(traces.found("\n".join(sql for (sql,) in made).encode()))
     tables = ((name, iter(db.execute(f'SELECT * FROM "{name}"'))) for name in names)
-    return erase.in_tables(tables, traces, machinery)
+    return erase.in_tables(tables, pieces)
 
 
 # ---------------------------------------------------------------- opening

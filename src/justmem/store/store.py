@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -27,13 +28,13 @@ from justmem.ports import (
     Found,
     Index,
     Reach,
+    Removed,
     Searched,
     Snapshot,
     Vectors,
     View,
 )
-from justmem.ports.traces import Traces
-from justmem.store import derived, forgetting, leases, log, reads, writes
+from justmem.store import derived, erase, forgetting, leases, log, reads, writes
 from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
@@ -214,8 +215,23 @@ class SqlStore:
             ) from error
         return gone
 
-    async def remains(self, traces: Traces) -> Searched:
-        return await self.engine.remains(traces)
+    async def preview(self, **what: Any) -> Removed:
+        """Forgets in a transaction that is rolled back."""
+        try:
+            await self.engine.write(lambda db: forgetting.preview(db, **what))
+        except forgetting.RolledBack as result:
+            return result.removed
+        raise AssertionError("unreachable")
+
+    async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:
+        of_texts = [erase.text_pieces(text) for text in texts]
+        pieces = set[bytes]().union(*of_texts, *map(erase.vector_pieces, vectors))
+        if self.engine.closed:
+            return await self.engine.remains(pieces)
+        held = await self.engine.read(lambda db: erase.held_elsewhere(db, pieces))
+        found = await self.engine.remains(pieces - held.keys())
+        whole = {n: held[min(own)] for n, own in enumerate(of_texts) if own and own <= held.keys()}
+        return replace(found, held=whole)
 
     # ------------------------------------------------------------ the whole space
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 import psycopg
@@ -13,7 +14,6 @@ from psycopg.errors import Diagnostic
 
 from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Searched
-from justmem.ports.traces import Traces
 from justmem.store import erase, schema
 from justmem.store.pool import READ, Database, PostgresConnection, Raw, completed, of_space
 
@@ -115,7 +115,7 @@ def _noticed(connection: Raw) -> Iterator[list[_Notice]]:
         connection.remove_notice_handler(note)
 
 
-def remains(database: Database, space: str, traces: Traces) -> Searched:
+def remains(database: Database, space: str, pieces: Collection[bytes]) -> Searched:
     """Files of the server are out of reach here: what is checked are its tables, after they were
     written anew, and the samples that its planner keeps. Its write-ahead log keeps old pages until
     it is recycled, and its backups as long as they are kept (see docs/forgetting.md)."""
@@ -126,7 +126,6 @@ def remains(database: Database, space: str, traces: Traces) -> Searched:
             "It is forgotten and no query finds it, but its bytes may still be in the tables' "
             f"files, so there is no certificate. {error}"
         ) from error
-    machinery = traces.weak(traces.found("\n".join(schema.MIGRATIONS).encode()))
 
     def look(connection: Raw) -> Searched:
         db = PostgresConnection(connection, space)
@@ -134,14 +133,7 @@ def remains(database: Database, space: str, traces: Traces) -> Searched:
             (table, db.each(f"SELECT * FROM {table} WHERE space = ?", space))
             for table in schema.TABLES
         )
-        found, ours = erase.in_tables(tables, traces, machinery)
-        samples = "\n".join(text for (text,) in db.rows(_SAMPLES)).encode()
-        left = traces.without(ours).strong().found(samples)
-        return found + Searched(
-            tables=("pg_stats",),
-            bytes=len(samples),
-            remains=("the planner's samples (pg_stats)",) if left else (),
-        )
+        return erase.in_tables(chain(tables, [("pg_stats", db.each(_SAMPLES))]), pieces)
 
     with database.connection() as connection:
         return completed(connection, f"{READ}; {of_space(space)}", look)
