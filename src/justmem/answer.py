@@ -51,6 +51,8 @@ _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
 class RulesAnswerer:
     """Quotations with their dates, cut out of the turns. No calls."""
 
+    spends = False
+
     def __init__(self, language: Language) -> None:
         self._language = language
 

@@ -20,8 +20,10 @@ from justmem.domain import (
     Retention,
     Session,
     Source,
+    SubjectProfile,
     quote,
 )
+from justmem.errors import InputError
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.plan import PlanParts, check_plan, make_plan
@@ -132,6 +134,22 @@ class Asker:
             answer = await _last(self._answer(evidence, names, tally, limit))
         assert isinstance(answer, Answer)
         return answer
+
+    async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
+        """The profile as prose, by one answer call that reads its cards."""
+        if not getattr(self._answerer, "spends", True):
+            raise InputError(
+                "A profile in prose needs a language model: set model, or leave prose out."
+            )
+        evidence = Evidence(
+            question=f"Describe {profile.subject} in a few sentences: who they are and what is "
+            "true of them now.",
+            at=at,
+            chosen=tuple(Candidate(card=card) for card in profile.cards),
+            cards=profile.cards,
+        )
+        answer = await self.answer(evidence)
+        return profile.model_copy(update={"text": answer.text, "receipt": answer.receipt})
 
     async def _names(self, until: date) -> Names:
         return await names(self._store, self._language, until)

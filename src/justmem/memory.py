@@ -463,13 +463,22 @@ class AsyncMemory:
         )
 
     async def profile(
-        self, subject: str | None = None, *, tokens: int = 400, at: When = None
+        self,
+        subject: str | None = None,
+        *,
+        tokens: int = 400,
+        at: When = None,
+        prose: bool = False,
     ) -> SubjectProfile:
         """Short sourced lines about a person, what holds now first, without a model. Default: the
-        person whom most cards are about."""
+        person whom most cards are about. With `prose`, one call of the answering model writes the
+        lines out as a text."""
         who = None if subject is None else as_text(subject, "subject")
-        on, limit = self._time(at).date(), as_count(tokens, "tokens")
-        return await history.profile(self._store, self._language, who, on, limit)
+        when, limit = self._time(at), as_count(tokens, "tokens")
+        found = await history.profile(self._store, self._language, who, when.date(), limit)
+        if not as_flag(prose, "prose"):
+            return found
+        return await self._asker.write_profile(found, when)
 
     async def correct(
         self,

@@ -9,7 +9,7 @@ import pytest
 
 from justmem.errors import InputError, NotInMemory
 from justmem.runtime import tokens
-from stories import Make
+from stories import Make, scripted
 
 TOLD = [
     ("2023-01-10", "I live in Graz."),
@@ -106,3 +106,23 @@ async def test_a_memory_of_two_has_no_profile_of_its_own(make: Make) -> None:
     with pytest.raises(NotInMemory, match="name the subject"):
         await memory.profile()
     assert [one.since for one in await memory.history("Ben")] == [date(2024, 5, 1)]
+
+
+async def test_a_model_writes_a_profile_as_prose_with_one_counted_call(make: Make) -> None:
+    model = scripted(
+        extract={"cards": ["Mira | lives in Graz | unknown | ongoing | state | 1"]},
+        answer={"answer": "Mira lives in Graz.", "used": ["1"], "sufficient": True},
+    )
+    memory = await make(model)
+    await memory.remember([{"speaker": "Mira", "text": "I live in Graz."}], at="2023-01-10")
+
+    profile = await memory.profile("Mira", at="2024-01-01", prose=True)
+
+    assert profile.text == "Mira lives in Graz."
+    assert [call.stage for call in profile.receipt.calls] == ["answer"]
+    assert profile.cards
+
+
+async def test_a_profile_in_prose_without_a_model_is_an_error(memory: Any) -> None:
+    with pytest.raises(InputError, match="needs a language model"):
+        await memory.profile("Mira", prose=True)

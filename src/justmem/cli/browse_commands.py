@@ -90,12 +90,15 @@ def profile(
         str | None, typer.Argument(help="Default: the person most cards are about.")
     ] = None,
     tokens: Annotated[int, typer.Option(min=1, help="At most this many tokens.")] = 400,
+    prose: Annotated[bool, typer.Option("--prose", help="Let a model write it as a text.")] = False,
     at: At = None,
     json: Json = False,
 ) -> None:
     """Show short lines about a person, what holds now first."""
     when = moment(at) or now()
-    found = run_of(context).memory(lambda memory: memory.profile(subject, tokens=tokens, at=when))
+    found = run_of(context).memory(
+        lambda memory: memory.profile(subject, tokens=tokens, at=when, prose=prose)
+    )
     show_value(found, json, lambda found: words(found.text))
 
 

@@ -131,13 +131,14 @@ class HistoryEntry(Value):
 
 
 class SubjectProfile(Value):
-    """Short lines about a subject, what holds now first. `text` has one for each card, with its day
-    and its id."""
+    """What is known about a subject, what holds now first. `text` has a line for each card, with
+    its day and its id, or is prose that a model wrote from these cards."""
 
     subject: str
     cards: tuple[Card, ...] = ()
     text: str = ""
     tokens: int = 0
+    receipt: Receipt = Receipt()
 
     def __str__(self) -> str:
         return self.text

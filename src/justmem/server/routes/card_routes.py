@@ -108,10 +108,11 @@ async def profile(
     ] = None,
     tokens: Annotated[int, Query(ge=1, le=10_000)] = 400,
     at: Annotated[Time | None, Query(description="As of this time; default: now.")] = None,
+    prose: Annotated[bool, Query(description="Let the model write it as a text.")] = False,
 ) -> SubjectProfile:
-    """What holds now first, without a model."""
+    """What holds now first. A model is called only for `prose`."""
     async with grant.memory() as memory:
-        return await memory.profile(subject, tokens=tokens, at=grant.server.moment(at))
+        return await memory.profile(subject, tokens=tokens, at=grant.server.moment(at), prose=prose)
 
 
 @router.post("/{space}/forget", summary="Forget")
