@@ -25,7 +25,19 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "testing"},
-    {"extract", "embed", "plan", "retrieve", "notes", "corrections", "answer"},  # the stages
+    # the stages
+    {
+        "extract",
+        "embed",
+        "notes",
+        "corrections",
+        "plan",
+        "discover",
+        "select",
+        "recover",
+        "pending",
+        "answer",
+    },  # fmt: skip
     {"ask", "build", "forget", "transfer", "transcripts"},
     {"memory"},
     {"sync", "providers"},
@@ -160,13 +172,13 @@ def test_the_core_reads_no_clock() -> None:
     ("check", "file", "planted"),
     [
         (upward, "plan.py", "from justmem.answer import model"),
-        (upward, "plan.py", "def late():\n    import justmem.retrieve"),
+        (upward, "plan.py", "def late():\n    import justmem.discover"),
         (upward, "domain/cards.py", "from justmem import ports"),
-        (upward, "retrieve.py", "from justmem.memory import AsyncMemory"),
+        (upward, "recover.py", "from justmem.memory import AsyncMemory"),
         (adapter_imports, "store/rows.py", "from justmem.language import words"),
         (adapter_imports, "models/onnx.py", "from justmem.budget.ledger import Tally"),
         (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
-        (concrete, "retrieve.py", "from justmem.language import en"),
+        (concrete, "discover.py", "from justmem.language import en"),
         (concrete, "forget/expiry.py", "def late():\n    import justmem.language.en.dates"),
         (clocks, "plan.py", "def plan(clock=datetime.now): ..."),
         (clocks, "plan.py", "import time\n\nmade = time.time()"),

@@ -1,16 +1,19 @@
-"""Asker: from a question to its answer. Plan, retrieve, answer; each step is one stage."""
+"""Asker: from a question to its answer. Plan, discover, select, recover, answer: one stage each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
+from justmem import pending
 from justmem.budget.ledger import Ledger, Tally
+from justmem.discover import Discovery
 from justmem.domain import (
+    Access,
     Answer,
     Budget,
     Candidate,
@@ -21,13 +24,12 @@ from justmem.domain import (
     Session,
     Source,
     SubjectProfile,
-    quote,
 )
 from justmem.errors import InputError
 from justmem.intake.redaction import Redaction
-from justmem.language.words import content_stems, overlap
 from justmem.plan import PlanParts, check_plan, make_plan
 from justmem.ports import (
+    NO_FILTER,
     NOT_IN_MEMORY,
     Answerer,
     Filter,
@@ -37,30 +39,37 @@ from justmem.ports import (
     Store,
     StreamingAnswerer,
 )
-from justmem.retrieve import NO_FILTER, UNRELATED, Retrieval
+from justmem.recover import Recovery
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
+from justmem.select import Selection
 from justmem.subjects.names import NO_NAMES, Names, names
 
 Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None
 
+UNRELATED = "nothing in memory is relevant to this"
 _ANSWER_TOKENS = 450  # that an answer call needs: planning leaves them
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NO_WORDS = "The words themselves are not kept, and the cards do not say."
 
-_MOST_PENDING = 100  # sessions without cards that are searched, the latest ones
-_PENDING_TURNS = 3  # of their turns that join the evidence
-_SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a question passes through, in this order."""
+
+    planner: Planner
+    discovery: Discovery
+    selection: Selection
+    recovery: Recovery
+    answerer: Answerer
 
 
 class Asker:
     def __init__(
         self,
         store: Store,
-        planner: Planner,
-        retrieval: Retrieval,
-        answerer: Answerer,
+        stages: Stages,
         redaction: Redaction,
         language: Language,
         budget: Budget,
@@ -68,9 +77,7 @@ class Asker:
         ledger: Ledger,
     ) -> None:
         self._store = store
-        self._planner = planner
-        self._retrieval = retrieval
-        self._answerer = answerer
+        self._stages = stages
         self._language = language
         self._redaction = redaction
         self._budget = budget
@@ -93,8 +100,8 @@ class Asker:
         tally, names = Tally(), NO_NAMES
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
             asked, search = await self._understand(question, at, speaker, tally)
-            if search and plan is None and getattr(self._planner, "spends", True):
-                asked, search = await self._relevant(asked, tally)
+            if search and plan is None and getattr(self._stages.planner, "spends", True):
+                asked, search = await self._is_worth_planning(asked, tally)
             if search:
                 left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
                 asked = await self._plan(asked, plan, tally, left)
@@ -137,7 +144,7 @@ class Asker:
 
     async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
         """The profile as prose, by one answer call that reads its cards."""
-        if not getattr(self._answerer, "spends", True):
+        if not getattr(self._stages.answerer, "spends", True):
             raise InputError(
                 "A profile in prose needs a language model: set model, or leave prose out."
             )
@@ -179,13 +186,14 @@ class Asker:
             return asked.model_copy(update={"plan": Plan(operation="reply")}), False
         return asked, True
 
-    async def _relevant(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
+    async def _is_worth_planning(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
         """Whether memory holds anything about the question, planned by rules. If not, a model need
         not plan it."""
         rules = await self._plan(asked, PlanParts(), tally, None)
         names = await self._names(asked.at.date())
         waiting = (await self._store.look(waiting=1)).waiting
-        if waiting or await self._retrieval.relevant(names.for_search(rules), tally):
+        discovery = self._stages.discovery
+        if waiting or await discovery.finds_something(names.for_search(rules), tally):
             return asked, True
         tally.notes.append(UNRELATED)
         return rules, False
@@ -199,7 +207,7 @@ class Asker:
             if given is not None:
                 given = await self._redaction.plan(given)
             found = await make_plan(
-                asked.question, asked.at, given, self._planner, self._language, limit=limit
+                asked.question, asked.at, given, self._stages.planner, self._language, limit=limit
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
             if speaker is None and (found.plan.operation == "reply" or self._first_person(asked)):
@@ -214,17 +222,28 @@ class Asker:
     async def _retrieve(
         self, asked: Evidence, names: Names, tally: Tally, where: Filter
     ) -> Evidence:
-        """Discover, select and recover; then the turns of sessions that have no cards yet."""
+        """Discover, select, recover; then the turns of sessions that have no cards yet."""
         # Read before the cards: a session that gets its cards meanwhile is found either way.
-        waiting = (await self._store.look(waiting=_MOST_PENDING)).waiting
-        waiting = [session for session in waiting if where.holds(session)]
-        found = await self._retrieval.evidence(names.for_search(asked), tally, where)
-        found = await _with_pending(self._store, waiting, found, self._retention, tally)
+        waiting = await pending.sessions(self._store, where)
+        found = await self._evidence(names.for_search(asked), tally, where)
+        found = await pending.add_turns(self._store, waiting, found, self._retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()
         )
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
+
+    async def _evidence(self, asked: Evidence, tally: Tally, where: Filter) -> Evidence:
+        stages = self._stages
+        views, pool = await stages.discovery.discover(asked, tally, where)
+        if not stages.discovery.is_relevant(asked, pool):
+            tally.notes.append(UNRELATED)
+            pinned = await stages.selection.pinned(asked, where)
+            return asked.model_copy(update={"cards": tuple(pinned)})
+        found = await stages.selection.select(asked, views, pool, tally, where)
+        if asked.plan.access is not Access.REPLAY:
+            return found
+        return await stages.recovery.recover(found, views, tally, where)
 
     async def _answer(
         self,
@@ -268,7 +287,7 @@ class Asker:
     ) -> AsyncGenerator[str | Reply]:
         """Pieces of the text, if it is streamed and the answerer can stream. Last, the whole
         reply."""
-        answerer = self._answerer
+        answerer = self._stages.answerer
         if not evidence.chosen and not evidence.sources:
             notes = ["nothing was found: no answer call was made"]
             yield Reply(NOT_IN_MEMORY, False, notes=notes)
@@ -310,72 +329,3 @@ async def _last(steps: AsyncGenerator[Step] | AsyncGenerator[str | Answer]) -> S
     async with aclosing(steps):
         *_, last = [step async for step in steps]
     return last
-
-
-# ---------------------------------------------------------------- sessions without cards
-
-
-async def _with_pending(
-    store: Store,
-    waiting: Sequence[Session],
-    found: Evidence,
-    retention: Retention,
-    tally: Tally,
-) -> Evidence:
-    """The evidence with the turns that share most words with the question, as quotes. Of a session
-    that has cards, only turns that were appended since are quoted: its cards serve for the rest
-    until the new ones are made."""
-    if not waiting:
-        return found
-    tally.notes.append(_pending_note(len(waiting)))
-    shown = [
-        session
-        for session in waiting
-        if session.at.date() <= found.at.date()
-        and not retention.session_expired(session.at, found.at)
-    ]
-    # In a thread: other work of this event loop does not wait for it.
-    rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
-    current = await store.texts(list({session.id for _, session, _ in rows}))
-    score = max((one.score for one in found.chosen), default=0.0)
-    known = {card.id for card in found.cards}
-    more = [
-        Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
-        for share, session, number in rows
-        if session.id in current
-        and number > _turns_with_cards(current[session.id], session)
-        and f"{session.id}#{number}" not in known
-    ][:_PENDING_TURNS]
-    return found.model_copy(
-        update={
-            "chosen": (*found.chosen, *more),
-            "cards": (*found.cards, *(one.card for one in more)),
-        }
-    )
-
-
-def _turns_with_cards(current: Session, waiting: Session) -> int:
-    """How many of the first turns have cards. All count as such where the text was changed."""
-    if current.digest == waiting.digest:
-        return 0
-    return waiting.grown_from(current) or len(waiting.turns)
-
-
-def _pending_note(count: int) -> str:
-    if count == 1:
-        return "1 session waits for its cards: its turns were searched by their words"
-    some = f"{count}" if count < _MOST_PENDING else f"{_MOST_PENDING} or more"
-    return f"{some} sessions wait for their cards: their turns were searched by their words"
-
-
-def _by_shared_words(
-    sessions: Sequence[Session], question: str
-) -> list[tuple[float, Session, int]]:
-    """Turns by the share of the question's words that they have, best first."""
-    wanted = set(content_stems(both_ends(question)))
-    found = [
-        (overlap(wanted, content_stems(both_ends(turn.text))), session, number)
-        for session in sessions
-        for number, turn in session.user_side
-    ]
-    return sorted((row for row in found if row[0] >= _SHARED_WORDS), key=lambda row: -row[0])

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from justmem import corrections, embed, notes
-from justmem.ask import Asker, GivenPlan, Step
+from justmem.ask import Asker, GivenPlan, Stages, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
 from justmem.change_log import check, entries
+from justmem.discover import Discovery
 from justmem.domain import (
     KINDS,
     STATUSES,
@@ -71,7 +72,7 @@ from justmem.ports import (
     session_in,
 )
 from justmem.rank import Profile
-from justmem.retrieve import Retrieval
+from justmem.recover import Recovery
 from justmem.runtime.forks import Origin
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import (
@@ -84,6 +85,7 @@ from justmem.runtime.validation import (
     check_callable,
     describe,
 )
+from justmem.select import Selection
 from justmem.subjects import about, history, lookup
 from justmem.subjects.names import Names, cards_of, names
 
@@ -134,11 +136,16 @@ class AsyncMemory:
         self._redaction = Redaction(redact)
         parts = (language, self.budget, self.retention, self.ledger)
         self._builder = Builder(store, embedder, extractor, *parts, concurrency)
-        self._retrieval = Retrieval(
-            store, embedder, reranker, self.budget, self.ranking, self.retention, language
+        limits = (language, self.budget, self.retention)
+        stages = Stages(
+            planner,
+            Discovery(store, embedder, *limits, paper=self.ranking.select_by == "question"),
+            Selection(store, reranker, *limits, self.ranking),
+            Recovery(store, self.budget, self.retention, whole=self.ranking.replay == "session"),
+            answerer,
         )
         self._correcting = (store, embedder, language)
-        self._asker = Asker(store, planner, self._retrieval, answerer, self._redaction, *parts)
+        self._asker = Asker(store, stages, self._redaction, *parts)
         self._forgetting = Forgetting(store, clock, language)
         self._clock = clock
         self._closing = closing

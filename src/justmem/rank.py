@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.domain import Card, EventDate, Value
+from justmem.domain import Candidate, Card, EventDate, Value
 from justmem.language.words import content_stems
 from justmem.ports import Vectors
 
@@ -51,6 +52,24 @@ class Profile(Value):
 
 
 PAPER = Profile(name="paper", select_by="question", replay="session")
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates and their signals, each named after its weight. `cosines`: the similarity of
+    each card, or of its nearest turn, to the nearest view, not centred."""
+
+    cards: Sequence[Card]
+    signals: Mapping[str, Scores]
+    cosines: Scores
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in Evidence
+
+    def candidate(self, index: int, scores: Scores, reranked: Mapping[int, float]) -> Candidate:
+        found = {name: float(signal[index]) for name, signal in self.signals.items()}
+        found["cosine"] = float(self.cosines[index])
+        if index in reranked:
+            found["rerank"] = reranked[index]
+        return Candidate.trusted(card=self.cards[index], scores=found, score=float(scores[index]))
 
 
 # ---------------------------------------------------------------- signals

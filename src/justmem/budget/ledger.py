@@ -18,6 +18,7 @@ from justmem.errors import JustMemError, ModelNonsense
 from justmem.ports import Embedder, Reranker, Store, Vectors
 
 T = TypeVar("T")
+Scores = NDArray[np.float32]
 
 # Set aside for work that has no limit of its own, where the day has one.
 _UNLIMITED = 50_000
@@ -65,17 +66,13 @@ class Tally:
         _check(embedded.vectors, (len(texts), embedder.dim), f"The embedder {embedder.name!r}")
         return embedded.vectors
 
-    async def rerank(
-        self, reranker: Reranker, queries: Sequence[str], texts: Sequence[str]
-    ) -> Vectors:
-        """What the reranker says of each text, a row for each query, and the work entered."""
+    async def rerank(self, reranker: Reranker, query: str, texts: Sequence[str]) -> Scores:
+        """The reranker's score of each text, and the work entered."""
         start = time.perf_counter()
-        read = await asyncio.gather(*(reranker.rerank(query, texts) for query in queries))
-        spent = sum(each.tokens for each in read)
-        self.reranking.append(_usage(reranker.name, len(texts) * len(queries), spent, start))
-        for each in read:
-            _check(each.scores, (len(texts),), f"The reranker {reranker.name!r}")
-        return np.stack([each.scores for each in read])
+        read = await reranker.rerank(query, texts)
+        self.reranking.append(_usage(reranker.name, len(texts), read.tokens, start))
+        _check(read.scores, (len(texts),), f"The reranker {reranker.name!r}")
+        return read.scores
 
     @property
     def counted(self) -> int:

@@ -72,6 +72,9 @@ class Filter:
         )
 
 
+NO_FILTER = Filter()
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What the views lead to, all of one moment of the store."""

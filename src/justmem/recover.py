@@ -1,0 +1,165 @@
+"""REPLAY: the original turns behind the evidence, within a budget of tokens."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from justmem import rank
+from justmem.budget.ledger import Tally
+from justmem.domain import Budget, Evidence, Retention, Session, Source, Turn
+from justmem.ports import Filter, Reach, Store, View
+from justmem.runtime import tokens
+
+_PASSAGES = 30  # per view and kind of search
+_SESSIONS = 2  # sessions whose turns may share the source budget
+_LEAST_PART = 60  # tokens: a smaller part of a turn is not worth reading
+_TURN_TOKENS = 8  # of a turn's number and speaker
+
+
+class Recovery:
+    """`whole`: reads the whole session of the best card, as in the paper."""
+
+    def __init__(self, store: Store, budget: Budget, retention: Retention, *, whole: bool) -> None:
+        self._store = store
+        self._budget = budget
+        self._retention = retention
+        self._whole = whole
+
+    async def recover(
+        self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
+    ) -> Evidence:
+        """`found` with its sources."""
+        with tally.stage("recover"):
+            sources, kept = await self._sources(found, views, tally, where)
+        if not kept:
+            tally.notes.append("the words are not kept: cards stand alone")
+        return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
+
+    async def _sources(
+        self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
+    ) -> tuple[list[Source], bool]:
+        """The sources, and whether all wanted sessions have their words."""
+        if self._whole:
+            best = [candidate.card.session_id for candidate in found.chosen[:1]]
+            read, kept = await self._sessions(best)
+            return [_source(session, _remaining(session)) for session in read], kept
+        hits = await self._turns(views, found, where)
+        best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
+        read, kept = await self._sessions(best)
+        read = [each for each in read if not self._retention.session_expired(each.at, found.at)]
+        sources = _within(self._budget.source_tokens, read, hits)
+        shown, all = sum(len(s.turns) for s in sources), sum(len(s.turns) for s in read)
+        if shown < all:
+            tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
+        return sources, kept
+
+    async def _sessions(self, ids: Sequence[str]) -> tuple[list[Session], bool]:
+        """The sessions that have words, and whether that is all of them."""
+        found = await self._store.texts(ids)
+        read = [each for each in found.values() if not all(turn.forgotten for turn in each.turns)]
+        return read, len(read) == len(ids)
+
+    async def _turns(
+        self, views: Sequence[View], found: Evidence, where: Filter
+    ) -> dict[str, dict[int, _Hit]]:
+        """Turns by session: the source index and the chosen cards, fused by rank. Words count
+        double, because a question about a reply names what the reply said."""
+        last = min(found.at.date(), where.until or date.max, where.as_of or date.max)
+        reach = Reach(passages=_PASSAGES, since=where.since, until=last, sessions=where.sessions)
+        near = await self._store.find(views, reach)
+        fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
+        turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
+        for key, score in fused.items():
+            place = near.passages[key]
+            hit = turns[place.session_id][place.turn]
+            if score > hit.score:
+                hit.score, hit.start = score, place.start
+        for number, candidate in enumerate(found.chosen, 1):
+            for turn in candidate.card.turns:
+                turns[candidate.card.session_id][turn].score += 1.0 / (rank.RRF_K + number)
+        return turns
+
+
+@dataclass(slots=True)
+class _Hit:
+    """The score of a turn, and where its best passage starts."""
+
+    score: float = 0.0
+    start: int = 0
+
+
+def _worth(turns: Mapping[int, _Hit]) -> float:
+    """A session is as good as its two best turns: many weak matches must not outweigh a reply."""
+    return sum(sorted((turn.score for turn in turns.values()), reverse=True)[:2])
+
+
+def _within(
+    room: int, sessions: Sequence[Session], hits: Mapping[str, Mapping[int, _Hit]]
+) -> list[Source]:
+    """Of each session all turns if they fit, else the best ones. The first turn that does not fit
+    is cut."""
+    sources: list[Source] = []
+    for session in sessions:
+        found, turns = hits[session.id], _remaining(session)
+        taken: dict[int, Turn] = {}
+        left = room
+        for number in _outward(session, found):
+            turn = turns.get(number)
+            if turn is None:
+                continue
+            if _size(turn) > left:
+                if left >= _LEAST_PART:
+                    taken[number] = _part(turn, found[number].start if number in found else 0, left)
+                break
+            taken[number] = turn
+            left -= _size(turn)
+        if taken:
+            sources.append(_source(session, taken))
+            room -= sources[-1].tokens
+    return sources
+
+
+def _part(turn: Turn, start: int, room: int) -> Turn:
+    """As much of a turn as fits, from its best passage on, or from its beginning if that reaches
+    the passage."""
+    room -= 12
+    length = len(turn.text) * room // _size(turn)
+    start = 0 if start < length // 2 else start
+    text = turn.text[start : start + length]
+    while text and tokens.count(text) > room:  # tokens are not spread evenly
+        text = text[: len(text) * 9 // 10]
+    before, after = "… " if start else "", " …" if start + len(text) < len(turn.text) else ""
+    return turn.model_copy(update={"text": f"{before}{text.strip()}{after}"})
+
+
+def _outward(session: Session, found: Mapping[int, _Hit]) -> Iterator[int]:
+    """Turn numbers, best first: each turn found with the reply or request it belongs to, then the
+    neighbours of all, nearest first."""
+    last = len(session.turns)
+    ordered = sorted(found, key=lambda n: (-found[n].score, n))
+    pairs = [(n, n - 1 if session.turn(n).role == "assistant" else n + 1) for n in ordered]
+    wanted = [n for pair in pairs for n in pair]
+    wanted += [n + s for d in range(1, last + 1) for n in ordered for s in (-d, d)]
+    yield from (n for n in dict.fromkeys(wanted) if 1 <= n <= last)
+
+
+def _size(turn: Turn) -> int:
+    return tokens.count(turn.text) + _TURN_TOKENS
+
+
+def _remaining(session: Session) -> dict[int, Turn]:
+    """Its turns by number, without forgotten ones."""
+    return {n: turn for n, turn in enumerate(session.turns, 1) if not turn.forgotten}
+
+
+def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
+    return Source(
+        session_id=session.id,
+        at=session.at,
+        turns=tuple(sorted(turns.items())),
+        whole=len(turns) == len(_remaining(session)),
+        tokens=sum(map(_size, turns.values())),
+    )

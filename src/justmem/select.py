@@ -1,0 +1,103 @@
+"""Candidates -> the ten places, and the cards that an answer reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from justmem import rank
+from justmem.budget.ledger import Tally
+from justmem.domain import Budget, Card, Evidence, Plan, Retention
+from justmem.language.words import words
+from justmem.ports import Filter, Language, Reranker, Store, View
+from justmem.rank import Pool, Profile, Scores
+
+
+class Selection:
+    def __init__(
+        self,
+        store: Store,
+        reranker: Reranker | None,
+        language: Language,
+        budget: Budget,
+        retention: Retention,
+        profile: Profile,
+    ) -> None:
+        self._store = store
+        self._reranker = reranker
+        self._language = language
+        self._budget = budget
+        self._retention = retention
+        self._weights = profile.weights
+        self._paper = profile.select_by == "question"
+
+    async def select(
+        self, asked: Evidence, views: Sequence[View], pool: Pool, tally: Tally, where: Filter
+    ) -> Evidence:
+        """`asked` with the places chosen, the cards read and all candidates. Pinned cards about
+        somebody whom the question names are always read."""
+        with tally.stage("select"):
+            scores, reranked = await self._scores(views, pool, tally)
+            count = where.limit or self._budget.cards
+            chosen, read = self._choose(scores, pool, asked.plan, count)
+            pinned = await self.pinned(asked, where)
+        rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
+        cards = dict.fromkeys([*(pool.cards[i] for i in read), *pinned])
+        return asked.model_copy(
+            update={
+                "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
+                "cards": tuple(cards),
+                "repeats": {c.id: pool.repeats[c.id] for c in cards if c.id in pool.repeats},
+                "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
+            }
+        )
+
+    async def pinned(self, asked: Evidence, where: Filter) -> list[Card]:
+        """The pinned cards whose subject the question names."""
+        question = asked.question
+        if asked.speaker:
+            question = self._language.name_speaker(question, asked.speaker)
+        named = set(words(question))
+        latest = {each.original: each for each in await self._store.corrections()}
+        return [
+            each.after
+            for each in latest.values()
+            if each.pinned
+            and not named.isdisjoint(words(each.after.subject))
+            and (where.sessions is None or each.after.session_id in where.sessions)
+            and each.after.since <= (where.as_of or asked.at.date())
+            and not self._retention.card_expired(each.after, asked.at)
+        ]
+
+    async def _scores(
+        self, views: Sequence[View], pool: Pool, tally: Tally
+    ) -> tuple[Scores, dict[int, float]]:
+        """The score of each candidate, and the reranker's logits of those it read. In the paper
+        (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
+        few, and its word is one more signal."""
+        scores = rank.scored(pool.signals, self._weights)
+        if self._reranker is None or len(pool.cards) < 2:
+            return scores, {}
+        count = len(pool.cards) if self._paper else self._budget.rerank
+        head = np.argsort(-scores, kind="stable")[:count].tolist()
+        texts = [pool.cards[i].dated for i in head]
+        read = rank.logits(await tally.rerank(self._reranker, views[0].text, texts))
+        if self._paper:
+            scores[head] = read
+        else:
+            scores[head] += np.float32(self._weights.rerank) * rank.probability(read)
+        return scores, dict(zip(head, read.tolist(), strict=True))
+
+    def _choose(
+        self, scores: Scores, pool: Pool, plan: Plan, count: int
+    ) -> tuple[list[int], list[int]]:
+        """The places, best first, and all cards read: each place with the cards around it."""
+        if self._paper:
+            chosen = read = np.argsort(-scores, kind="stable")[:count].tolist()
+        else:
+            chosen = rank.places(scores, pool.cards, count, self._weights.session)
+            gap = self._weights.around_spread if plan.spans_sessions else self._weights.around
+            near = rank.around(chosen, scores, pool.cards, count, gap)
+            read = [i for place, cards in near.items() for i in (place, *cards)]
+        return chosen, read
