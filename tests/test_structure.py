@@ -25,19 +25,8 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget", "change_log"},
     {"store", "models", "rank", "subjects", "testing"},
-    # the stages
-    {
-        "extract",
-        "embed",
-        "notes",
-        "corrections",
-        "plan",
-        "discover",
-        "select",
-        "recover",
-        "pending",
-        "answer",
-    },  # fmt: skip
+    {"extract", "embed", "notes", "corrections"},  # the stages of remember
+    {"plan", "discover", "select", "recover", "pending", "answer"},  # the stages of ask
     {"ask", "build", "forget", "transfer", "transcripts"},
     {"memory"},
     {"sync", "providers"},
