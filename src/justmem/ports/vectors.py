@@ -19,6 +19,15 @@ class Coded(NamedTuple):
     low: NDArray[np.uint8]  # two numbers from 0 to 15, which stand for -8 to 7, in each byte
     scales: NDArray[np.float32]
 
+    @classmethod
+    def empty(cls, rows: int, dim: int) -> Coded:
+        """Rows without vectors: their scale is 0."""
+        return cls(
+            np.zeros((rows, dim), np.int8),
+            np.zeros((rows, (dim + 1) // 2), np.uint8),
+            np.zeros(rows, np.float32),
+        )
+
     @property
     def dim(self) -> int:
         return int(self.high.shape[1])

@@ -1,14 +1,13 @@
 """The terms and vectors of a space as arrays in memory, scanned exactly.
 
-They are loaded once. Afterwards only sessions that changed are read again. Ranks do not depend on
-the engine, because no engine takes part in ranking.
+They are loaded once. Afterwards only changed sessions are read again. Ranks are the same on every
+engine, because no engine takes part in ranking.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -27,8 +26,6 @@ _LEAST = 1e-6  # the weight of a term that occurs in half of all rows or more
 _LONGEST_QUERY = 64  # words
 
 Bytes = NDArray[np.int8]
-_NO_HASHES = np.zeros(0, np.uint32)
-_NO_ROWS = np.zeros(0, np.int32)
 
 
 # ---------------------------------------------------------------- scanning
@@ -67,153 +64,100 @@ Rows = NDArray[np.bool_]  # one flag for each row
 
 
 class During(NamedTuple):
-    """How many more are wanted of what was said between two days."""
+    """How many more rows to return that were said between two days."""
 
     first: int
     last: int
     wanted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The rows of one session: from `start` on. `places` as in its block."""
-
-    session: str
-    generation: int
-    start: int
-    offsets: Ints
-    first: int
-    places: Ints
-
-    @property
-    def keys(self) -> Keys:
-        keys: Keys = self.offsets.astype(np.int64) + self.first
-        return keys
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-
 class Arrays:
-    """The cards or the passages of a space. Rows are in rising order of their keys, and those of
-    a session lie side by side. Not safe for threads: whoever shares it holds a lock."""
+    """The cards or the passages of a space. Rows are sorted by key. The rows of a session are
+    consecutive. Not thread-safe: callers hold a lock."""
 
     def __init__(self, kind: Index, *, dense: bool = False) -> None:
         self.kind = kind
         self.dense = dense  # whether the vectors are loaded too
         self.generation = self.removals = -1
-        self.parts: dict[str, Part] = {}  # by session, in order of rows
-        self._in_order: list[Part] = []
-        self._starts: Keys = np.zeros(0, np.int64)
+        self.parts: dict[str, Block] = {}  # by session, in order of rows; without terms and vectors
+        self._in_order: list[Block] = []
+        self._starts: Keys = np.zeros(0, np.int64)  # the first row of each part
         self._keys: Keys = np.zeros(0, np.int64)
-        self._days = _NO_ROWS
-        self._coded = _room(0, 0)  # more rows than there are keys; a scale of 0: no vector
-        self._sorted: tuple[Hashes, Ints] = (_NO_HASHES, _NO_ROWS)  # by hash
-        self._added: tuple[Hashes, Ints] = (_NO_HASHES, _NO_ROWS)
+        self._days = np.zeros(0, np.int32)
+        self._coded = Coded.empty(0, 0)  # a scale of 0: no vector
+        # The terms of all rows, sorted by hash, and the rows they occur in.
+        self._hashes: Hashes = np.zeros(0, np.uint32)
+        self._rows: Ints = np.zeros(0, np.int32)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     # ------------------------------------------------------------ loading
 
-    def update(self, gone: Iterable[str], changed: Sequence[Block], expected: int = 0) -> None:
-        """Drops the sessions in `gone`, and puts `changed` in the place of what was there of them.
-        `expected`: rows to make room for."""
+    def update(self, gone: Iterable[str], changed: Sequence[Block]) -> None:
+        """Drops the sessions in `gone`, and adds `changed` or replaces what is loaded of them."""
         dropped = {*gone, *(block.session for block in changed)} & self.parts.keys()
         if dropped:
-            self._keep([part for part in self.parts.values() if part.session not in dropped])
+            self._reorder([part for part in self._in_order if part.session not in dropped])
         if changed:
-            self._append(sorted(changed, key=lambda block: block.first), expected)
+            self._append(sorted(changed, key=lambda block: block.first))
         if np.any(self._keys[1:] < self._keys[:-1]):
-            self._keep(sorted(self.parts.values(), key=lambda part: part.first))
-        self._in_order = list(self.parts.values())
-        self._starts = np.array([part.start for part in self._in_order], np.int64)
+            self._reorder(sorted(self._in_order, key=lambda part: part.first))
 
-    def _keep(self, parts: Sequence[Part]) -> None:
-        """Only these, in this order."""
-        ranges = [np.arange(part.start, part.start + len(part)) for part in parts]
-        old = np.concatenate(ranges or [np.zeros(0, np.int64)]).astype(np.int64)
+    def _reorder(self, parts: Sequence[Block]) -> None:
+        """Keeps only the rows of these parts, in this order."""
+        starts = dict(zip(self.parts, self._starts.tolist(), strict=True))
+        ranges = [np.arange(len(part)) + starts[part.session] for part in parts]
+        old: Keys = np.concatenate([np.zeros(0, np.int64), *ranges])
         moved = np.full(len(self), -1, np.int32)
         moved[old] = np.arange(len(old), dtype=np.int32)
         self._keys, self._days = self._keys[old], self._days[old]
         if self.dense:
             self._coded = self._coded.at(old)
-        self._sorted = _renumbered(*self._sorted, moved)
-        self._added = _renumbered(*self._added, moved)
-        self.parts = {}
-        self._number(parts, 0)
+        rows = moved[self._rows]
+        self._hashes, self._rows = self._hashes[rows >= 0], rows[rows >= 0]
+        self._number(parts)
 
-    def _number(self, parts: Iterable[Part | Block], start: int) -> None:
-        for each in parts:
-            # Copies: a view would keep the whole blob in memory.
-            offsets, places = each.offsets.copy(), each.places.copy()
-            part = Part(each.session, each.generation, start, offsets, each.first, places)
-            self.parts[each.session] = part
-            start += len(part)
+    def _number(self, parts: Sequence[Block]) -> None:
+        self._in_order = list(parts)
+        self.parts = {part.session: part for part in parts}
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
 
-    def _append(self, blocks: Sequence[Block], expected: int) -> None:
-        lengths = np.array([len(block) for block in blocks])
-        start = len(self)
+    def _append(self, blocks: Sequence[Block]) -> None:
         if self.dense:
-            self._append_vectors(blocks, start + int(lengths.sum()), expected)
-        days = np.repeat(np.array([block.day for block in blocks], np.int32), lengths)
+            self._append_vectors(blocks)
+        days = np.array([block.day for block in blocks], np.int32)
         counts = np.concatenate([block.counts for block in blocks])
-        rows = np.repeat(np.arange(start, start + len(counts), dtype=np.int32), counts)
-        self._keys = np.concatenate([self._keys, *(block.keys for block in blocks)])
-        self._days = np.concatenate([self._days, days])
-        self._added = (
-            np.concatenate([self._added[0], *(block.hashes for block in blocks)]),
-            np.concatenate([self._added[1], rows]),
-        )
-        if len(self._added[0]) > 10_000 + len(self._sorted[0]):
-            self.sort()
-        self._number(blocks, start)
-
-    def _append_vectors(self, blocks: Sequence[Block], total: int, expected: int) -> None:
-        at = len(self)
-        given = [block.vectors for block in blocks if block.vectors is not None]
-        dim = given[0].dim if given else self._coded.dim
-        if any(each.dim != dim for each in given):
-            raise StoreDamaged("The vectors of this space are damaged: run `justmem reembed`.")
-        if self._coded.dim != dim or len(self._coded.high) < total:
-            grown = _room(max(total + total // 4 if at else total, expected), dim)
-            if self._coded.dim == dim:
-                _put(grown, 0, self._coded.at(slice(at)))
-            self._coded = grown
-        for block in blocks:
-            if block.vectors is not None:
-                _put(self._coded, at, block.vectors)
-            at += len(block)
-
-    def sort(self) -> None:
-        """Added terms are found without it, but slower."""
-        if len(self._added[0]) <= 1_000 + len(self._sorted[0]) // 50:
-            return
-        hashes = np.concatenate([self._sorted[0], self._added[0]])
-        rows = np.concatenate([self._sorted[1], self._added[1]])
+        rows = np.repeat(np.arange(len(counts), dtype=np.int32) + len(self), counts)
+        hashes = np.concatenate([block.hashes for block in blocks])
         order = np.argsort(hashes, kind="stable")
-        self._sorted = hashes[order], rows[order]
-        self._added = _NO_HASHES, _NO_ROWS
+        places = np.searchsorted(self._hashes, hashes[order], "right")
+        self._hashes = np.insert(self._hashes, places, hashes[order])
+        self._rows = np.insert(self._rows, places, rows[order])
+        self._keys = np.concatenate([self._keys, *(block.keys for block in blocks)])
+        self._days = np.concatenate([self._days, np.repeat(days, [len(b) for b in blocks])])
+        self._number([*self._in_order, *(block.bare() for block in blocks)])
+
+    def _append_vectors(self, blocks: Sequence[Block]) -> None:
+        dim = next((b.vectors.dim for b in blocks if b.vectors is not None), self._coded.dim)
+        if self._coded.dim != dim:  # none of the rows so far has a vector
+            self._coded = Coded.empty(len(self), dim)
+        parts = [Coded.empty(len(b), dim) if b.vectors is None else b.vectors for b in blocks]
+        if any(part.dim != dim for part in parts):
+            raise StoreDamaged("The vectors of this space are damaged: run `justmem reembed`.")
+        self._coded = Coded(*map(np.concatenate, zip(self._coded, *parts, strict=True)))
 
     # ------------------------------------------------------------ words
 
     def rows_with(self, words: Sequence[str]) -> list[Ints]:
         """For each word, the rows that its term occurs in."""
         wanted = np.array([term(word) for word in words], np.uint32)
-        hashes, rows = self._sorted
-        first = np.searchsorted(hashes, wanted).tolist()
-        end = np.searchsorted(hashes, wanted, "right").tolist()
-        found = [rows[low:high] for low, high in zip(first, end, strict=True)]
-        more, added = self._added
-        if not len(more):
-            return found
-        return [
-            np.concatenate([own, added[more == hash]])
-            for own, hash in zip(found, wanted, strict=True)
-        ]
+        first = np.searchsorted(self._hashes, wanted).tolist()
+        end = np.searchsorted(self._hashes, wanted, "right").tolist()
+        return [self._rows[low:high] for low, high in zip(first, end, strict=True)]
 
     def allowed(self, reach: Reach) -> Rows | None:
-        """Which rows a search may return: said on these days, in these sessions. None: all."""
+        """Which rows a search may return, by day and session. None: all."""
         if reach.since is None and reach.until is None and reach.sessions is None:
             return None
         stay = np.ones(len(self), np.bool_)
@@ -228,12 +172,12 @@ class Arrays:
 
     def best(self, text: str, count: int, stay: Rows | None) -> list[Pair]:
         """(key, score), best first. The score of a row is the sum of the weights of the query's
-        words that occur in it, where rare words weigh more. How often they occur and how long the
-        row is does not count: rows are a sentence or a turn."""
-        stand = self.rows_with(content_words(text)[:_LONGEST_QUERY])
-        found = [rows for rows in stand if 0 < len(rows) <= COMMON]
+        words that occur in it. Rare words weigh more. Frequency within a row and its length do not
+        count, because a row is a sentence or a turn."""
+        by_word = self.rows_with(content_words(text)[:_LONGEST_QUERY])
+        found = [rows for rows in by_word if 0 < len(rows) <= COMMON]
         if not found:
-            return self._newest([rows for rows in stand if len(rows)], count, stay)
+            return self._newest([rows for rows in by_word if len(rows)], count, stay)
         sizes = [len(rows) for rows in found]
         rows, places = np.unique(np.concatenate(found), return_inverse=True)
         scores = np.bincount(places, np.repeat([self._weight(size) for size in sizes], sizes))
@@ -273,11 +217,11 @@ class Arrays:
     def nearest(
         self, queries: Vectors, count: int, stay: Rows | None, during: During | None = None
     ) -> list[list[Pair]]:
-        """For each query (key, score), best first; with `during`, more of what was said then."""
+        """For each query (key, score), best first. `during` adds rows of that period."""
         if not len(self) or self._coded.dim != queries.shape[1]:
             return [[] for _ in queries]
-        asked, own = coded(queries), self._coded.scales[: len(self)]
-        scores = _dots(self._coded.high[: len(self)], asked.high)
+        asked, own = coded(queries), self._coded.scales
+        scores = _dots(self._coded.high, asked.high)
         scores *= own
         scores *= 256 * asked.scales[:, None]
         left_out = own == 0
@@ -297,13 +241,13 @@ class Arrays:
     def _top(
         self, scores: NDArray[np.float32], query: Vectors, margin: float, count: int
     ) -> list[Pair]:
-        """All that come within a margin of the last wanted are scored again with all bits,
-        because fewer bits may have them in another order."""
+        """Scores all rows within a margin of the last wanted one again, with all bits: rounding
+        may have changed their order."""
         if not count:
             return []
         last = 0 if count >= len(scores) else len(scores) - count
         rows = np.flatnonzero(scores >= np.partition(scores, last)[last] - margin)
-        if len(rows) > 4 * count + 64:  # many alike: which of them come does not matter
+        if len(rows) > 4 * count + 64:  # many equal rows: any of them will do
             rows = rows[np.argsort(-scores[rows], kind="stable")[: 4 * count + 64]]
         rows = rows[np.isfinite(scores[rows])]
         exact, keys = self.vectors(rows) @ query, self._keys[rows]
@@ -326,30 +270,12 @@ class Arrays:
             if place < len(self._keys) and self._keys[place] == key
         }
 
-    def parts_of(self, rows: Iterable[int]) -> list[tuple[Part, int]]:
+    def parts_of(self, rows: Iterable[int]) -> list[tuple[Block, int]]:
         """The parts that rows belong to, and their places there."""
         wanted = np.fromiter(rows, np.int64)
         numbers = np.searchsorted(self._starts, wanted, "right") - 1
         places = (wanted - self._starts[numbers]).tolist()
         return [(self._in_order[n], at) for n, at in zip(numbers.tolist(), places, strict=True)]
-
-
-def _room(rows: int, dim: int) -> Coded:
-    return Coded(
-        np.zeros((rows, dim), np.int8),
-        np.zeros((rows, (dim + 1) // 2), np.uint8),
-        np.zeros(rows, np.float32),
-    )
-
-
-def _put(room: Coded, at: int, given: Coded) -> None:
-    rows = slice(at, at + len(given.high))
-    room.high[rows], room.low[rows], room.scales[rows] = given
-
-
-def _renumbered(hashes: Hashes, rows: Ints, moved: Ints) -> tuple[Hashes, Ints]:
-    new = moved[rows]
-    return hashes[new >= 0], new[new >= 0]
 
 
 def union(near: Iterable[Pair], more: Iterable[Pair]) -> list[Pair]:

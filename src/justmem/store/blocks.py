@@ -118,6 +118,17 @@ class Block:
     def floats(self) -> Vectors | None:
         return None if self.vectors is None else self.vectors.vectors
 
+    def bare(self) -> Block:
+        """Without terms and vectors. Copies, because a view would keep the blob in memory."""
+        return replace(
+            self,
+            offsets=self.offsets.copy(),
+            places=self.places.copy(),
+            counts=self.counts[:0].copy(),
+            hashes=self.hashes[:0].copy(),
+            vectors=None,
+        )
+
     def only(self, stay: NDArray[np.bool_]) -> Block:
         """Without the other rows. Keys stay as they are."""
         places = self.places

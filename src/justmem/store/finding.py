@@ -17,11 +17,11 @@ from justmem.domain import Card, Passage, Session
 from justmem.ports import Found, Hits, Index, Pair, Place, Reach, Vectors, View, best_bare
 from justmem.ports.vectors import Coded
 from justmem.store import reads, rows
-from justmem.store.arrays import Arrays, During, Part
-from justmem.store.blocks import content_words, unpacked_vectors, words
+from justmem.store.arrays import Arrays, During
+from justmem.store.blocks import Block, content_words, unpacked_vectors, words
 from justmem.store.engine import Connection, among, one
 
-_AT_ONCE = 256  # sessions that are loaded at a time
+_AT_ONCE = 256  # sessions loaded at first; then as many as are there, to copy less
 _HELD = 16 << 20  # bytes of passages' vectors that a space holds in memory
 _CARDS, _TEXTS = 1024, 128  # cards and sessions that a space holds in memory
 
@@ -29,7 +29,6 @@ _CARDS, _TEXTS = 1024, 128  # cards and sessions that a space holds in memory
 class _State(NamedTuple):
     generation: int
     removals: int
-    cards: int
 
 
 class Finder:
@@ -62,7 +61,7 @@ class Finder:
 
     def _state(self, db: Connection) -> _State:
         """Drops cards and texts that may have changed since they were read."""
-        sql = "SELECT generation, removals, cards FROM spaces WHERE space = ?"
+        sql = "SELECT generation, removals FROM spaces WHERE space = ?"
         state = _State(*one(db, sql, db.space))
         if state.removals != self._removals:
             self._cards, self._texts, self._removals = {}, {}, state.removals
@@ -72,7 +71,7 @@ class Finder:
         self, db: Connection, index: Index, state: _State, *, dense: bool = False
     ) -> Arrays:
         """The arrays as they are now, or newer where another thread has moved on already."""
-        generation, removals, cards = state
+        generation, removals = state
         # Should reading fail, the next search begins anew.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
@@ -83,9 +82,8 @@ class Finder:
                 there = {id for (id,) in db.rows(sql, db.space, index)}
                 arrays.update(arrays.parts.keys() - there, [])
             blocks = reads.blocks(db, kind=index, after=arrays.generation, vectors=arrays.dense)
-            while some := list(islice(blocks, _AT_ONCE)):
-                arrays.update((), some, expected=cards if index == "cards" else 0)
-            arrays.sort()
+            while some := list(islice(blocks, max(_AT_ONCE, len(arrays.parts)))):
+                arrays.update((), some)
             arrays.generation, arrays.removals = generation, removals
         self._arrays[index] = arrays
         return arrays
@@ -182,7 +180,7 @@ class Finder:
             at += end - first
         return found
 
-    def _stored(self, db: Connection, parts: Collection[Part]) -> dict[str, Coded]:
+    def _stored(self, db: Connection, parts: Collection[Block]) -> dict[str, Coded]:
         """The stored vectors of passages, by session. Those of a session that changed meanwhile
         are left out."""
         missing = {p.session: p for p in parts if (p.session, p.generation) not in self._said}
