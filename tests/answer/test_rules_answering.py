@@ -32,17 +32,29 @@ def session_of(day: str, said: str) -> Session:
 
 
 def ask(
-    question: str, said: Sequence[Said], *, rerank: float = 3.0, speaker: str = "User"
+    question: str,
+    said: Sequence[Said],
+    *,
+    rerank: float = 3.0,
+    newest: float | None = None,
+    speaker: str = "User",
 ) -> Reply:
-    """All cards are found, the oldest first, all as close to the question."""
+    """All cards are found, the oldest first, all as close to the question, except the newest
+    where it has a closeness of its own."""
     sessions = {day: session_of(day, words) for day, words in said}
     cards = [card for session in sessions.values() for card in LANGUAGES.cards(session)]
+    close = [rerank] * len(cards)
+    if newest is not None:
+        close[-1] = newest
     evidence = Evidence(
         question=question,
         at=ASKED,
         speaker=speaker,
         plan=LANGUAGES.plan(question, ASKED),
-        chosen=tuple(Candidate(card=one, score=1.0, scores={"rerank": rerank}) for one in cards),
+        chosen=tuple(
+            Candidate(card=one, score=1.0, scores={"rerank": near})
+            for one, near in zip(cards, close, strict=True)
+        ),
     )
     reply = LANGUAGES.answer(evidence, sessions)
     for cited in reply.citations:
@@ -223,3 +235,23 @@ async def test_turns_of_a_session_without_cards_are_answered_from(make: Make) ->
     answer = await memory.ask("What am I allergic to?", at="2025-01-12")
     assert "walnuts" in answer.text
     assert not any("waits" in note for note in answer.receipt.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "question", "first"),
+    [
+        (GRAZ, "Where do I live?", "We moved to Vienna"),
+        (JOB, "Who do I work for?", "started at Bosch"),
+        (BOSS, "Who is my manager?", "Aisling"),
+        (MISO, "How much does Miso weigh?", "5.1 kilos"),
+        (GRAZ, "Where did I live before?", "I live in Graz"),
+    ],
+)
+def test_what_replaced_a_quoted_statement_is_quoted_too(
+    said: list[Said], question: str, first: str
+) -> None:
+    """Even if it has none of the words that were asked for."""
+    reply = ask(question, said, newest=-8.0)
+    lines = [line for line in reply.text.splitlines() if line != CLOSEST]
+    assert first in lines[0]
+    assert len(lines) == 2

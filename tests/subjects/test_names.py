@@ -192,7 +192,7 @@ async def test_mcp_shows_the_name(server: Running) -> None:
         async with Client(transport) as client:
             found = await client.call_tool("recall", {"question": QUESTIONS[1], "at": NOW})
             assert found.structured_content is not None
-            texts = [line.partition(" ")[2] for line in found.structured_content["cards"]]
+            texts = [line.split(" ", 2)[2] for line in found.structured_content["cards"]]
             assert any(text.startswith("Oskar: I live in Graz.") for text in texts)
             answer = await client.call_tool("ask", {"question": QUESTIONS[1], "at": NOW})
             assert answer.structured_content is not None

@@ -40,7 +40,7 @@ class English(Plain):
         return speaker_rules.own_name(card)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
-        return states.superseded(cards, on)
+        return frozenset(states.replacements(cards, on))
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
         return answers.answer(evidence, sessions)

@@ -27,7 +27,7 @@ from justmem.language.en.relevance import (
 )
 from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
-from justmem.language.en.states import superseded
+from justmem.language.en.states import replacements
 from justmem.language.words import stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
@@ -70,8 +70,13 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     small_talk = remark and is_small_talk(evidence.question)
     if not fitting or small_talk or (not remark and is_unknown(asked, found, fitting)):
         return Reply(NOT_IN_MEMORY, sufficient=False)
-    earlier = superseded((one.card for one in found), evidence.at.date())
-    quoted = order_for_quoting(asked, one_per_turn(fitting)[:_QUOTED], earlier)
+    newer = replacements((one.card for one in found), evidence.at.date())
+    earlier = frozenset(newer)
+    best = one_per_turn(fitting)[:_QUOTED]
+    # What replaced a quoted statement is quoted too.
+    new = {newer[one.card.id].id for one in best if one.card.id in earlier}
+    best = one_per_turn([*best, *(one for one in found if one.card.id in new)])
+    quoted = order_for_quoting(asked, best, earlier)[:_QUOTED]
     certain = remark or any(is_certain(asked, one) for one in quoted)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from justmem.domain import Citation, Evidence, Source, Turn
+from justmem.domain import Citation, Evidence, Turn
 from justmem.language.citing import quote_range
 from justmem.language.data import english
 from justmem.language.words import (
@@ -39,38 +39,32 @@ _FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULT
 _OWN_WORDS = re.compile(
     r"\b(?:did I|I (?:said|told|wrote|asked|mentioned|requested))\b", re.IGNORECASE
 )
-_SAYER = re.compile(
-    r"\b(?:did|does|do) (?P<who>[\w'’-]+) (?:\w+ )?(?:say|tell|write|answer|reply|mention|call)\b"
-    r"|\b(?P<whose>\w+)(?:['’]s)? (?:own |exact )?(?:words|said|told|wrote|answered|replied)\b",
-    re.IGNORECASE,
-)
 
 
 def best_quotation(evidence: Evidence) -> Citation | None:
     """The part of the sources that has most of the asked words; None if none has enough."""
-    question = evidence.question
-    turns = [(place, source, n, t) for place, source in enumerate(evidence.sources) for n, t in
-             source.turns]  # fmt: skip
-    speakers = {turn.speaker.lower() for _, _, _, turn in turns}
-    if not _sources_have_names(question, turns, speakers):
+    asked = _asking_sentence(evidence.question)
+    turns = [turn for source in evidence.sources for _, turn in source.turns]
+    speakers = {word for turn in turns for word in words(turn.speaker)}
+    said = {stem(word) for turn in turns for word in words(turn.text)}
+    named = {word for name in names(evidence.question) for word in words(name)}
+    unknown = named - speakers - english().question_words - {"i"}
+    if unknown and said.isdisjoint(map(stem, unknown)):
         return None
-    known = {one for name in speakers for one in content_stems(name)}
-    wanted = set(content_stems(_asking_sentence(question))) - known
-    context = set(content_stems(question)) - known
+    may_answer = _those_asked_for(evidence.question, turns)
+    wanted = set(content_stems(asked)) - set(map(stem, speakers))
     best: tuple[float, Citation] | None = None
-    before: Turn | None = None
-    for place, source, number, turn in turns:
-        if _may_answer(turn, question, speakers, evidence.sources):
-            span = find_excerpt(_asking_sentence(question), turn.text)
-            cited = quote_range(source.session_id, source.at, number, turn, span)
-            said = content_stems(turn.text)
-            score = 0.5 * (overlap(wanted, said) + overlap(context, said)) - 0.1 * place
-            score += 0.3 * overlap(wanted, content_stems(cited.quote))
-            if before is not None and before.speaker != turn.speaker:  # what it replies to
-                score += 0.3 * overlap(wanted, content_stems(before.text))
-            if best is None or score > best[0]:
-                best = score, cited
-        before = turn
+    before = ""  # the turn that is replied to
+    for place, source in enumerate(evidence.sources):
+        for number, turn in source.turns:
+            if turn in may_answer:
+                span = find_excerpt(asked, turn.text)
+                cited = quote_range(source.session_id, source.at, number, turn, span)
+                score = overlap(wanted, content_stems(turn.text)) - 0.1 * place
+                score += 0.3 * overlap(wanted, content_stems(cited.quote))
+                score += 0.3 * overlap(wanted, content_stems(before))
+                best = max(best or (score, cited), (score, cited), key=lambda row: row[0])
+            before = turn.text
     return best[1] if best is not None and best[0] >= _ENOUGH else None
 
 
@@ -81,30 +75,17 @@ def _asking_sentence(question: str) -> str:
     return last if len(set(content_stems(last))) >= 3 else question
 
 
-def _may_answer(turn: Turn, question: str, speakers: set[str], sources: Sequence[Source]) -> bool:
-    """Whose words are asked for: a speaker's by name, one's own, or the assistant's. What
-    somebody else said may stand in any turn."""
-    match = _SAYER.search(question)
-    who = ((match["who"] or match["whose"]) if match else "").lower()
-    speaker = next((name for name in speakers if who and who in words(name)), "")
-    if speaker:
-        return turn.speaker.lower() == speaker
-    if who and who not in ("you", "u", "i", "we", "that"):
-        return True
-    if _OWN_WORDS.search(question):
-        return turn.role != "assistant"
-    assisted = any(one.role == "assistant" for source in sources for _, one in source.turns)
-    return turn.role == "assistant" or not assisted
-
-
-def _sources_have_names(
-    question: str, turns: Sequence[tuple[int, Source, int, Turn]], speakers: set[str]
-) -> bool:
-    """Whether the sources have one of the names that are asked about, if there are any."""
-    known = {one for name in speakers for one in words(name)} | {"i"} | english().question_words
-    asked = {one for name in names(question) for one in words(name)} - known
-    said = {stem(one) for _, _, _, turn in turns for one in words(turn.text)}
-    return not asked or bool(set(map(stem, asked)) & said)
+def _those_asked_for(question: str, turns: list[Turn]) -> list[Turn]:
+    """The turns of a speaker whom the question names, one's own, or the assistant's."""
+    asked = set(words(question))
+    named = [turn for turn in turns if asked & set(words(turn.speaker))]
+    if named:
+        return named
+    own = _OWN_WORDS.search(question)
+    of_role = [turn for turn in turns if (turn.role == "assistant") is not bool(own)]
+    # What somebody else said may be in any turn: "What exactly did Tobi say?"
+    told = re.search(r"\bdid (?!you\b|u\b|i\b|we\b)\w+", question, re.IGNORECASE)
+    return turns if told or not of_role else of_role
 
 
 def find_excerpt(question: str, text: str) -> tuple[int, int]:
@@ -133,24 +114,18 @@ def _item_number(question: str) -> int:
 
 
 def _items(text: str, wanted: int) -> Iterator[tuple[int, int]]:
-    """Item `wanted` of each list, with the lines that belong to it."""
+    """Item `wanted` of each list: up to the next item or an empty line."""
     start, bullets, found = 0, 0, None
-    for line in text.splitlines(keepends=True):
+    for line in [*text.splitlines(keepends=True), ""]:
         match = _ITEM.match(line)
-        if match and found is not None:
+        ends = match is not None or not line.strip()
+        if ends and found is not None:
             yield _strip_range(text, found, start)
-            found = None
-        if match:
-            bullets = bullets + 1 if match["bullet"] else 0
-            if int(match["number"] or bullets) == wanted:
-                found = start
-        elif not line.strip():
-            if found is not None:
-                yield _strip_range(text, found, start)
-            found, bullets = None, 0
+        if ends:
+            bullets = bullets + 1 if match and match["bullet"] else 0
+            number = int(match["number"] or bullets) if match else 0
+            found = start if number == wanted else None
         start += len(line)
-    if found is not None:
-        yield _strip_range(text, found, len(text))
 
 
 def _paragraph(text: str, start: int, end: int) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from justmem.language.words import content_stems, is_stop, names, stem, words
 _WEAK = -6.0  # below it, a statement must share most words of the question
 _STRONG = 4.0  # from it on, a missing noun does not matter
 _CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
-_LEAST = -10.0  # below it, shared words mean nothing
 # If a statement of somebody else has this much more of the topic, the question names the wrong
 # person.
 _MUCH_MORE = 0.3
@@ -143,7 +142,7 @@ def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statemen
         one
         for one in found
         if one.closeness > 0
-        or (coverage(topic, one.stems) >= 0.5 and one.closeness >= _LEAST)
+        or coverage(topic, one.stems) >= 0.5
         or (coverage(wanted, one.stems, least=3) > 0 and one.closeness > _WEAK)
     ]
     if not asked.people:
@@ -163,11 +162,7 @@ def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[St
     if any(not contains_stem(name, said, 3) for name in asked.names):
         return True
     nouns = {stem(m["noun"].lower()) for m in _ASKED_NOUN.finditer(asked.text)} & asked.topic
-    if closest < _STRONG and any(not contains_stem(noun, said) for noun in nouns):
-        return True
-    if asked.names and not any(share_of_names(asked, one) for one in fitting):
-        return True
-    return not coverage(asked.topic | asked.names, said) and closest < 2
+    return closest < _STRONG and any(not contains_stem(noun, said) for noun in nouns)
 
 
 def is_certain(asked: Question, one: Statement) -> bool:
