@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState
-from justmem.budget.calling import believed
+from justmem.budget.calling import check_usage
 from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
@@ -91,7 +91,7 @@ def test_a_report_is_believed_from_half_of_our_own_count_on() -> None:
     half_in, half_out = (words + 1) // 2, (tokens.count(reply) + 1) // 2
 
     def counted(told_in: int, told_out: int) -> tuple[int, int, bool]:
-        call = believed(usage(reply, told_in, told_out).call, prompt, reply, [])
+        call = check_usage(usage(reply, told_in, told_out).call, prompt, reply, [])
         return call.tokens_in, call.tokens_out, call.estimated
 
     assert counted(half_in, half_out) == (half_in, half_out, False), "the schema may be free"

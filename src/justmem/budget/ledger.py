@@ -1,4 +1,4 @@
-"""Tally: what the work has cost so far. Ledger: what a space spends by day, and its limits."""
+"""Tally: the costs of one piece of work. Ledger: the tokens a space spends each day."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNLIMITED = 50_000
 
 @dataclass
 class Tally:
-    """A receipt in the making."""
+    """Collects the costs of a piece of work for its receipt."""
 
     calls: list[Call] = field(default_factory=list)
     embedding: list[Usage] = field(default_factory=list)
@@ -108,9 +108,8 @@ def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
     return Usage(model=model, items=items, tokens=tokens, seconds=seconds)
 
 
-async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes the work first, then raises the cancellation: the ledger must not be left half
-    written."""
+async def _uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """Finishes the work, then raises the cancellation: a ledger entry must be complete."""
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)
@@ -120,11 +119,8 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Ledger:
-    """What a space spends by day, in its store, so that a limit outlives the process.
-
-    `clock` is asked for the day alone. Everything about memory itself goes by the time of the
-    session or of the question.
-    """
+    """The tokens that a space spends each day. They are in its store, so that the daily limit holds
+    over all processes. `clock` tells the day."""
 
     def __init__(self, store: Store, day_tokens: int | None, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -137,11 +133,10 @@ class Ledger:
     async def allow(
         self, own: int | None, tally: Tally, *, session: str | None = None
     ) -> AsyncIterator[int | None]:
-        """The tokens that the work inside may spend: its own limit or what the day has left,
-        whichever is less. Set aside while the work runs; what it really spent is entered after,
-        for `session` too if it was spent on its cards.
-
-        Killed in between, what was set aside stays counted, for that day."""
+        """The tokens that the work inside may spend: its own limit or the rest of the day,
+        whichever is less. They are reserved while the work runs. Afterwards the tokens that were
+        spent are entered instead, also for `session`. If the process is killed, the reserved
+        tokens count for that day."""
         day = self._clock().date()
         held, limit = 0, own
         if self._day_tokens is not None:
@@ -156,7 +151,7 @@ class Ledger:
             if tally.abandoned and limit is not None:
                 spent = max(spent, limit)
             if spent or held:
-                await _to_the_end(self._enter(day, spent, held, session))
+                await _uncancelled(self._enter(day, spent, held, session))
 
     async def _enter(self, day: date, spent: int, held: int, session: str | None) -> None:
         try:
@@ -170,15 +165,15 @@ class Ledger:
         async with self._released:
             while True:
                 held = await self._reserved(day, wish, day_tokens)
-                # Others of this process will give back most of what they hold: wait for it
-                # rather than starve.
+                # Other work of this process will release most of its reservation: wait for it.
                 if held == wish or not self._held:
                     self._held += held
                     return held
                 await self._released.wait()
 
     async def _reserved(self, day: date, wish: int, limit: int) -> int:
-        """As many as the day leaves. While others of this process hold some, all or none."""
+        """Reserves what is left of the day. All or nothing while other work of this process has a
+        reservation."""
         least = wish if self._held else 0
         done = 0
 
@@ -187,9 +182,9 @@ class Ledger:
             done = await self._store.spend(day, reserve=wish, limit=limit, least=least)
 
         try:
-            await _to_the_end(reserve())
+            await _uncancelled(reserve())
         except asyncio.CancelledError:
             if done:
-                await _to_the_end(self._store.spend(day, reserve=-done))
+                await _uncancelled(self._store.spend(day, reserve=-done))
             raise
         return done

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from justmem.budget.calling import credible
+from justmem.budget.calling import plausible
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
@@ -79,8 +79,8 @@ def _positive(value: Any) -> int | None:
 def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str]) -> Call:
     """The counts of the provider if they are plausible, else our own."""
     own_out = tokens.count("".join(texts))
-    told_in = credible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
-    told_out = credible(tokens_out, own_out, _MOST)
+    told_in = plausible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
+    told_out = plausible(tokens_out, own_out, _MOST)
     return Call(
         stage="chat",
         model="upstream",
