@@ -19,6 +19,7 @@ from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Prompt
 from justmem_eval.calls import Cap, CapReached, Replies, prompt_key
+from justmem_eval.records import append_line
 from justmem_eval.text import count, prompt_tokens
 
 SCHEME = "batch:"
@@ -182,15 +183,13 @@ class BatchModel:
     # ------------------------------------------------------------ after a kill
 
     def _note(self, entry: Mapping[str, Any]) -> None:
-        self._state.parent.mkdir(parents=True, exist_ok=True)
-        with self._state.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
+        append_line(self._state, json.dumps(entry))
 
     async def _resume(self) -> None:
         """Waits for the batches of an earlier process."""
         lines = self._state.read_text().splitlines() if self._state.exists() else []
         known: dict[str, Mapping[str, str]] = {}
-        for line in lines:
+        for line in filter(None, lines):
             entry = json.loads(line)
             if "ended" in entry:
                 known.pop(entry["id"], None)

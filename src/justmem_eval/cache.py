@@ -1,4 +1,4 @@
-"""Vectors and scores that were computed once, by the hash of their text.
+"""Vectors that were computed once, by the hash of their text.
 
 The local models read one text at a time, so a text has one vector whatever its neighbours: it
 can be kept. Most sessions of LongMemEval occur in several histories, and every ranking
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from platformdirs import user_cache_path
 
-from justmem.ports import Embedded, Embedder, Reranked, Reranker, Vectors
+from justmem.ports import Embedded, Embedder, Vectors
 
 _CHUNK = 500  # keys per SQL statement
 _BATCH = 256  # texts computed between two writes, so that a kill loses little
@@ -88,38 +88,3 @@ class CachedEmbedder:
             found.update(rows)
         vectors: Vectors = np.stack([np.frombuffer(found[k], np.float32) for k in keys])
         return Embedded(vectors=vectors, tokens=spent)
-
-
-class Collector:
-    """An embedder that only notes the texts it is given."""
-
-    def __init__(self, like: Embedder) -> None:
-        self.name = like.name
-        self.dim = like.dim
-        self.texts: dict[str, None] = {}
-
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
-        self.texts |= dict.fromkeys(texts)
-        vectors: Vectors = np.full((len(texts), self.dim), self.dim**-0.5, np.float32)
-        return Embedded(vectors=vectors, tokens=0)
-
-
-class CachedReranker:
-    def __init__(self, inner: Reranker, blobs: Blobs) -> None:
-        self.name = inner.name
-        self.inner = inner
-        self._blobs = blobs
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Reranked:
-        keys = [key(self.name, "pair", query, text) for text in texts]
-        found = self._blobs.get(keys)
-        missing = {k: text for k, text in zip(keys, texts, strict=True) if k not in found}
-        spent = 0
-        if missing:
-            made = await self.inner.rerank(query, list(missing.values()))
-            spent = made.tokens
-            rows = [(k, s.tobytes()) for k, s in zip(missing, made.scores, strict=True)]
-            self._blobs.put(rows)
-            found.update(rows)
-        scores = np.array([np.frombuffer(found[k], np.float32)[0] for k in keys], np.float32)
-        return Reranked(scores=scores, tokens=spent)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from justmem import config, providers
 from justmem.domain import Call, dump
 from justmem.errors import InvalidSetting, JustMemError, ModelUnavailable
 from justmem.ports import Completion, LanguageModel, Prompt
+from justmem_eval.records import append_line
 from justmem_eval.text import prompt_tokens
 
 RECORDED = "recorded:"
+_ATTEMPTS = 4  # each retry may be billed for its input again
 
 
 @dataclass(slots=True)
@@ -59,34 +61,6 @@ class CapReached(JustMemError):
     one (so it is no BudgetExceeded)."""
 
 
-class CappedModel:
-    def __init__(self, inner: LanguageModel, cap: Cap, attempts: int = 4) -> None:
-        self.name = inner.name
-        self.context = inner.context
-        self._inner = inner
-        self._cap = cap
-        self._attempts = attempts
-
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        # Each retry may be billed for its input again.
-        most = self._attempts * prompt_tokens(prompt) + prompt.max_tokens
-        self._cap.reserve(most)
-        spent = 0
-        try:
-            completion = await self._inner.complete(prompt, sample=sample)
-            spent = _of(completion.call)
-            return completion
-        except JustMemError as error:
-            spent = sum(map(_of, error.calls))
-            raise
-        finally:
-            self._cap.settle(most, spent)
-
-
-def _of(call: Call) -> int:
-    return call.tokens_in + call.tokens_out
-
-
 class Replies:
     """Replies by prompt, in a file with one line each. Several processes may add to it. A line
     that was cut by a kill is skipped."""
@@ -113,26 +87,18 @@ class Replies:
         call = known.call.model_copy(update={"attempts": 0, "seconds": 0.0})
         return Completion(known.text, call, known.truncated)
 
-    def add(
-        self, key: str, completion: Completion, *, context: int = 128_000, sample: int = 0
-    ) -> None:
+    def add(self, key: str, completion: Completion, *, context: int = 128_000) -> None:
         """`recorded:FILE` replays these lines."""
         entry = {
             "key": key,
             "model": completion.call.model,
             "context": context,
-            "sample": sample,
             "text": completion.text,
             "truncated": completion.truncated,
             "call": dump(completion.call),
         }
-        line = json.dumps(entry, ensure_ascii=False).encode()
         with self._lock:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("ab") as file:  # the line before may have been cut: start anew
-                file.write(b"\n" + line + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            append_line(self._path, json.dumps(entry, ensure_ascii=False))
             self._known[key] = completion
 
 
@@ -150,40 +116,41 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
 
 
 class KeptModel:
-    """Asks `inner` once for each prompt and sample, whatever is killed meanwhile."""
+    """Asks `inner` once for each prompt and sample, whatever is killed meanwhile, and within the
+    cap. Without `inner` only the replies that an earlier run kept are known."""
 
-    def __init__(self, inner: LanguageModel, replies: Replies) -> None:
-        self.name = inner.name
-        self.context = inner.context
+    def __init__(self, inner: LanguageModel | None, replies: Replies, cap: Cap) -> None:
+        self.name = inner.name if inner else replies.model
+        self.context = inner.context if inner else replies.context
         self._inner = inner
         self._replies = replies
+        self._cap = cap
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
         key = prompt_key(self.name, prompt, sample)
         if known := self._replies.get(key):
             return known
-        completion = await self._inner.complete(prompt, sample=sample)
-        self._replies.add(key, completion, context=self.context, sample=sample)
-        return completion
-
-
-class RecordedModel:
-    """Replays the replies that an earlier run kept in `path`. No server is asked."""
-
-    def __init__(self, path: Path) -> None:
-        self._replies = Replies(path)
-        if not self._replies.model:
-            raise InvalidSetting(f"{path} holds no recorded replies.")
-        self.name = self._replies.model
-        self.context = self._replies.context
-
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        known = self._replies.get(prompt_key(self.name, prompt, sample))
-        if known is None:
+        if self._inner is None:
             raise ModelUnavailable(
                 f"No reply is recorded for this {prompt.stage} call: the prompt was another one."
             )
-        return known
+        completion = await self._capped(self._inner, prompt, sample)
+        self._replies.add(key, completion, context=self.context)
+        return completion
+
+    async def _capped(self, model: LanguageModel, prompt: Prompt, sample: int) -> Completion:
+        most = _ATTEMPTS * prompt_tokens(prompt) + prompt.max_tokens
+        self._cap.reserve(most)
+        calls: Sequence[Call] = ()
+        try:
+            completion = await model.complete(prompt, sample=sample)
+            calls = [completion.call]
+            return completion
+        except JustMemError as error:
+            calls = error.calls
+            raise
+        finally:
+            self._cap.settle(most, sum(call.tokens_in + call.tokens_out for call in calls))
 
 
 class SampledModel:
@@ -203,7 +170,10 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
     earlier run. `base_url` sends the calls through the meter."""
     if spec.startswith(RECORDED):
-        return KeptModel(RecordedModel(Path(spec.removeprefix(RECORDED))), Replies(replies))
+        path = Path(spec.removeprefix(RECORDED))
+        if not (known := Replies(path)).model:
+            raise InvalidSetting(f"{path} holds no recorded replies.")
+        return KeptModel(None, known, cap)
     name, _, _ = spec.partition("@")
     settings = config.load()
     if base_url:  # the meter passes the key on to the server that `spec` names
@@ -211,4 +181,4 @@ def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) ->
     inner = providers.build_model(f"{name}@{base_url}" if base_url else spec, settings)
     if inner is None:
         raise InvalidSetting("`rules` is no model that could be asked: name one for this stage.")
-    return KeptModel(CappedModel(inner, cap), Replies(replies))
+    return KeptModel(inner, Replies(replies), cap)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from justmem.domain import Session
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.protocol import judged
-from justmem_eval.runs import Description, Prepared
+from justmem_eval.runs import Settings
 from justmem_eval.text import count
 
 # Tokens of JustMem's instructions; a test compares them with its prompts.
@@ -38,9 +38,9 @@ class Estimate:
         self.tokens_out += round(tokens_out)
 
 
-def estimate(prepared: Prepared, total: Estimate) -> bool:
+def estimate(given: Settings, total: Estimate) -> bool:
     """Adds to `total`. False for a peer: what it does is known only when it has done it."""
-    given, benchmark = prepared.description, prepared.benchmark
+    benchmark = given.benchmark
     if given.model == "rules":
         return True
     if given.system != "fulltext" and given.system not in _EVIDENCE:
@@ -79,7 +79,7 @@ def spoken(session: Session) -> int:
     return count("\n".join(f"{n} {t.speaker}: {t.text}" for n, t in session.user_side))
 
 
-def _evidence(given: Description, benchmark: Benchmark) -> int:
+def _evidence(given: Settings, benchmark: Benchmark) -> int:
     """Input tokens of answering every question once."""
     if given.system != "fulltext":
         return len(benchmark.cases) * _EVIDENCE[given.system]

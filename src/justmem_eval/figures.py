@@ -19,13 +19,13 @@ from pydantic import TypeAdapter
 import justmem
 from justmem.domain import Value
 from justmem.errors import InvalidFile
-from justmem_eval.keyless import Summary
-from justmem_eval.lines import write_json
 from justmem_eval.metrics import Figure, figure
+from justmem_eval.records import write_json
+from justmem_eval.results import RunFigures
 from justmem_eval.sidebyside import Compared
 
-# What is kept of a `recall`: figures that a document may need.
-_OF_RECALL = (
+# Figures of a run that a document may need.
+_OF_RUN = (
     "turn.ten.fraction",
     "turn.read.fraction",
     "session.ten.fraction",
@@ -77,25 +77,19 @@ def write(path: Path, name: str, found: Mapping[str, Figure], command: str) -> N
     write_json(path, {key: json.loads(kept[key].model_dump_json()) for key in sorted(kept)})
 
 
-def of_recall(summary: Summary) -> dict[str, Figure]:
-    values = summary.model_dump(mode="json")
-    return {path: figure(values, path) for path in _OF_RECALL}
+def of_run(found: RunFigures) -> dict[str, Figure]:
+    values = found.model_dump(mode="json")
+    return {path: figure(values, path) for path in _OF_RUN}
 
 
 def of_peer(each: Compared) -> dict[str, Figure]:
-    n = each.questions
-    counted = {
-        "build_calls": each.build_calls,
-        "build_tokens": each.build_tokens,
-        "tokens": each.tokens,
-        "cpu_build": each.cpu_build,
-        "cpu_ask": each.cpu_ask,
-        "peak_mb": each.peak_mb,
-        "disk_kb": each.disk_kb,
+    values = each.model_dump(exclude={"system", "questions", "missing", "error", "calls"})
+    return {
+        name: Figure.model_validate(value)
+        if isinstance(value, dict)
+        else Figure(value=float(value), n=each.questions)
+        for name, value in values.items()
     }
-    found = {name: Figure(value=float(value), n=n) for name, value in counted.items()}
-    measured = ("evidence_tokens", "turn", "session", "turn_by_words", "session_by_words", "turns")
-    return {**found, **{name: getattr(each, name) for name in measured}}
 
 
 def filled(text: str, figures: Mapping[str, Published]) -> str:

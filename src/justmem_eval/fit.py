@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from justmem.domain import Candidate
 from justmem_eval import benchmarks
-from justmem_eval.benchmarks import Case, recorded
-from justmem_eval.benchmarks.recorded import Recorded
+from justmem_eval.benchmarks import Case
+from justmem_eval.runs import Settings, justmem_system
 from justmem_eval.switches import WEIGHTS, parse
-from justmem_eval.systems.memories import Memories, Stages
 
 FITTED = ("dense", "lexical", "turn", "subject", "date")
 _SETS = (  # benchmark, cards, plans, histories (empty: all), most questions
@@ -64,19 +64,19 @@ async def examples(data: Path, cache: Path) -> list[Example]:
         bench = benchmarks.load(name, data)
         bench = bench.only(lambda case, of=histories: not of or case.history in of)  # type: ignore[misc]
         bench = bench.only(lambda case: case.gold.has_evidence).limited(most)
-        known = recorded.read(name, data) if cards == "recorded" else Recorded()
-        stages = Stages(cards=cards, plans=plans, recorded=known)  # type: ignore[arg-type]
-        memories = Memories(bench, stages, parse(["reranker=none"]), cache)
-        for history_id, cases in bench.by_history():
-            async with memories.memory(bench.history(history_id)) as memory:
-                for case in cases:
-                    asked = case.question
-                    evidence = await memory.recall(
-                        asked.text, at=asked.at, speaker=asked.speaker, plan=stages.plan(asked)
-                    )
-                    one = example(f"{name}, {cards} cards", case, evidence.candidates)
-                    if one.gold and evidence.plan.operation != "reply":  # scored by meaning alone
-                        found.append(one)
+        given = Settings(benchmark=bench, data=data, cards=cards, plans=plans)  # type: ignore[arg-type]
+        with TemporaryDirectory(prefix="justmem-fit-") as folder:
+            switches = parse(["reranker=none"])
+            system = justmem_system(given, switches, None, Path(folder), cache)
+            for history_id, cases in bench.by_history():
+                async with system.opened(bench.history(history_id)) as opened:
+                    for case in cases:
+                        evidence, _ = await opened.recall(case.question)
+                        one = example(f"{name}, {cards} cards", case, evidence.candidates)
+                        if (
+                            one.gold and evidence.plan.operation != "reply"
+                        ):  # scored by meaning alone
+                            found.append(one)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,9 +18,11 @@ from pydantic import ValidationError
 from justmem.domain import Value
 from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import TurnKey
-from justmem_eval.keyless import Summary
 from justmem_eval.metrics import figure, turns_of
-from justmem_eval.rows import Row
+from justmem_eval.protocol import Files
+from justmem_eval.records import Retrieved
+from justmem_eval.results import RunFigures
+from justmem_eval.systems.justmem import Origin
 
 # Between two processors about two questions in a hundred change their result.
 _FLIPPED = 0.02
@@ -34,8 +36,8 @@ class Floor(Value):
 
 class Slice(Value):
     benchmark: str
-    cards: str
-    plans: str
+    cards: Origin
+    plans: Origin
     set: tuple[str, ...] = ()
     histories: tuple[str, ...] = ()  # only these; empty: all
     questions: int  # how many questions the slice has
@@ -67,19 +69,19 @@ def read(path: Path) -> list[Slice]:
         raise InvalidFile(f"{path} is not a gate file: {error}") from error
 
 
-def check(slice: Slice, summary: Summary, rows: Sequence[Row]) -> Iterator[Check]:
-    if summary.questions != slice.questions:
-        text = f"the slice has {summary.questions} questions, not {slice.questions}"
+def check(slice: Slice, found: RunFigures, files: Files) -> Iterator[Check]:
+    if found.questions != slice.questions:
+        text = f"the slice has {found.questions} questions, not {slice.questions}"
         yield False, f"{slice.name}: {text}"
-    values = summary.model_dump(mode="json")
+    values = found.model_dump(mode="json")
     for name, floor in slice.floors.items():
         yield _floor(slice, name, floor, figure(values, name).value)
-    known = {row.id: row for row in rows}
     for id, turns in slice.found.items():
-        yield _found(slice, id, {_turn(turn) for turn in turns}, known.get(id))
+        yield _found(slice, id, {_turn(turn) for turn in turns}, files.evidence.get(id))
+    answers = files.predictions(1)
     for id in slice.refused:
-        row = known.get(id)
-        ok = row is not None and not row.sufficient
+        answer = answers.get(id)
+        ok = answer is not None and not answer.sufficient
         text = "is refused" if ok else "must be refused, and is answered"
         yield ok, f"{slice.name}: {id} {text}"
 
@@ -94,7 +96,7 @@ def _floor(slice: Slice, name: str, floor: Floor, now: float | None) -> Check:
     return ok, f"{slice.name}: {text}"
 
 
-def _found(slice: Slice, id: str, wanted: set[TurnKey], row: Row | None) -> Check:
+def _found(slice: Slice, id: str, wanted: set[TurnKey], row: Retrieved | None) -> Check:
     if row is None:
         return False, f"{slice.name}: there is no question {id}"
     missing = sorted(wanted - turns_of(row, "source"))

@@ -18,7 +18,7 @@ from justmem.errors import ModelNonsense
 from justmem.ports import LanguageModel, Prompt
 from justmem_eval.benchmarks import Case, beam
 from justmem_eval.metrics import f1
-from justmem_eval.systems.types import Spent
+from justmem_eval.records import Record
 from justmem_eval.text import fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
@@ -34,7 +34,7 @@ _RIGHT = frozenset({"correct", "yes", "right", "true"})
 _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
 
 
-class Verdict(Spent):
+class Verdict(Record):
     """A line of a file of verdicts. `right` is None where there is no verdict."""
 
     right: bool | None = None

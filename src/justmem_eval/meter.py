@@ -3,9 +3,6 @@
 Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`; what it spends is entered
 under the lane's present phase. Usage comes from the server's reply; where it gives none, the
 texts are counted with o200k_base and the entry is marked estimated.
-
-A system with several processes has a lane for each: `NAME`, `NAME.2`, `NAME.3`. They share the
-phase and the cap of `NAME`.
 """
 
 from __future__ import annotations
@@ -93,14 +90,10 @@ class Meter:
 
     def enter_use(self, lane: str, **counts: int) -> None:
         with self._lock:
-            key = lane, self._phases.get(system_of(lane), "other")
+            key = lane, self._phases.get(lane, "other")
             before = self._sums.get(key, Metered())
             added = {name: getattr(before, name) + count for name, count in counts.items()}
             self._sums[key] = before.model_copy(update=added)
-
-
-def system_of(lane: str) -> str:
-    return lane.partition(".")[0]
 
 
 @contextmanager
@@ -118,7 +111,7 @@ def metering(
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             lane, _, rest = self.path.lstrip("/").partition("/")
-            capped = system_of(lane) in meter.capped
+            capped = lane in meter.capped
             most = _most(raw) if capped else 0
             try:
                 meter.cap.reserve(most)

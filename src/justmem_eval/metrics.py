@@ -16,11 +16,11 @@ from typing import Any, Literal, TypeVar
 from justmem.domain import Value
 from justmem_eval.benchmarks import Case, Gold, TurnKey
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.rows import Place, Row
+from justmem_eval.records import Place, Predicted, Retrieved
 
 K = 10
 T = TypeVar("T")
-Pairs = Sequence[tuple[Case, Row]]
+Pairs = Sequence[tuple[Case, Retrieved]]
 # What counts: the ten chosen cards, everything read, or that with the recovered source turns.
 Counting = Literal["ten", "read", "source"]
 
@@ -103,11 +103,11 @@ def recalls(pairs: Pairs) -> Recalls:
         source_hit=percent(hit for _, hit in source_hits(pairs)),
         costs=Costs(
             evidence_tokens=mean(row.evidence_tokens for row in rows),
-            cards_at_10=mean(len(row.slots[:K]) for row in rows),
+            cards_at_10=mean(len(row.chosen[:K]) for row in rows),
             turns_at_10=mean(len(turns_of(row, "ten")) for row in rows),
             cards_read=mean(len(row.read) for row in rows),
             turns_claimed=mean(len(turns_of(row, "read")) for row in rows),
-            aligned=percent(slot.aligned for row in rows for slot in row.slots),
+            aligned=percent(piece.aligned for row in rows for piece in row.chosen),
         ),
     )
 
@@ -118,8 +118,8 @@ def _level(pairs: Pairs, recall: Callable[[Pairs, Counting], Recall]) -> Level:
     )
 
 
-def turns_of(row: Row, counting: Counting) -> set[TurnKey]:
-    places: list[Place] = [slot.place for slot in row.slots[:K]]
+def turns_of(row: Retrieved, counting: Counting) -> set[TurnKey]:
+    places: list[Place] = [piece.place for piece in row.chosen[:K]]
     if counting != "ten":
         places += row.read
     if counting == "source":
@@ -132,7 +132,7 @@ def turn_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
 
 
 def session_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
-    def found(row: Row) -> set[str]:
+    def found(row: Retrieved) -> set[str]:
         return {session for session, _ in turns_of(row, counting)}
 
     return _recall(pairs, lambda gold: gold.sessions, found)
@@ -141,15 +141,15 @@ def session_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
 def sessions_at(pairs: Pairs, k: int) -> Recall:
     """The first `k` sessions in the order of the evidence, then of the other candidates."""
 
-    def first(row: Row) -> set[str]:
-        places = [*(slot.place for slot in row.slots), *row.read, *row.pool]
+    def first(row: Retrieved) -> set[str]:
+        places = [*(piece.place for piece in row.chosen), *row.read, *row.pool]
         return set(list(dict.fromkeys(session for session, _ in places if session))[:k])
 
     return _recall(pairs, lambda gold: gold.sessions, first)
 
 
 def _recall(
-    pairs: Pairs, wanted: Callable[[Gold], frozenset[T]], found: Callable[[Row], set[T]]
+    pairs: Pairs, wanted: Callable[[Gold], frozenset[T]], found: Callable[[Retrieved], set[T]]
 ) -> Recall:
     shares = []
     for case, row in pairs:
@@ -173,7 +173,7 @@ def source_hits(pairs: Pairs) -> list[tuple[Case, bool]]:
 
 
 def by_category(pairs: Pairs) -> dict[str, Pairs]:
-    groups: dict[str, list[tuple[Case, Row]]] = {}
+    groups: dict[str, list[tuple[Case, Retrieved]]] = {}
     for case, row in pairs:
         groups.setdefault(case.gold.category, []).append((case, row))
     return dict(sorted(groups.items()))
@@ -200,22 +200,23 @@ class Scores(Value):
     words: Figure  # of an answer
 
 
-def scores(pairs: Pairs) -> Scores:
-    told = [(c, r) for c, r in pairs if c.gold.answer and not c.gold.abstain]
-    placed = [(c, r) for c, r in told if c.gold.turns]
+def scores(pairs: Pairs, answers: Mapping[str, Predicted]) -> Scores:
+    """Of the questions that were answered."""
+    told = [(c, r, answers[r.id]) for c, r in pairs if r.id in answers]
+    answerable = [(c, r, p) for c, r, p in told if c.gold.answer and not c.gold.abstain]
+    placed = [(c.gold.turns, p) for c, _, p in answerable if c.gold.turns]
+    rest = [(p.sufficient, not turns.isdisjoint(p.cited)) for turns, p in placed]
     return Scores(
-        f1=mean((f1(r.answer, c.gold.answer) for c, r in told), 100.0),
-        contained=percent(set(words(c.gold.answer)) <= set(words(r.evidence)) for c, r in told),
-        rests=percent(r.sufficient and _rests(c, r) for c, r in placed),
-        misled=percent(r.sufficient and not _rests(c, r) for c, r in placed),
-        refused=percent(not r.sufficient for _, r in told),
-        refused_rightly=percent(not r.sufficient for c, r in pairs if c.gold.abstain),
-        words=mean(len(r.answer.split()) for _, r in pairs if r.sufficient),
+        f1=mean((f1(p.answer, c.gold.answer) for c, _, p in answerable), 100.0),
+        contained=percent(
+            set(words(c.gold.answer)) <= set(words(r.context)) for c, r, _ in answerable
+        ),
+        rests=percent(answered and right for answered, right in rest),
+        misled=percent(answered and not right for answered, right in rest),
+        refused=percent(not p.sufficient for _, _, p in answerable),
+        refused_rightly=percent(not p.sufficient for c, _, p in told if c.gold.abstain),
+        words=mean(len(p.answer.split()) for _, _, p in told if p.sufficient),
     )
-
-
-def _rests(case: Case, row: Row) -> bool:
-    return not case.gold.turns.isdisjoint(row.cited)
 
 
 def words(text: str) -> list[str]:

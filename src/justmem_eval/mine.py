@@ -11,20 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import justmem
-from justmem.domain import Session, Turn, Value
+from justmem.domain import Session, Turn
 from justmem.errors import InvalidFile, JustMemError
-from justmem_eval import keyless, metrics
+from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
 from justmem_eval.metrics import Recalls
-from justmem_eval.switches import Switches
-from justmem_eval.systems.justmem import JustMem
-from justmem_eval.systems.memories import Memories, Stages, models
-from justmem_eval.systems.plain import NaiveRag
-from justmem_eval.text import content, words
+from justmem_eval.text import content, keywords
 
 _NAME = "mine"
 _LEAST_WORDS = 5  # content words of a statement that a question is made from
@@ -38,14 +33,6 @@ Real questions are harder. Write some with --questions FILE to measure those."""
 GIVEN = """\
 What this shows: whether memory finds the turns that you named for each of your questions.
 What it does not show: how good the answers are. That depends on the model that reads them."""
-
-
-class Mine(Value):
-    sessions: int
-    turns: int
-    questions: int
-    ours: Recalls
-    naive: Recalls  # ten turns by likeness alone, with the same vectors
 
 
 async def read_sessions(path: Path, folder: Path) -> list[Session]:
@@ -111,7 +98,7 @@ def made(sessions: Sequence[Session], count: int) -> list[Case]:
 
 
 def _question(turn: Turn, often: Counter[str]) -> str:
-    known = {content(word)[0]: word for word in words(turn.text) if content(word)}
+    known = {content(word)[0]: word for word in keywords(turn.text)}
     rare = sorted(known, key=lambda stem: (often[stem], stem))
     chosen = [stem for stem in rare if often[stem] > 1][:_ASKED] or rare[:_ASKED]
     who = "I" if turn.speaker.lower() == "user" else turn.speaker
@@ -124,50 +111,35 @@ def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Ca
     return Case(Question(id=str(number), text=text, at=at), gold, _NAME)
 
 
-async def measure(
-    sessions: Sequence[Session], cases: Sequence[Case], switches: Switches
-) -> tuple[Mine, list[str]]:
-    """The figures, and the questions for which no evidence was read with the turns wanted."""
+def benchmark(sessions: Sequence[Session], cases: Sequence[Case]) -> Benchmark:
     ordered = sorted(sessions, key=lambda session: session.at)
     history = History(_NAME, ordered)
     digest = files.digest_of("".join(session.digest for session in ordered))
-    benchmark = Benchmark(_NAME, digest, cases, lambda _: history)
-    with TemporaryDirectory(prefix="justmem-mine-") as folder:
-        cache = Path(folder)
-        rows = await keyless.run(
-            JustMem(Memories(benchmark, Stages(), switches, cache)), benchmark, lambda *_: None
-        )
-        naive = NaiveRag(None, models(switches, cache).embedder)
-        async with naive.opened(history) as opened:
-            others = [(await opened.retrieve(case.question)).row for case in cases]
-    pairs = list(zip(cases, rows, strict=True))
-    plain = list(zip(cases, others, strict=True))
-    found = Mine(
-        sessions=len(ordered),
-        turns=sum(len(session.turns) for session in ordered),
-        questions=len(cases),
-        ours=metrics.recalls(pairs),
-        naive=metrics.recalls(plain),
-    )
-    missed = []
+    return Benchmark(_NAME, digest, cases, lambda _: history)
+
+
+def missed(pairs: metrics.Pairs) -> list[str]:
+    """The questions for which none of the wanted turns was read."""
+    found = []
     for case, row in pairs:
         if not case.gold.turns & metrics.turns_of(row, "read"):
             wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
-            missed.append(f"{case.question.text}  ({wanted})")
-    return found, missed
+            found.append(f"{case.question.text}  ({wanted})")
+    return found
 
 
-def shown(found: Mine, *, own: bool) -> str:
-    ours, naive = found.ours, found.naive
+def shown(bench: Benchmark, ours: Recalls, naive: Recalls) -> str:
+    """`naive`: ten turns by likeness alone, with the same vectors."""
+    sessions = bench.history(_NAME).sessions
+    turns = sum(len(session.turns) for session in sessions)
     return "\n".join(
         [
-            f"{found.sessions} sessions, {found.turns} turns, {found.questions} questions",
+            f"{len(sessions)} sessions, {turns} turns, {len(bench.cases)} questions",
             f"  turns found, ten cards        {ours.turn.ten.fraction}",
             f"  turns found, everything read  {ours.turn.read.fraction}   "
             f"{ours.costs.evidence_tokens.short(0)} tokens, "
             f"{ours.costs.turns_claimed.short()} turns claimed",
             f"  ten turns by likeness alone   {naive.turn.ten.fraction}   "
             f"{naive.costs.evidence_tokens.short(0)} tokens",
-            GIVEN if own else MADE,
         ]
     )

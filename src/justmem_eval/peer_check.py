@@ -15,9 +15,8 @@ from justmem.domain import Session, Turn, Value
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter, Metered
 from justmem_eval.metrics import K
-from justmem_eval.rows import Row
-from justmem_eval.systems.peer import Peer
-from justmem_eval.systems.types import PeerFailed
+from justmem_eval.records import PeerFailed, Retrieved
+from justmem_eval.systems.peer import Peer, PeerMemory
 
 _MOST_TURNS = 4  # that one piece may name before its source says too little
 
@@ -73,7 +72,7 @@ _ENOUGH = 2  # of the questions: a model may lose one fact
 
 class Asked(Value):
     question: str
-    row: Row
+    found: Retrieved
     right: bool  # one of the first ten pieces comes from the turn that answers it
 
 
@@ -111,21 +110,22 @@ async def check(
 
 async def _ask(peer: Peer, number: int) -> Asked:
     text, (session, turn) = ASKED[number]
-    found = await peer.retrieve(HISTORY, Question(id=f"q{number}", text=text, at=_AT))
-    places = [slot.place for slot in found.row.slots[:K]]
+    question = Question(id=f"q{number}", text=text, at=_AT)
+    found = await PeerMemory(peer, HISTORY).retrieve(question)
+    places = [piece.place for piece in found.chosen[:K]]
     right = any(id == session and turn in turns for id, turns in places)
-    return Asked(question=text, row=found.row, right=right)
+    return Asked(question=text, found=found, right=right)
 
 
 def _problems(
     asked: Sequence[Asked], failed: Sequence[str], sums: Mapping[str, Metered]
 ) -> list[str]:
     found = [f"A session could not be built: {each}." for each in failed]
-    found += [f"No evidence for: {each.question}" for each in asked if not each.row.slots]
+    found += [f"No evidence for: {each.question}" for each in asked if not each.found.chosen]
     if not found and sum(each.right for each in asked) < _ENOUGH:
         right = sum(each.right for each in asked)
         found.append(f"Only {right} of {len(asked)} questions have evidence from the right turn.")
-    longest = max((len(s.place[1]) for each in asked for s in each.row.slots), default=0)
+    longest = max((len(piece.place[1]) for each in asked for piece in each.found.chosen), default=0)
     if longest > _MOST_TURNS:
         found.append(
             f"One piece of evidence names {longest} turns. Recall would count all of them: name "
@@ -142,12 +142,12 @@ def shown(checked: Checked) -> str:
         f"{len(checked.asked)} questions asked of a new one.",
     ]
     for each in checked.asked:
-        slots = each.row.slots
+        pieces = each.found.chosen
         lines.append(f"  {each.question}")
         lines.append(
-            f"    right turn {'found' if each.right else 'NOT found'}; {len(slots)} pieces, "
-            f"{sum(slot.aligned for slot in slots)} placed by their words, "
-            f"{each.row.evidence_tokens} tokens"
+            f"    right turn {'found' if each.right else 'NOT found'}; {len(pieces)} pieces, "
+            f"{sum(piece.aligned for piece in pieces)} placed by their words, "
+            f"{each.found.evidence_tokens} tokens"
         )
     for phase, used in checked.sums.items():
         estimated = f", {used.estimated} of the calls estimated" if used.estimated else ""

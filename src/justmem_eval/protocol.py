@@ -9,16 +9,15 @@
     corrected.N.jsonl      verdicts by the corrected key, where it differs from the official one
     planted.NAME.jsonl     a judge's verdicts on answers that are right or wrong for sure
 
-Each stage does what its file does not hold yet, so a killed run goes on where it was; each
+Each stage does what its file does not hold yet, so a killed run continues where it was. Each
 model call is in replies.jsonl before its result is used, so none is made twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,30 +25,20 @@ from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.calls import CapReached
 from justmem_eval.judging import Judging, Verdict, corrected, planted
-from justmem_eval.lines import Lines
-from justmem_eval.rows import Row
-from justmem_eval.systems.types import (
+from justmem_eval.records import (
     Built,
+    Lines,
     PeerCannotStart,
     PeerFailed,
     Predicted,
+    Record,
     Retrieved,
-    Spent,
-    System,
 )
+from justmem_eval.systems import Opened, System
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Record)
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
 CORRECTED = "corrected"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How much is done: `runs` of answering and judging, at most `parallel` things at once."""
-
-    runs: int = 5
-    parallel: int = 4
-    planted: int = 50
 
 
 class Files:
@@ -70,148 +59,158 @@ class Files:
         return Lines(self.folder / f"planted.{judge}.jsonl", Verdict)
 
 
-async def run(
-    system: System,
-    benchmark: Benchmark,
-    judges: Sequence[Judging],
-    files: Files,
-    plan: Plan,
-    progress: OnProgress,
-    phase: Callable[[str], None] = lambda _: None,
-) -> None:
-    """The first judge also judges by the corrected key. `phase` is told what the meter counts
-    for: construction, inference or judging."""
-    phase("construction")
-    await _build(system, benchmark, files, plan, progress)
-    phase("inference")
-    await _retrieve(system, benchmark, files, plan, progress)
-    for number in range(1, plan.runs + 1):
-        phase("inference")
-        await _answer(system, benchmark, files, plan, number, progress)
-        if judges:
-            phase("judging")
-            await _judge_all(judges, benchmark, files, plan, number, progress)
-    for judge in judges:
-        await _plant(judge, benchmark, files, plan, progress)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`runs` of answering and judging, at most `parallel` things at once, `planted` right and as
+    many wrong answers for each judge. The first judge also judges by the corrected key. `phase`
+    is told what the meter counts for: construction, inference or judging."""
 
+    system: System
+    benchmark: Benchmark
+    judges: Sequence[Judging]
+    files: Files
+    runs: int
+    parallel: int
+    planted: int
+    progress: OnProgress
+    phase: Callable[[str], None] = lambda _: None
 
-async def _build(
-    system: System, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
-) -> None:
-    async def one(id: str) -> None:
-        files.memory.add(await _isolated(lambda: system.build(benchmark.history(id)), Built(id=id)))
+    async def __call__(self) -> None:
+        self.phase("construction")
+        await self._build()
+        self.phase("inference")
+        await self._retrieve()
+        for number in range(1, self.runs + 1):
+            self.phase("inference")
+            await self._answer(number)
+            if self.judges:
+                self.phase("judging")
+                await self._judge(number)
+        for judge in self.judges:
+            await self._plant(judge)
 
-    ids = dict.fromkeys(case.history for case in benchmark.cases)
-    await _each("memory", ids, files.memory, one, plan.parallel, progress)
+    async def _build(self) -> None:
+        async def one(id: str) -> Built:
+            return await self.system.build(self.benchmark.history(id))
 
+        ids = list(dict.fromkeys(case.history for case in self.benchmark.cases))
+        await self._each("memory", ids, self.files.memory, one, lambda id: Built(id=id))
 
-async def _retrieve(
-    system: System, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
-) -> None:
-    groups = dict(benchmark.by_history())
-    left = {
-        id: wanted
-        for id, cases in groups.items()
-        if (wanted := [c for c in cases if not files.evidence.done(c.question.id)])
-    }
-    total = len(benchmark.cases)
+    async def _retrieve(self) -> None:
+        async def one(opened: Opened, case: Case) -> Retrieved:
+            return await opened.retrieve(case.question)
 
-    def lost(id: str, error: str) -> None:
-        """Nothing can be asked of this history: all of its questions fail."""
-        for case in left[id]:
-            row = Row(id=case.question.id, history=id)
-            files.evidence.add(Retrieved(id=case.question.id, row=row, error=error))
+        def failed(case: Case, error: str) -> Retrieved:
+            return Retrieved(id=case.question.id, history=case.history, error=error)
 
-    async def one(id: str) -> None:
-        if error := files.memory[id].error:
-            lost(id, f"no memory: {error}")
-            return
-        history = benchmark.history(id)
-        try:
-            async with system.opened(history) as opened:
-                asked = {case.question.id: case.question for case in left[id]}
+        errors = {each.id: f"no memory: {each.error}" for each in self.files.memory.items()}
+        lost = {id: error for id, error in errors.items() if not self.files.memory.done(id)}
+        known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
+        await self._each_opened("evidence", 0, self.files.evidence, one, failed, known)
 
-                async def ask(name: str) -> None:
-                    empty = Retrieved(id=name, row=Row(id=name, history=id))
-                    retrieve = partial(opened.retrieve, asked[name])
-                    files.evidence.add(await _isolated(retrieve, empty))
-                    progress("evidence", len(files.evidence), total)
+    async def _answer(self, number: int) -> None:
+        evidence = self.files.evidence
 
-                await _parallel(asked, ask, plan.parallel)
-        except (ModelError, InputError) as error:
-            lost(id, str(error))
+        async def one(opened: Opened, case: Case) -> Predicted:
+            return await opened.answer(case.question, evidence[case.question.id])
 
-    progress("evidence", total - sum(map(len, left.values())), total)
-    await _parallel(left, one, plan.parallel)
+        def failed(case: Case, error: str) -> Predicted:
+            return Predicted(id=case.question.id, error=error)
 
+        known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
+        predictions = self.files.predictions(number)
+        await self._each_opened(f"answers {number}", number, predictions, one, failed, known)
 
-async def _answer(
-    system: System,
-    benchmark: Benchmark,
-    files: Files,
-    plan: Plan,
-    number: int,
-    progress: OnProgress,
-) -> None:
-    told = files.predictions(number)
-    cases = {case.question.id: case for case in benchmark.cases}
+    async def _judge(self, number: int) -> None:
+        cases = [case for case in self.benchmark.cases if judged(case)]
+        for judge in self.judges:
+            await self._judge_by(judge, judge.name, cases, number)
+        changed = [other for case in cases if (other := corrected(case))]
+        await self._judge_by(self.judges[0], CORRECTED, changed, number)
 
-    async def one(id: str) -> None:
-        case, found = cases[id], files.evidence[id]
-        if found.error:
-            told.add(Predicted(id=id, error=f"no evidence: {found.error}"))
-            return
-        history = benchmark.history(case.history)
-        told.add(
-            await _isolated(
-                lambda: system.answer(history, case.question, found, number),
-                Predicted(id=id),
-            )
-        )
+    async def _judge_by(
+        self, judge: Judging, name: str, asked: Sequence[Case], number: int
+    ) -> None:
+        answers = self.files.predictions(number)
+        cases = {case.question.id: case for case in asked}
 
-    await _each(f"answers {number}", cases, told, one, plan.parallel, progress)
+        async def one(id: str) -> Verdict:
+            if answers[id].error:
+                return Verdict(id=id, error=f"no answer: {answers[id].error}")
+            return await judge.judge(cases[id], answers[id].answer, sample=number)
 
+        verdicts = self.files.verdicts(number, name)
+        await self._each(f"{name} {number}", cases, verdicts, one, lambda id: Verdict(id=id))
 
-async def _judge_all(
-    judges: Sequence[Judging],
-    benchmark: Benchmark,
-    files: Files,
-    plan: Plan,
-    number: int,
-    progress: OnProgress,
-) -> None:
-    told = files.predictions(number)
-    cases = [case for case in benchmark.cases if judged(case)]
-    for judge in judges:
-        verdicts = files.verdicts(number, judge.name)
-        await _judge(judge, cases, told, verdicts, plan, progress, f"{judge.name} {number}")
-    changed = [other for case in cases if (other := corrected(case))]
-    verdicts = files.verdicts(number, CORRECTED)
-    await _judge(judges[0], changed, told, verdicts, plan, progress, f"{CORRECTED} {number}")
+    async def _plant(self, judge: Judging) -> None:
+        sure = {each.id: each for each in planted(list(self.benchmark.cases), self.planted)}
 
+        async def one(id: str) -> Verdict:
+            verdict = await judge.judge(sure[id].case, sure[id].text, sample=0)
+            return verdict.model_copy(update={"id": id})
 
-async def _judge(
-    judge: Judging,
-    asked: Sequence[Case],
-    told: Lines[Predicted],
-    verdicts: Lines[Verdict],
-    plan: Plan,
-    progress: OnProgress,
-    stage: str,
-) -> None:
-    cases = {case.question.id: case for case in asked}
-    number = int(stage.split()[-1])
+        verdicts = self.files.planted(judge.name)
+        await self._each(f"planted {judge.name}", sure, verdicts, one, lambda id: Verdict(id=id))
 
-    async def one(id: str) -> None:
-        if told[id].error:
-            verdicts.add(Verdict(id=id, error=f"no answer: {told[id].error}"))
-            return
-        answer = told[id].answer
-        verdicts.add(
-            await _isolated(lambda: judge.judge(cases[id], answer, sample=number), Verdict(id=id))
-        )
+    # ------------------------------------------------------------ doing many things
 
-    await _each(stage, cases, verdicts, one, plan.parallel, progress)
+    async def _each(
+        self,
+        stage: str,
+        ids: Iterable[str],
+        done: Lines[T],
+        one: Callable[[str], Awaitable[T]],
+        empty: Callable[[str], T],
+    ) -> None:
+        wanted = list(ids)
+        left = [id for id in wanted if not done.done(id)]
+        finished = len(wanted) - len(left)
+        self.progress(stage, finished, len(wanted))
+
+        async def kept(id: str) -> None:
+            nonlocal finished
+            done.add(await _isolated(lambda: one(id), empty(id)))
+            finished += 1
+            self.progress(stage, finished, len(wanted))
+
+        await _parallel(left, kept, self.parallel)
+
+    async def _each_opened(
+        self,
+        stage: str,
+        sample: int,
+        done: Lines[T],
+        one: Callable[[Opened, Case], Awaitable[T]],
+        failed: Callable[[Case, str], T],
+        known: Mapping[str, str],
+    ) -> None:
+        """Each question with its history opened. `known`: errors of questions that cannot be
+        asked."""
+        cases = self.benchmark.cases
+        left: dict[str, dict[str, Case]] = {}
+        for case in cases:
+            if case.question.id in known:
+                done.add(failed(case, known[case.question.id]))
+            elif not done.done(case.question.id):
+                left.setdefault(case.history, {})[case.question.id] = case
+        self.progress(stage, len(cases) - sum(map(len, left.values())), len(cases))
+
+        async def one_history(id: str) -> None:
+            asked = left[id]
+            try:
+                async with self.system.opened(self.benchmark.history(id), sample) as opened:
+
+                    async def kept(name: str) -> None:
+                        case = asked[name]
+                        done.add(await _isolated(lambda: one(opened, case), failed(case, "")))
+                        self.progress(stage, len(done), len(cases))
+
+                    await _parallel(asked, kept, self.parallel)
+            except (ModelError, InputError) as error:  # it cannot be opened
+                for case in asked.values():
+                    done.add(failed(case, str(error)))
+
+        await _parallel(left, one_history, self.parallel)
 
 
 def judged(case: Case) -> bool:
@@ -219,27 +218,8 @@ def judged(case: Case) -> bool:
     return bool(case.gold.answer or case.gold.cue or case.gold.rubric)
 
 
-async def _plant(
-    judge: Judging, benchmark: Benchmark, files: Files, plan: Plan, progress: OnProgress
-) -> None:
-    sure = {each.id: each for each in planted(list(benchmark.cases), plan.planted)}
-    told = files.planted(judge.name)
-
-    async def one(id: str) -> None:
-        case, text = sure[id].case, sure[id].text
-        verdict = await _isolated(lambda: judge.judge(case, text, sample=0), Verdict(id=id))
-        told.add(verdict.model_copy(update={"id": id}))
-
-    await _each(f"planted {judge.name}", sure, told, one, plan.parallel, progress)
-
-
-# ---------------------------------------------------------------- doing many things
-
-Kept = TypeVar("Kept", bound=Spent)
-
-
-async def _isolated(work: Callable[[], Awaitable[Kept]], otherwise: Kept) -> Kept:
-    """One question's failure is its own: named and counted, and the run goes on."""
+async def _isolated(work: Callable[[], Awaitable[T]], otherwise: T) -> T:
+    """One question's failure is its own: named and counted, and the run continues."""
     try:
         return await work()
     except (CapReached, PeerCannotStart):
@@ -248,28 +228,6 @@ async def _isolated(work: Callable[[], Awaitable[Kept]], otherwise: Kept) -> Kep
         seen = error.seen if isinstance(error, PeerFailed) else None
         update = {"error": str(error), "calls": error.calls, "seen": seen}
         return otherwise.model_copy(update=update)
-
-
-async def _each(
-    stage: str,
-    ids: Iterable[str],
-    done: Lines[Kept],
-    one: Callable[[str], Awaitable[None]],
-    parallel: int,
-    progress: OnProgress,
-) -> None:
-    wanted = list(ids)
-    left = [id for id in wanted if not done.done(id)]
-    finished = len(wanted) - len(left)
-    progress(stage, finished, len(wanted))
-
-    async def counted(id: str) -> None:
-        nonlocal finished
-        await one(id)
-        finished += 1
-        progress(stage, finished, len(wanted))
-
-    await _parallel(left, counted, parallel)
 
 
 async def _parallel(
@@ -290,10 +248,10 @@ async def _parallel(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def rows(files: Files, cases: Sequence[Case]) -> list[tuple[Case, Row]]:
+def retrieved(files: Files, cases: Sequence[Case]) -> list[tuple[Case, Retrieved]]:
     """Evidence of the questions that have some."""
     return [
-        (case, files.evidence[case.question.id].row)
+        (case, files.evidence[case.question.id])
         for case in cases
         if files.evidence.done(case.question.id)
     ]

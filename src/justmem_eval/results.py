@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,19 @@ from justmem.domain import Value
 from justmem.errors import InvalidFile, InvalidSetting
 from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case
-from justmem_eval.metrics import Figure, Flips, Recalls, Spread, flips, mean, percent, spread
-from justmem_eval.protocol import CORRECTED, Files, judged, rows
+from justmem_eval.metrics import (
+    Figure,
+    Flips,
+    Recall,
+    Recalls,
+    Scores,
+    Spread,
+    flips,
+    mean,
+    percent,
+    spread,
+)
+from justmem_eval.protocol import CORRECTED, Files, judged, retrieved
 from justmem_eval.systems.alignment import realigned
 
 Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
@@ -42,23 +54,28 @@ class RunFigures(Recalls):
     benchmark: str
     label: str
     model: str
+    cards_by: str
+    plans_by: str
     questions: int
     judges: Mapping[str, Judged]  # by name; the first decides the accuracy
     accuracy: Spread | None
     corrected: Spread | None  # by the corrected key; None: no answer was corrected
     corrections: int  # questions whose answer was corrected
     by_category: Mapping[str, Spread | None]
+    turn_by_category: Mapping[str, Recall]  # everything read
+    spanning_turn: Recall  # questions whose plan spans sessions
+    answers: Scores  # of the first run, without a judge
     by_operation: Mapping[str, Spread | None]
     given_hit: Figure  # accuracy where the first source is right
     judged: int  # verdicts a run has, least over the runs
     missing: int  # questions without evidence, or without a verdict in some run
     tokens: Tokens
-    words: Figure  # of an answer
     cards_per_session: Figure
     card_tokens: Figure
     sessions: int
     cards: int
     errors: Mapping[str, int]  # by stage
+    notes: tuple[str, ...]  # irregularities of the data, and what happened on many questions
 
     def titled(self, title: str) -> str:
         """Averages over a part of the questions are marked as such."""
@@ -91,7 +108,7 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
     numbers = range(1, int(run["runs"]) + 1)
     names = _judges(run)
     cases = benchmark.cases
-    found = rows(files, cases)
+    found = retrieved(files, cases)
     # "none" and FullText choose nothing, so they have no recall.
     ranked = [] if run["system"] in ("none", "fulltext") else found
     told = {name: [verdicts(files, n, name) for n in numbers] for name in (*names, CORRECTED)}
@@ -104,13 +121,16 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
     hits = [case.question.id for case, hit in metrics.source_hits(found) if hit]
     unjudged = {c.question.id for c in asked if any(c.question.id not in v for v in first)}
     lost = {c.question.id for c in cases if not files.evidence.done(c.question.id)}
-    answers = [p for n in numbers for p in files.predictions(n).items()]
+    answers = {p.id: p for p in files.predictions(1).items() if not p.error}
+    happened = Counter(note for _, row in found for note in row.notes).most_common(20)
     return RunFigures(
         **dict(metrics.recalls(ranked)),
         system=run["system"],
         benchmark=run["benchmark"],
         label=run.get("label") or run["system"],
         model=run["model"],
+        cards_by=run["cards"],
+        plans_by=run["plans"],
         questions=len(cases),
         judges={name: _judged(files, name, asked, told[name]) for name in names},
         accuracy=_accuracy(asked, first),
@@ -120,6 +140,11 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
             name: _accuracy([c for c in asked if c.gold.category == name], first)
             for name in sorted({c.gold.category for c in asked})
         },
+        turn_by_category={
+            name: metrics.turn_recall(group) for name, group in metrics.by_category(ranked).items()
+        },
+        spanning_turn=metrics.turn_recall(metrics.spanning(ranked)),
+        answers=metrics.scores(found, answers),
         by_operation={
             name: _accuracy([c for c in asked if operations.get(c.question.id) == name], first)
             for name in sorted(set(operations.values()))
@@ -128,7 +153,6 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         judged=min((sum(c.question.id in v for c in asked) for v in first), default=0),
         missing=len(lost | unjudged),
         tokens=_tokens(files, cases, numbers, names),
-        words=mean(len(p.answer.split()) for p in answers if p.answer and p.sufficient),
         cards_per_session=Figure(value=cards / sessions if sessions else None, n=sessions),
         card_tokens=Figure(
             value=sum(b.card_tokens for b in built) / cards if cards else None, n=cards
@@ -136,6 +160,7 @@ def figures(folder: Path, benchmark: Benchmark) -> RunFigures:
         sessions=sessions,
         cards=cards,
         errors=_errors(files, numbers, names),
+        notes=(*benchmark.notes, *(f"{count} questions: {note}" for note, count in happened)),
     )
 
 
@@ -159,7 +184,7 @@ def _accuracy(cases: Sequence[Case], by_run: Sequence[Verdicts]) -> Spread | Non
 
 def by_words(folder: Path, benchmark: Benchmark) -> Recalls | None:
     """The recalls of a system that names its sources, under the rule for those that do not."""
-    found = rows(Files(folder), benchmark.cases)
+    found = retrieved(Files(folder), benchmark.cases)
     if not any(row.read_texts for _, row in found):
         return None
     return metrics.recalls([(c, realigned(row, benchmark.history(c.history))) for c, row in found])
@@ -178,7 +203,7 @@ def _tokens(
         answering=answering,
         infer=Figure(value=both, n=len(cases)),
         judging=mean(v.tokens for v in told),
-        evidence=mean(e.row.evidence_tokens for e in files.evidence.items() if not e.error),
+        evidence=mean(e.evidence_tokens for e in files.evidence.items() if not e.error),
     )
 
 

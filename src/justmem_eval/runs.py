@@ -1,9 +1,9 @@
-"""One run from its description: what is pinned, what it will cost, which system and which meter."""
+"""One run from its settings: what is pinned, which system, which models and which meter."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,24 +11,22 @@ from typing import Any
 
 import justmem
 from justmem import config, providers
-from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
-from justmem_eval import benchmarks, calls, judging, protocol
+from justmem_eval import benchmarks, calls, judging
 from justmem_eval.batch import PARALLEL, SCHEME, BatchModel
 from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import RECORDED, Cap, Replies
-from justmem_eval.lines import write_json
 from justmem_eval.meter import Meter, metering
-from justmem_eval.protocol import Files, OnProgress, Plan
+from justmem_eval.protocol import Files, OnProgress, Run
+from justmem_eval.records import write_json
 from justmem_eval.results import pinned
 from justmem_eval.switches import Switches, parse
-from justmem_eval.systems.justmem import JustMem
-from justmem_eval.systems.memories import Memories, Origin, Stages, code_fingerprint, models
+from justmem_eval.systems import System
+from justmem_eval.systems.justmem import JustMem, Origin, Stages, build_embedder
 from justmem_eval.systems.peer import Peer
-from justmem_eval.systems.plain import FullText, NaiveRag, NoMemory
-from justmem_eval.systems.types import System
+from justmem_eval.systems.plain import NaiveRag, Plain, nothing, whole_history
 
 OPENAI = "https://api.openai.com/v1"
 OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
@@ -36,30 +34,38 @@ OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
 _BROAD = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
 
 
-class Description(Value):
-    """Everything that a run is determined by."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """How a peer is run. `embedder` is its name at the model server."""
 
+    python: str = ""  # of its environment
+    adapter: Path | None = None
+    patience: float = 1800.0  # seconds in which it gives no sign of life
+    embedder: str = "text-embedding-3-small"
+    dimensions: int = 1536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that determines a run. `cards` and `plans` come from the model, if they are not
+    given and there is one."""
+
+    benchmark: Benchmark
     data: Path
-    benchmark: str
     system: str = "justmem"
     label: str = ""
     model: str = "rules"
     judge: str = ""  # the model; empty: no judging
-    cards: Origin | None = None  # None: as `model`
+    cards: Origin | None = None
     plans: Origin | None = None
-    switches: tuple[str, ...] = ()
+    switches: Sequence[str] = ()
     runs: int = 5
     parallel: int = 4
     planted: int = 50
     limit: int | None = None
     category: str | None = None
     cap: int | None = None
-    python: str = ""  # of a peer's environment
-    adapter: Path | None = None
-    patience: float = 1800.0  # seconds in which a peer gives no sign of life
-    peer_embedder: str = "text-embedding-3-small"  # as the model server knows it
-    peer_dimensions: int = 1536
-    peer_processes: int = 1
+    peer: PeerSettings = PeerSettings()
 
     @property
     def cards_by(self) -> Origin:
@@ -70,25 +76,14 @@ class Description(Value):
         return self.plans or ("rules" if self.model == "rules" else "model")
 
     @property
-    def plan(self) -> Plan:
+    def at_once(self) -> int:
         batch = any(spec.startswith(SCHEME) for spec in (self.model, self.judge))
-        parallel = PARALLEL if batch else self.parallel
-        return Plan(runs=self.runs, parallel=parallel, planted=self.planted)
+        return PARALLEL if batch else self.parallel
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    description: Description
-    benchmark: Benchmark
-    switches: Switches
-
-
-def prepare(given: Description) -> Prepared:
-    found = _selected(given.benchmark, given.data, given.category, given.limit)
-    return Prepared(given, found, parse(given.switches))
-
-
-def _selected(name: str, data: Path, category: str | None, limit: int | None) -> Benchmark:
+def select(
+    name: str, data: Path, category: str | None = None, limit: int | None = None
+) -> Benchmark:
     found = benchmarks.load(name, data)
     if category:
         found = found.only(lambda case: case.gold.category == category)
@@ -100,20 +95,22 @@ def _selected(name: str, data: Path, category: str | None, limit: int | None) ->
 def benchmark_of(folder: Path, data: Path) -> Benchmark:
     """The questions that a run was made with; an error if `data` holds another version."""
     run = pinned(folder)
-    found = _selected(run["benchmark"], data, run["category"], run["limit"])
+    found = select(run["benchmark"], data, run["category"], run["limit"])
     if dict(found.files) != run["data"]:
         raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
     return found
 
 
-def pin(prepared: Prepared, judges: list[judging.Judging]) -> dict[str, Any]:
+def pin(given: Settings, judges: Sequence[judging.Judging]) -> dict[str, Any]:
     """What two runs must share to be the same run. A peer does not use our models."""
-    given = prepared.description
-    peer = {} if given.system in OWN else {"embedder", "reranker"}
-    pinned: dict[str, Any] = {
-        "benchmark": given.benchmark,
-        "data": dict(prepared.benchmark.files),
-        "questions": len(prepared.benchmark.cases),
+    is_peer = given.system not in OWN
+    own_models = {"embedder", "reranker"} if is_peer else set()
+    digests = {j.name: hashlib.sha256(j.instruction.encode()).hexdigest() for j in judges}
+    peer = {"embedder": given.peer.embedder, "dimensions": given.peer.dimensions}
+    return {
+        "benchmark": given.benchmark.name,
+        "data": dict(given.benchmark.files),
+        "questions": len(given.benchmark.cases),
         "limit": given.limit,
         "category": given.category,
         "system": given.system,
@@ -121,18 +118,23 @@ def pin(prepared: Prepared, judges: list[judging.Judging]) -> dict[str, Any]:
         "model": given.model,
         "cards": given.cards_by,
         "plans": given.plans_by,
-        "switches": prepared.switches.model_dump(mode="json", exclude=set(peer)),
-        "judge": None,
+        "switches": parse(given.switches).model_dump(mode="json", exclude=own_models),
+        "judge": {"model": given.judge, "prompts": digests} if judges else None,
         "runs": given.runs,
         "version": justmem.__version__,
-        "code": code_fingerprint(),
+        "code": _code_digest(),
+        "peer": peer if is_peer else None,
     }
-    if judges:
-        digests = {j.name: hashlib.sha256(j.instruction.encode()).hexdigest() for j in judges}
-        pinned["judge"] = {"model": given.judge, "prompts": digests}
-    if peer:
-        pinned["peer"] = {"embedder": given.peer_embedder, "dimensions": given.peer_dimensions}
-    return pinned
+
+
+def _code_digest() -> str:
+    """Over the source of justmem."""
+    root = Path(justmem.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix in (".py", ".md", ".sql", ".toml"):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def check_pinned(folder: Path, now: dict[str, Any]) -> None:
@@ -150,34 +152,35 @@ def check_pinned(folder: Path, now: dict[str, Any]) -> None:
 
 
 async def run(
-    prepared: Prepared,
+    given: Settings,
     folder: Path,
     cache: Path,
-    progress: OnProgress,
+    progress: OnProgress = lambda *_: None,
     *,
     ledger: Path | None = None,
 ) -> Path:
-    """`cache` keeps memories, vectors and replies that other runs may share; runs that share a
-    `ledger` share one cap."""
-    given = prepared.description
+    """`cache` keeps vectors and replies that other runs may share; runs that share a `ledger`
+    share one cap."""
     cap = Cap(given.cap, ledger or folder / "spent.txt")
     with _metered(given, cap) as meter:
         reader = given.system if given.system in OWN else "reader"  # beside a peer's own lane
         model = _model(given.model, cache, cap, meter, reader)
         judged_by = _model(given.judge, cache, cap, meter, "judge")
-        judges = judging.judges(given.benchmark, judged_by) if judged_by is not None else []
-        check_pinned(folder, pin(prepared, judges))
-        system = _system(prepared, model, folder, cache, meter)
+        judges = judging.judges(given.benchmark.name, judged_by) if judged_by is not None else []
+        check_pinned(folder, pin(given, judges))
+        system = _system(given, model, folder, cache, meter)
         try:
-            await protocol.run(
+            await Run(
                 system,
-                prepared.benchmark,
+                given.benchmark,
                 judges,
                 Files(folder),
-                given.plan,
+                given.runs,
+                given.at_once,
+                given.planted,
                 progress,
                 _phases(meter, {given.system, reader}),
-            )
+            )()
         finally:
             await system.close()
             for each in (model, judged_by):
@@ -203,7 +206,7 @@ def _phases(meter: Meter | None, lanes: set[str]) -> Callable[[str], None]:
 
 
 @contextmanager
-def _metered(given: Description, cap: Cap) -> Iterator[Meter | None]:
+def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
     server = upstream(given.model) or upstream(given.judge)
     if server is None:
         yield None
@@ -234,49 +237,54 @@ def _model(
 
 
 def _system(
-    prepared: Prepared,
+    given: Settings,
     model: LanguageModel | None,
     folder: Path,
     cache: Path,
     meter: Meter | None,
 ) -> System:
-    given, benchmark, switches = prepared.description, prepared.benchmark, prepared.switches
+    switches = parse(given.switches)
     if given.system == "justmem":
-        known = recorded.Recorded()
-        if "recorded" in (given.cards_by, given.plans_by):
-            known = recorded.read(given.benchmark, given.data)
-        stages = Stages(given.cards_by, given.plans_by, known, model, taxonomy(benchmark))
-        return JustMem(Memories(benchmark, stages, switches, cache), model)
+        return justmem_system(given, switches, model, folder / "memories", cache)
     if given.system == "none":
-        return NoMemory(model)
+        return Plain(model, nothing)
     if given.system == "fulltext":
-        return FullText(model)
+        return Plain(model, whole_history)
     if given.system == "naive_rag":
-        return NaiveRag(model, models(switches, cache).embedder)
-    if meter is None or not given.python:
+        return Plain(model, NaiveRag(build_embedder(switches, cache)))
+    if meter is None or not given.peer.python:
         raise InvalidSetting(
             f"{given.system} runs in an environment of its own: install it as its authors say, "
             f"name that environment's Python with --python, and a model with --model openai:NAME."
         )
     return Peer(
         given.system,
-        given.python,
+        given.peer.python,
         folder=folder,
         meter=meter,
-        settings=peer_settings(given.model, given.peer_embedder, given.peer_dimensions),
+        settings=peer_settings(given.model, given.peer),
         model=model,
-        adapter=given.adapter,
-        patience=given.patience,
-        processes=given.peer_processes,
+        adapter=given.peer.adapter,
+        patience=given.peer.patience,
     )
 
 
-def peer_settings(model: str, embedder: str, dimensions: int) -> dict[str, Any]:
+def justmem_system(
+    given: Settings, switches: Switches, model: LanguageModel | None, folder: Path, cache: Path
+) -> JustMem:
+    known = recorded.Recorded()
+    if "recorded" in (given.cards_by, given.plans_by):
+        known = recorded.read(given.benchmark.name, given.data)
+    stages = Stages(given.cards_by, given.plans_by, known, model, taxonomy(given.benchmark))
+    return JustMem(given.benchmark, stages, switches, build_embedder(switches, cache), folder)
+
+
+def peer_settings(model: str, given: PeerSettings) -> dict[str, Any]:
     parsed = providers.parse(model, "model")
     return {
         "model": parsed.name,
-        "embedder": embedder,
-        "dimensions": dimensions,
+        "embedder": given.embedder,
+        "dimensions": given.dimensions,
         "api_key": providers.key_for(parsed, config.load()) or "none",
     }
 

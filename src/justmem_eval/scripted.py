@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,10 @@ from justmem.ports import Embedder
 from justmem.testing import Request, Respond, chat_body
 from justmem_eval.benchmarks import History
 from justmem_eval.benchmarks.recorded import CardRows
+from justmem_eval.text import count, keywords
 
+_WORDS = 6  # in a list of keywords
+_NUMBERED = re.compile(r"\[[^\]]*\] (\d+)\.")  # a turn in LightMem's prompt
 NOT_JSON = "I am afraid I cannot do that."
 Row = Mapping[str, Any]
 
@@ -26,7 +30,7 @@ Row = Mapping[str, Any]
 @dataclass
 class Scripted:
     """`cards` are recorded cards by (history, session); without them a fact is what was said.
-    `plans` are recorded plans by the question's text."""
+    `plans` has every question's text, with its recorded plan where there is one."""
 
     histories: Sequence[History]
     embedder: Embedder
@@ -46,9 +50,12 @@ class Scripted:
             return self._vectors(request)
         reply = self._reply(request.body)
         text = reply if isinstance(reply, str) else json.dumps(reply)
+        usage = count(_prompt(request.body)), count(text)
         if request.body.get("stream"):
-            return Respond(_streamed(text), headers={"content-type": "text/event-stream"})
-        return Respond(chat_body(text, usage=None))  # the meter counts the words
+            return Respond(_streamed(text, *usage), headers={"content-type": "text/event-stream"})
+        body = chat_body(text, usage=usage)
+        body["usage"]["total_tokens"] = sum(usage)  # LightMem reads it
+        return Respond(body)
 
     def rows(self, prompt: str) -> list[Row]:
         shown = _line(prompt)
@@ -58,7 +65,7 @@ class Scripted:
         return [f"{row['subject']} {row['fact']}" for row in self.rows(prompt)]
 
     def _reply(self, body: Mapping[str, Any]) -> Any:
-        prompt = "\n".join(str(message["content"]) for message in body["messages"])
+        prompt = _prompt(body)
         shape = body.get("response_format") or {}
         if "json_schema" in shape:  # JustMem, A-Mem
             return self._shaped(shape["json_schema"]["schema"], prompt)
@@ -68,25 +75,67 @@ class Scripted:
         if '"memory list"' in prompt:  # MemOS
             found = [{"key": f[:20], "value": f, "tags": []} for f in self.facts(prompt)]
             return {"memory list": found, "summary": ""}
+        if '"assessment"' in prompt or '"question_type"' in prompt or '"queries"' in prompt:
+            return self._search_plan(prompt)  # SimpleMem
+        if '"time_expression"' in prompt:  # SimpleMem
+            asked = self._question(prompt) or prompt.rpartition("Query:")[2].splitlines()[0]
+            return {"keywords": keywords(asked), "persons": [], "entities": []}
         if "lossless_restatement" in prompt:  # SimpleMem
             dialogues = prompt.split("[Current Window Dialogues]")[-1]
             return [
                 {"lossless_restatement": fact, "keywords": []} for fact in self.facts(dialogues)
             ]
         if "source_id" in prompt:  # LightMem
-            told = self.facts(prompt)
-            return {"data": [{"source_id": n, "fact": fact} for n, fact in enumerate(told)]}
-        return NOT_JSON
+            lines = ((_NUMBERED.match(line), line) for line in prompt.splitlines())
+            told = [(int(n[1]), fact) for n, line in lines if n for fact in self.facts(line)]
+            return {"data": [{"source_id": number, "fact": fact} for number, fact in told]}
+        return self._memoryos(prompt) or NOT_JSON
+
+    def _memoryos(self, prompt: str) -> Any:
+        if "conversation continuity" in prompt:
+            return "true"
+        told = self.facts(prompt)
+        if "subtopic summaries" in prompt:
+            words = keywords(" ".join(told))[:_WORDS]
+            summary = {"theme": told[0] if told else "", "keywords": words}
+            return [{**summary, "content": ". ".join(told)}]
+        if "knowledge extraction assistant" in prompt:
+            return "\n".join(["【User Private Data】", *told, "【Assistant Knowledge】", "None"])
+        return ". ".join(told) if "meta-summary" in prompt else None
 
     def _shaped(self, schema: Mapping[str, Any], prompt: str) -> Any:
         parts = schema.get("properties", {})
         if "cards" in parts:
             return {"cards": [_written(row) for row in self.rows(prompt)]}
+        asked = self._question(prompt)
         if "rewrites" in parts:
             plain = {"operation": "lookup", "spans_sessions": False, "needs_source": False}
-            known = [plan for text, plan in self.plans.items() if text in prompt]
-            return {**plain, **dict(known[0] if known else {})}
-        return _filled(schema, prompt)
+            return {**plain, **self.plans.get(asked, {})}
+        if asked:  # A-Mem: keywords of a question
+            return {"keywords": ", ".join(keywords(asked))}
+        return _filled(schema, self._said_in(prompt) or prompt[-300:])
+
+    def _search_plan(self, prompt: str) -> Row:
+        """The question and the rewrites of its recorded plan, which JustMem searches with too."""
+        asked = self._question(prompt)
+        return {
+            "question_type": "factual",
+            "key_entities": [],
+            "required_info": [],
+            "relationships": [],
+            "minimal_queries_needed": 1,
+            "queries": [asked, *self.plans.get(asked, {}).get("rewrites", ())],
+            "assessment": "sufficient",
+        }
+
+    def _question(self, prompt: str) -> str:
+        """The longest known question that stands in the prompt."""
+        return max((text for text in self.plans if text in prompt), key=len, default="")
+
+    def _said_in(self, prompt: str) -> str:
+        """The longest turn that stands in the prompt."""
+        shown = _line(prompt)
+        return max((said for said, _ in self._said if said in shown), key=len, default="")
 
     def _vectors(self, request: Request) -> Respond:
         given = request.body["input"]
@@ -111,18 +160,26 @@ def _written(row: Row) -> str:
     return " | ".join([row["subject"], row["fact"].replace("|", "/"), *fields, turns])
 
 
+def _prompt(body: Mapping[str, Any]) -> str:
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
 def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _filled(schema: Mapping[str, Any], prompt: str) -> Any:
-    """Something of the shape: the prompt's own words for a text, nothing for the rest."""
+def _filled(schema: Mapping[str, Any], text: str) -> Any:
+    """Something of the shape: `text` for a string, some of its words for a list."""
     if schema.get("type") == "object":
-        return {name: _filled(part, prompt) for name, part in schema["properties"].items()}
-    return {"string": prompt[-300:], "boolean": False, "array": []}.get(schema.get("type", ""), 0)
+        return {name: _filled(part, text) for name, part in schema["properties"].items()}
+    if schema.get("type") == "array":
+        return keywords(text)[:_WORDS] if schema.get("items", {}).get("type") == "string" else []
+    return {"string": text, "boolean": False}.get(schema.get("type", ""), 0)
 
 
-def _streamed(text: str) -> bytes:
-    parts = [{"choices": [{"index": 0, "delta": {"content": text}}]}]
+def _streamed(text: str, tokens_in: int, tokens_out: int) -> bytes:
+    parts: list[Any] = [{"choices": [{"index": 0, "delta": {"content": text}}]}]
+    usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
+    parts.append({"choices": [], "usage": usage})
     events = [f"data: {json.dumps(part)}\n\n" for part in parts]
     return "".join([*events, "data: [DONE]\n\n"]).encode()

@@ -22,12 +22,11 @@ from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.meter import Meter, Metered, metering
 from justmem_eval.metrics import Figure, mean
-from justmem_eval.rows import Row
+from justmem_eval.records import PeerCannotStart, PeerFailed, Retrieved
 from justmem_eval.scripted import Scripted
 from justmem_eval.systems.alignment import realigned
-from justmem_eval.systems.peer import NAMES, Peer
+from justmem_eval.systems.peer import NAMES, Peer, PeerMemory
 from justmem_eval.systems.process import ADAPTERS
-from justmem_eval.systems.types import PeerCannotStart, PeerFailed
 
 OWN = {"justmem": "JustMem, model", "justmem_rules": "JustMem, rules"}
 TITLES = {
@@ -99,11 +98,7 @@ async def compare(
     """`systems`: name -> the Python that it runs in. One system at a time."""
     names = list(dict.fromkeys(case.history for case in benchmark.cases))
     histories = [benchmark.history(name) for name in names]
-    plans = {
-        case.question.text: recorded.plans[case.question.id]
-        for case in benchmark.cases
-        if case.question.id in recorded.plans
-    }
+    plans = {c.question.text: recorded.plans.get(c.question.id, {}) for c in benchmark.cases}
     scripted = Scripted(histories, embedder, recorded.cards, plans)
     made = []
     with serve_openai(scripted) as served:
@@ -145,7 +140,7 @@ async def _one(
         adapter=adapter,
         patience=patience,
     )
-    rows: list[tuple[Case, Row]] = []
+    rows: list[tuple[Case, Retrieved]] = []
     error = ""
     disk = 0
     try:
@@ -156,8 +151,8 @@ async def _one(
         meter.enter(name, "inference")
         for case in benchmark.cases:
             try:
-                found = await peer.retrieve(benchmark.history(case.history), case.question)
-                rows.append((case, found.row))
+                opened = PeerMemory(peer, benchmark.history(case.history))
+                rows.append((case, await opened.retrieve(case.question)))
             except PeerFailed as failure:
                 error = str(failure)
     except (PeerFailed, PeerCannotStart) as failure:
@@ -170,7 +165,7 @@ async def _one(
 def _compared(
     name: str,
     benchmark: Benchmark,
-    rows: list[tuple[Case, Row]],
+    rows: list[tuple[Case, Retrieved]],
     meter: Meter,
     peer: Peer,
     disk: int,
@@ -181,7 +176,7 @@ def _compared(
     asked = sums.get((name, "inference"), Metered())
     count = max(1, len(rows))
     placed = [(case, realigned(row, benchmark.history(case.history))) for case, row in rows]
-    used = peer.used[0]
+    used = peer.process.used
     return Compared(
         system=name,
         questions=len(benchmark.cases),

@@ -57,6 +57,11 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def keywords(text: str) -> list[str]:
+    """The words that are no stop words, as written."""
+    return [word for word in words(text) if word.lower() not in _STOP]
+
+
 def content(text: str) -> list[str]:
     """The stems of the words that are no stop words."""
     words = (word.lower().replace("’", "'") for word in _WORD.findall(text))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from justmem.testing import Request, chat_body
+from justmem_eval.runs import PeerSettings, Settings, select
 
 USAGE = (700, 150)  # tokens in and out that each reply reports: believable for each stage
 SPENT = sum(USAGE)
@@ -50,3 +52,14 @@ def _cards(said: str) -> list[str]:
         if number.isdigit() and colon:
             rows.append(f"{speaker} | said: {text[:80]} | unknown | stable | fact | {number}")
     return rows
+
+
+def described(data: Path, *, benchmark: str = "locomo", **fields: Any) -> Settings:
+    """Settings of a small run with the models of the tests."""
+    own = {"python", "adapter", "patience"}
+    peer = PeerSettings(**{name: value for name, value in fields.items() if name in own})
+    rest = {name: value for name, value in fields.items() if name not in own}
+    given = {"switches": SWITCHES, "runs": 1, "planted": 2, **rest}
+    return Settings(
+        benchmark=select(benchmark, data, limit=rest.get("limit")), data=data, peer=peer, **given
+    )

@@ -19,10 +19,10 @@ from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, s
 from justmem_eval.cli.app import app
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import HISTORY, Checked, check
+from justmem_eval.records import Built, PeerFailed
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.peer import NAMES, Peer
 from justmem_eval.systems.process import ADAPTERS
-from justmem_eval.systems.types import Built, PeerFailed
 
 FAKES = Path(__file__).parent / "fakes"
 DIMENSIONS = 64
@@ -137,9 +137,9 @@ async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("lightmem", playing.url, tmp_path)
-    slots = found.asked[0].row.slots
-    assert slots[0].text.startswith("Tomas said: ")
-    assert found.asked[0].row.evidence.startswith("2024-")  # the reader sees the time
+    pieces = found.asked[0].found.chosen
+    assert pieces[0].text.startswith("Tomas said: ")
+    assert found.asked[0].found.context.startswith("2024-")  # the reader sees the time
 
 
 # ---------------------------------------------------------------- MemoryOS
@@ -150,7 +150,7 @@ async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    claimed = {place for place in found.asked[0].row.read if place[0]}
+    claimed = {place for place in found.asked[0].found.read if place[0]}
     turns = {(session, turn) for session, numbers in claimed for turn in numbers}
     assert ("session_1", 7) in turns
     assert len(turns) >= 16
@@ -161,7 +161,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    texts = [slot.text for slot in found.asked[0].row.slots]
+    texts = [piece.text for piece in found.asked[0].found.chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
     assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
@@ -173,7 +173,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
 @pytest.mark.usefixtures("fakes")
 async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
     found = await checked("memos", playing.url, tmp_path)
-    places = [slot.place for each in found.asked for slot in each.row.slots]
+    places = [piece.place for each in found.asked for piece in each.found.chosen]
     assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
 
 
@@ -198,8 +198,8 @@ async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path
 async def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
     tmp_path: Path, playing: Served
 ) -> None:
-    row = (await checked("amem", playing.url, tmp_path)).asked[0].row
-    assert len(row.slots) == 10
+    row = (await checked("amem", playing.url, tmp_path)).asked[0].found
+    assert len(row.chosen) == 10
     assert len(row.read) > 10
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from batch_server import Batches, serve_batches
-from eval_server import SPENT, SWITCHES, played
+from eval_server import SPENT, SWITCHES, described, played
 
 from justmem.errors import ModelUnavailable
 from justmem.ports import Prompt
@@ -16,7 +16,6 @@ from justmem_eval import batch, runs
 from justmem_eval.batch import BatchModel
 from justmem_eval.calls import Cap, CapReached, Replies
 from justmem_eval.results import figures
-from justmem_eval.runs import Description
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +91,7 @@ async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_run_with_a_batch_model_sends_a_few_large_batches(data: Path, tmp_path: Path) -> None:
     with serve_batches(played) as served:
         name = f"batch:small@{served.url}"
-        given = Description(
+        given = described(
             data=data,
             benchmark="locomo",
             model=name,
@@ -101,10 +100,9 @@ def test_a_run_with_a_batch_model_sends_a_few_large_batches(data: Path, tmp_path
             runs=2,
             planted=2,
         )
-        prepared = runs.prepare(given)
-        asyncio.run(runs.run(prepared, tmp_path / "run", tmp_path / "c", lambda *_: None))
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
         sizes = [len(lines) for lines in served.requests()]
-    found = figures(tmp_path / "run", prepared.benchmark)
+    found = figures(tmp_path / "run", given.benchmark)
     assert found.errors == {}
     assert found.judged == 15
     assert found.tokens.construction.value == 4 * SPENT

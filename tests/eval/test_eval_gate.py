@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from justmem_eval import gate as gates
 from justmem_eval.cli.app import app
-from justmem_eval.rows import Row, Slot
+from justmem_eval.protocol import Files
+from justmem_eval.records import Piece, Retrieved
 
 HERE = Path(__file__).parent
 NO_LEXICAL = ("weight.lexical=0",)
@@ -82,22 +83,24 @@ def slice_of(**floors: gates.Floor) -> gates.Slice:
 
 
 @pytest.mark.parametrize(("now", "ok"), [(86.0, True), (78.1, True), (77.9, False)])
-def test_a_figure_may_fall_by_its_tolerance(now: float, ok: bool) -> None:
+def test_a_figure_may_fall_by_its_tolerance(tmp_path: Path, now: float, ok: bool) -> None:
     floor = gates.Floor(value=80.0, tolerance=2.0)
-    ((holds, text),) = gates.check(slice_of(recall=floor), summary_of(recall=now), [])
+    ((holds, text),) = gates.check(slice_of(recall=floor), summary_of(recall=now), Files(tmp_path))
     assert holds is ok
     assert ("worse by" in text) is not ok
 
 
-def test_another_number_of_questions_fails() -> None:
-    ((ok, text),) = gates.check(slice_of().model_copy(update={"questions": 17}), summary_of(), [])
+def test_another_number_of_questions_fails(tmp_path: Path) -> None:
+    other = slice_of().model_copy(update={"questions": 17})
+    ((ok, text),) = gates.check(other, summary_of(), Files(tmp_path))
     assert not ok
     assert "400 questions, not 17" in text
 
 
-def test_a_question_that_is_gone_or_not_found_fails() -> None:
+def test_a_question_that_is_gone_or_not_found_fails(tmp_path: Path) -> None:
     wanted = slice_of().model_copy(update={"found": {"a": ("s1:2",), "b": ("s1:2",)}})
-    rows = [Row(id="a", history="h", slots=(Slot(place=("s1", (1, 3))),))]
-    first, second = gates.check(wanted, summary_of(), rows)
+    files = Files(tmp_path)
+    files.evidence.add(Retrieved(id="a", history="h", chosen=(Piece(place=("s1", (1, 3))),)))
+    first, second = gates.check(wanted, summary_of(), files)
     assert first == (False, f"{wanted.name}: a does not read s1:2")
     assert second == (False, f"{wanted.name}: there is no question b")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from justmem.domain import Plan
-from justmem_eval import keyless, metrics
+from justmem_eval import harm, metrics
 from justmem_eval.benchmarks import Case, Gold, History, Question, TurnKey, load
 from justmem_eval.judging import parse
-from justmem_eval.rows import Place, Row, Slot
-from justmem_eval.systems.plain import FullText
-from justmem_eval.systems.types import Retrieved
+from justmem_eval.records import Piece, Place, Predicted, Retrieved
+from justmem_eval.systems.plain import Plain
 
 
 def pair(
@@ -27,7 +24,7 @@ def pair(
     abstain: bool = False,
     plan: Plan | None = None,
     sources: tuple[Place, ...] = (),
-) -> tuple[Case, Row]:
+) -> tuple[Case, Retrieved]:
     id = f"q{hash((frozenset(gold), category, abstain))}"
     question = Question(id=id, text="?", at=datetime(2024, 1, 1))
     told = Gold(
@@ -37,10 +34,10 @@ def pair(
         sessions=frozenset(session for session, _ in gold),
         abstain=abstain,
     )
-    row = Row(
+    row = Retrieved(
         id=id,
         history="h",
-        slots=tuple(Slot(place=place) for place in chosen),
+        chosen=tuple(Piece(place=place) for place in chosen),
         read=read,
         sources=sources,
         plan=plan,
@@ -93,18 +90,19 @@ def test_source_hit_looks_at_the_first_source() -> None:
 
 
 def test_an_answer_rests_on_a_gold_turn_or_on_none() -> None:
-    rests, misled, refused = (pair({("a", 1)}, []) for _ in range(3))
-    nowhere, unanswerable = pair(set(), []), pair(set(), [], abstain=True)
-    answered = [
-        (rests, {"cited": (("b", 3), ("a", 1))}),
-        (misled, {"cited": (("a", 2),)}),
-        (refused, {"sufficient": False}),
-        (nowhere, {"cited": (("a", 1),)}),  # without gold turns, in no denominator
-        (unanswerable, {"cited": (("a", 1),)}),
-    ]
-    found = metrics.scores([(case, row.model_copy(update=more)) for (case, row), more in answered])
-    assert (found.rests.value, found.misled.value) == pytest.approx((100 / 3, 100 / 3))
-    assert found.rests.n == found.misled.n == 3
+    cases = [pair({("a", 1)}, []) for _ in range(3)]
+    cases += [pair(set(), []), pair(set(), [], abstain=True)]
+    found = [(c, r.model_copy(update={"id": str(n)})) for n, (c, r) in enumerate(cases)]
+    answers = {
+        "0": Predicted(id="0", cited=(("b", 3), ("a", 1))),
+        "1": Predicted(id="1", cited=(("a", 2),)),
+        "2": Predicted(id="2", sufficient=False),
+        "3": Predicted(id="3", cited=(("a", 1),)),  # without gold turns, in no denominator
+        "4": Predicted(id="4", cited=(("a", 1),)),
+    }
+    scores = metrics.scores(found, answers)
+    assert (scores.rests.value, scores.misled.value) == pytest.approx((100 / 3, 100 / 3))
+    assert scores.rests.n == scores.misled.n == 3
 
 
 def test_all_at_5_is_strict_and_ranks_sessions_not_cards() -> None:
@@ -125,12 +123,12 @@ def test_a_question_with_six_gold_sessions_can_never_be_complete_at_5() -> None:
 
 
 def test_words_per_answer_leaves_refusals_out() -> None:
-    case, row = pair({("a", 1)}, [])
-    told = [
-        (case, row.model_copy(update={"answer": "a blue couch"})),
-        (case, row.model_copy(update={"answer": "That is not in memory.", "sufficient": False})),
-    ]
-    assert metrics.scores(told).words.value == 3.0
+    told, refused = pair({("a", 1)}, []), pair({("b", 1)}, [])
+    answers = {
+        told[1].id: Predicted(id=told[1].id, answer="a blue couch"),
+        refused[1].id: Predicted(id=refused[1].id, answer="That is not there.", sufficient=False),
+    }
+    assert metrics.scores([told, refused], answers).words.value == 3.0
 
 
 def test_the_papers_flips_give_the_papers_p_value() -> None:
@@ -176,22 +174,15 @@ def test_a_verdict_is_read_strictly(said: str, verdict: bool | None) -> None:
     assert parse(said) is verdict
 
 
-class OnlyGreetings(FullText):
+async def only_greetings(history: History, question: Question) -> Retrieved:
     """Recalls one card of 30 tokens when greeted, and nothing otherwise."""
-
-    @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[OnlyGreetings]:  # type: ignore[override]
-        yield self
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        slots = (Slot(place=("s", (1,))),) if question.text == "Hello!" else ()
-        row = Row(id=question.id, history="h", slots=slots, evidence_tokens=30)
-        return Retrieved(id=question.id, row=row)
+    chosen = (Piece(place=("s", (1,))),) if question.text == "Hello!" else ()
+    return Retrieved(id=question.id, history=history.id, chosen=chosen, evidence_tokens=30)
 
 
 async def test_harm_counts_turns_and_tokens(data: Path) -> None:
-    found = await keyless.harm(OnlyGreetings(None), [load("locomo", data).history("conv-1")])
-    count = len(keyless.no_memory_turns())
+    found = await harm.harm(Plain(None, only_greetings), [load("locomo", data).history("conv-1")])
+    count = len(harm.no_memory_turns())
     assert count >= 40
     assert found.nothing.value == 100 * (count - 1) / count
     assert found.tokens.value == 30 / count

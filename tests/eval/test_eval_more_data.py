@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SWITCHES, part, played
+from eval_server import SWITCHES, described, part, played
 from typer.testing import CliRunner
 
 from justmem.errors import InvalidFile
@@ -18,7 +18,6 @@ from justmem_eval.benchmarks import load
 from justmem_eval.cli.app import app
 from justmem_eval.judging import ordering
 from justmem_eval.results import figures
-from justmem_eval.runs import Description
 
 # ---------------------------------------------------------------- REALTALK
 
@@ -176,7 +175,7 @@ def test_a_rubric_reaches_the_judge_and_no_other_prompt(beam: Path, tmp_path: Pa
         return played(request)
 
     with serve_openai(script) as served:
-        given = Description(
+        given = described(
             data=beam,
             benchmark="beam",
             model=f"openai:small@{served.url}",
@@ -185,12 +184,11 @@ def test_a_rubric_reaches_the_judge_and_no_other_prompt(beam: Path, tmp_path: Pa
             runs=1,
             planted=1,
         )
-        prepared = runs.prepare(given)
-        asyncio.run(runs.run(prepared, tmp_path / "run", tmp_path / "c", lambda *_: None))
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
     judged = [text for kind, text in prompts if kind == "judge"]
     assert any(SECRET in text for text in judged)
     assert not any("secret criterion" in text for kind, text in prompts if kind != "judge")
-    found = figures(tmp_path / "run", prepared.benchmark)
+    found = figures(tmp_path / "run", given.benchmark)
     assert found.errors == {}
     spread = found.by_category["knowledge_update"]
     assert spread is not None

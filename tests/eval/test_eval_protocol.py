@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from eval_server import SPENT, SWITCHES, USAGE, part, played
+from eval_server import described as settings
 
 from justmem.errors import InvalidSetting
 from justmem.testing import Request, Respond, Served, chat_body, serve_openai
@@ -20,10 +21,10 @@ from justmem_eval import runs
 from justmem_eval.calls import CapReached
 from justmem_eval.protocol import Files
 from justmem_eval.results import failures, figures
-from justmem_eval.runs import Description
+from justmem_eval.runs import Settings
 
 
-def described(data: Path, url: str, **fields: Any) -> Description:
+def described(data: Path, url: str, **fields: Any) -> Settings:
     given = {
         "data": data,
         "benchmark": "locomo",
@@ -34,11 +35,11 @@ def described(data: Path, url: str, **fields: Any) -> Description:
         "planted": 4,
         **fields,
     }
-    return Description(**given)
+    return settings(**given)
 
 
-async def run(given: Description, folder: Path) -> Path:
-    return await runs.run(runs.prepare(given), folder, folder.parent, lambda *_: None)
+async def run(given: Settings, folder: Path) -> Path:
+    return await runs.run(given, folder, folder.parent, lambda *_: None)
 
 
 async def test_a_run_leaves_one_line_per_question_in_every_stage(
@@ -51,7 +52,7 @@ async def test_a_run_leaves_one_line_per_question_in_every_stage(
     assert len(files.evidence) == 17
     assert len(files.predictions(1)) == len(files.predictions(2)) == 17
     assert len(files.verdicts(1)) == 15  # category 5 has no gold answer
-    found = figures(folder, runs.prepare(given).benchmark)
+    found = figures(folder, given.benchmark)
     assert found.accuracy is not None
     assert found.accuracy.deviation is not None  # of two runs
     assert found.judged == 15
@@ -157,7 +158,7 @@ async def test_a_judge_that_answers_prose_is_an_error_and_no_verdict(
     with serve_openai(script) as served:
         given = described(data, served.url, runs=1)
         folder = await run(given, tmp_path / "run")
-    found = figures(folder, runs.prepare(given).benchmark)
+    found = figures(folder, given.benchmark)
     assert found.accuracy is None
     assert found.judged == 0
     assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 8}
@@ -178,7 +179,7 @@ async def test_one_failed_answer_is_counted_apart_and_done_again_later(
     with serve_openai(script) as served:
         given = described(data, served.url, runs=1)
         folder = await run(given, tmp_path / "run")
-        benchmark = runs.prepare(given).benchmark
+        benchmark = given.benchmark
         first = figures(folder, benchmark)
         assert first.errors == {"predictions": 1, "verdicts": 2}
         assert first.judged == 14
@@ -193,7 +194,7 @@ async def test_the_reference_systems_run_under_the_same_protocol(
 ) -> None:
     given = described(data, server.url, system=system, runs=1)
     folder = await run(given, tmp_path / "run")
-    found = figures(folder, runs.prepare(given).benchmark)
+    found = figures(folder, given.benchmark)
     assert found.judged == 15
     assert found.tokens.construction.value == 0
     if system == "naive_rag":
@@ -208,7 +209,7 @@ async def test_without_a_model_the_same_run_has_recall_and_no_accuracy(
 ) -> None:
     given = described(data, "", model="rules", judge="", runs=1)
     folder = await run(given, tmp_path / "run")
-    found = figures(folder, runs.prepare(given).benchmark)
+    found = figures(folder, given.benchmark)
     assert found.accuracy is None
     assert found.turn.read.fraction.n == 14
     assert (found.turn.read.fraction.value or 0) > 50
@@ -230,12 +231,12 @@ async def test_every_row_of_the_ablations_runs(data: Path, tmp_path: Path, switc
         switches=(*SWITCHES, switch),
     )
     folder = await run(given, tmp_path / "run")
-    rows = [each.row for each in Files(folder).evidence.items()]
+    rows = Files(folder).evidence.items()
     assert len(rows) == 7
     if switch == "granularity=session_pack":
-        assert all(len({slot.place[0] for slot in row.slots}) <= 1 for row in rows)
+        assert all(len({piece.place[0] for piece in row.chosen}) <= 1 for row in rows)
     if switch == "granularity=session_first":
-        assert all(len({s.place[0] for s in row.slots}) == len(row.slots) for row in rows)
+        assert all(len({s.place[0] for s in row.chosen}) == len(row.chosen) for row in rows)
     if switch == "reading=top1":
         assert all(len(row.sources) == 1 for row in rows)
     if switch == "access=oracle":

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SWITCHES, part, played
+from eval_server import SWITCHES, described, part, played
 from typer.testing import CliRunner
 
 from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import benchmarks, runs, tables
 from justmem_eval.cli.app import app
-from justmem_eval.cli.keyless import _RUNS
+from justmem_eval.cli.measuring import RUNS
 from justmem_eval.results import compare, figures
-from justmem_eval.runs import Description
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     with serve_openai(script) as served:
         for system in ("naive_rag", "justmem"):
-            given = Description(
+            given = described(
                 data=data,
                 benchmark="locomo",
                 system=system,
@@ -46,9 +45,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 runs=3,
                 planted=3,
             )
-            asyncio.run(
-                runs.run(runs.prepare(given), folder / system, folder / "cache", lambda *_: None)
-            )
+            asyncio.run(runs.run(given, folder / system, folder / "cache", lambda *_: None))
     return data, folder
 
 
@@ -91,8 +88,8 @@ def test_all_prints_and_stores_the_figures_of_each_benchmark(data: Path, tmp_pat
     result = CliRunner().invoke(app, [*command, "--json", str(tmp_path / "eval.json")])
     assert result.exit_code == 0, result.output
     stored = json.loads((tmp_path / "eval.json").read_text())
-    assert {name.split("-")[0] for name in stored} == {run[0] for run in _RUNS}
-    for name in ("turn recall, ten cards", "everything read", "turns claimed"):
+    assert {name.split("-")[0] for name in stored} == {run[0] for run in RUNS}
+    for name in ("turn recall@10", "everything read", "turns claimed"):
         assert result.output.count(name) >= len(stored)
     costs = stored["locomo-rules-rules"]["costs"]
     assert costs["turns_claimed"]["value"] >= costs["cards_read"]["value"] / 2 > 0
@@ -164,7 +161,7 @@ def test_the_corrected_key_stands_beside_the_official_one(
         return played(request)
 
     with serve_openai(script) as served:
-        given = Description(
+        given = described(
             data=corrected_data,
             benchmark="locomo",
             model=f"openai:small@{served.url}",
@@ -173,9 +170,8 @@ def test_the_corrected_key_stands_beside_the_official_one(
             runs=1,
             planted=2,
         )
-        prepared = runs.prepare(given)
-        asyncio.run(runs.run(prepared, tmp_path / "run", tmp_path / "c", lambda *_: None))
-    found = figures(tmp_path / "run", prepared.benchmark)
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
+    found = figures(tmp_path / "run", given.benchmark)
     assert found.corrections == 1
     assert found.accuracy is not None
     assert found.corrected is not None

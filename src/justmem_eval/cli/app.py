@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from justmem.errors import JustMemError
-from justmem_eval.cli import keyless, peers, running
+from justmem_eval.cli import measuring, peers, running
 
 app = typer.Typer(
     help="Measure memory systems so that anyone can check it.",
@@ -15,14 +15,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("all")(keyless.everything)
-app.command()(keyless.recall)
-app.command()(keyless.harm)
-app.command("fit")(keyless.fitted)
-app.command()(keyless.mine)
-app.command()(keyless.gate)
-app.command()(keyless.fill)
-app.command()(keyless.data)
+app.command("all")(measuring.everything)
+app.command()(measuring.recall)
+app.command()(measuring.harm)
+app.command("fit")(measuring.fitted)
+app.command()(measuring.mine)
+app.command()(measuring.gate)
+app.command()(measuring.fill)
+app.command()(measuring.data)
 app.command()(running.run)
 app.command()(running.table)
 app.command()(running.compare)

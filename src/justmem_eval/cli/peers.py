@@ -17,12 +17,12 @@ from justmem.errors import InvalidSetting
 from justmem_eval import benchmarks, cache, figures, peer_check, pictures, sidebyside
 from justmem_eval.benchmarks import recorded
 from justmem_eval.cli.shared import Cache, Data, Json, Published, grid, out, pairs
-from justmem_eval.lines import write_json
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import Checked
-from justmem_eval.runs import peer_settings, upstream
+from justmem_eval.records import write_json
+from justmem_eval.runs import PeerSettings, peer_settings, upstream
 from justmem_eval.switches import parse
-from justmem_eval.systems.memories import models
+from justmem_eval.systems.justmem import build_embedder
 from justmem_eval.systems.peer import NAMES
 
 _ENVIRONMENTS = Path("build/peers")
@@ -44,7 +44,8 @@ def check(
     path = Path(adapter)
     own = path if path.suffix == ".py" else None
     name = path.stem if own else adapter
-    settings = peer_settings(model or "openai:none", peer_embedder, peer_dimensions)
+    peer = PeerSettings(embedder=peer_embedder, dimensions=peer_dimensions)
+    settings = peer_settings(model or "openai:none", peer)
     folder = Path(mkdtemp(prefix="justmem-peer-check-"))
 
     async def work() -> Checked:
@@ -89,7 +90,7 @@ def side_by_side(
         systems = {name: systems[name] for name in systems if name in only}
     bench = sidebyside.slice_of(benchmarks.load(benchmark, data), histories, sessions or None)
     known = recorded.read(benchmark, data) if benchmark == "locomo" else recorded.Recorded()
-    embedder = models(parse(["reranker=none"]), cache.folder(cache_folder)).embedder
+    embedder = build_embedder(parse([]), cache.folder(cache_folder))
     shutil.rmtree(to, ignore_errors=True)
     found = asyncio.run(
         sidebyside.compare(systems, bench, embedder, known, to, typer.echo, patience)

@@ -13,14 +13,13 @@ The rule, stated so that its recall can be judged:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from justmem.domain import Turn
+from justmem.domain import Session, Turn
 from justmem_eval.benchmarks import History
-from justmem_eval.rows import Place, Row
+from justmem_eval.records import Place, Retrieved
 from justmem_eval.text import content
 
 LEAST = 0.3  # of the text's weight, held by the first turn
@@ -33,7 +32,7 @@ NOWHERE: Place = ("", ())
 def aligned(text: str, history: History, *, within: str | None = None) -> Place:
     """`within`: the session is known, and only the turn is looked for: any share will do."""
     words = set(content(text))
-    index = _index(_Same(history))
+    index = _index(history.sessions)
     weights = {word: index.weight(word) for word in words}
     whole = sum(weights.values())
     if not whole:
@@ -48,14 +47,14 @@ def aligned(text: str, history: History, *, within: str | None = None) -> Place:
     return index.widened(best, weights) if found else NOWHERE
 
 
-def realigned(row: Row, history: History) -> Row:
+def realigned(found: Retrieved, history: History) -> Retrieved:
     """The same evidence, as if its system kept no sources."""
-    slots = tuple(
-        slot.model_copy(update={"place": aligned(slot.text, history), "aligned": True})
-        for slot in row.slots
+    chosen = tuple(
+        piece.model_copy(update={"place": aligned(piece.text, history), "aligned": True})
+        for piece in found.chosen
     )
-    read = tuple(aligned(text, history) for text in row.read_texts)
-    return row.model_copy(update={"slots": slots, "read": read})
+    read = tuple(aligned(text, history) for text in found.read_texts)
+    return found.model_copy(update={"chosen": chosen, "read": read})
 
 
 @dataclass(frozen=True)
@@ -87,27 +86,24 @@ def _held(weights: Mapping[str, float], said: Iterable[str]) -> float:
     return sum(weights[word] for word in weights.keys() & said)
 
 
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """A history as a cache key: by identity of its sessions, which are never changed."""
-
-    history: History
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.history.sessions is self.history.sessions
-
-    def __hash__(self) -> int:
-        return hash(self.history.id)
+_indexes: OrderedDict[int, tuple[Sequence[Session], _Index]] = OrderedDict()
 
 
-@lru_cache(maxsize=16)
-def _index(key: _Same) -> _Index:
+def _index(sessions: Sequence[Session]) -> _Index:
+    """By identity of the sessions, which are never changed. The last sixteen are kept."""
+    known = _indexes.get(id(sessions))
+    if known is not None and known[0] is sessions:
+        return known[1]
     turns = {
         (session.id, number): _words(turn)
-        for session in key.history.sessions
+        for session in sessions
         for number, turn in enumerate(session.turns, 1)
     }
-    return _Index(turns, Counter(word for said in turns.values() for word in said))
+    made = _Index(turns, Counter(word for said in turns.values() for word in said))
+    _indexes[id(sessions)] = sessions, made
+    if len(_indexes) > 16:
+        _indexes.popitem(last=False)
+    return made
 
 
 def _words(turn: Turn) -> frozenset[str]:

@@ -1,105 +1,142 @@
-"""Reference systems: no memory, the whole history in the prompt, and turns by likeness."""
+"""Reference systems: no memory, the whole history in the prompt, and the turns most like the
+question. A plain reader answers, the same as for every peer."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.resources import files
 
 import numpy as np
 
 from justmem.domain import Session
-from justmem.ports import Embedder, LanguageModel
+from justmem.errors import ModelNonsense
+from justmem.ports import Embedder, LanguageModel, Prompt
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.rows import Row, Slot
-from justmem_eval.systems.reader import read
-from justmem_eval.systems.types import Built, Predicted, Retrieved
-from justmem_eval.text import count
+from justmem_eval.records import Built, Piece, Predicted, Retrieved
+from justmem_eval.text import count, fence, new_mark
 
 K = 10
+SCHEMA = {
+    "type": "object",
+    "properties": {"answer": {"type": "string"}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+_LONGEST = 500  # tokens of an answer
 
 
-def transcript(session: Session) -> str:
-    said = "\n".join(f"{turn.speaker}: {turn.text}" for turn in session.turns)
-    return f"Conversation of {session.at:%A %Y-%m-%d %H:%M}\n{said}"
+async def read(
+    model: LanguageModel | None, question: Question, context: str, sample: int
+) -> Predicted:
+    """The plain reader: answers from the text it is shown."""
+    if model is None:
+        return Predicted(id=question.id, sufficient=False)
+    completion = await model.complete(reading_prompt(question, context), sample=sample)
+    try:
+        answer = str(json.loads(completion.text)["answer"])
+    except (ValueError, KeyError, TypeError):
+        answer = completion.text.strip()  # a server without JSON output answers in prose
+    if not answer:
+        raise ModelNonsense("The model sent an empty answer.", completion.call)
+    return Predicted(id=question.id, answer=answer, calls=(completion.call,))
 
 
-class _Read:
-    """Nothing is built; a plain reader answers."""
+def reading_prompt(question: Question, context: str) -> Prompt:
+    name = "reply.md" if question.remark else "read.md"
+    instruction = files("justmem_eval").joinpath("prompts", name).read_text("utf-8").strip()
+    mark = new_mark()
+    asked = f"Time of the question: {question.at:%A %Y-%m-%d}\n"
+    asked += fence("question", question.text, mark)
+    user = f"{fence('memory', context, mark)}\n{asked}"
+    return Prompt("answer", instruction, user, SCHEMA, _LONGEST, mark=mark)
 
-    name = ""
 
-    def __init__(self, model: LanguageModel | None) -> None:
-        self._model = model
+@dataclass(frozen=True)
+class Plain:
+    """A system that builds nothing. `find` returns the evidence for a question."""
+
+    model: LanguageModel | None
+    find: Callable[[History, Question], Awaitable[Retrieved]]
 
     async def build(self, history: History) -> Built:
         return Built(id=history.id, sessions=len(history.sessions))
 
-    async def answer(
-        self, history: History, question: Question, retrieved: Retrieved, sample: int
-    ) -> Predicted:
-        if self._model is None:
-            return Predicted(id=question.id, sufficient=False)
-        return await read(self._model, question, retrieved.context, sample)
+    @asynccontextmanager
+    async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PlainMemory]:
+        yield PlainMemory(self, history, sample)
 
     async def close(self) -> None:
         pass
 
 
-class NoMemory(_Read):
-    """The reader is shown nothing. What it gets right needs no memory."""
-
-    name = "none"
-
-    @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[NoHistory]:
-        yield NoHistory(history)
-
-
-class NoHistory:
-    def __init__(self, history: History) -> None:
-        self._history = history
+@dataclass(frozen=True)
+class PlainMemory:
+    system: Plain
+    history: History
+    sample: int
 
     async def retrieve(self, question: Question) -> Retrieved:
-        return Retrieved(id=question.id, row=Row(id=question.id, history=self._history.id))
+        return await self.system.find(self.history, question)
+
+    async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
+        return await read(self.system.model, question, retrieved.context, self.sample)
 
 
-class FullText(_Read):
-    name = "fulltext"
-
-    @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[WholeHistory]:
-        yield WholeHistory(history)
+async def nothing(history: History, question: Question) -> Retrieved:
+    """No memory. What the reader gets right needs none."""
+    return Retrieved(id=question.id, history=history.id)
 
 
-class WholeHistory:
-    def __init__(self, history: History) -> None:
-        self._history = history
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        # By day: gold of LongMemEval can be dated later on the day of the question.
-        told = [s for s in self._history.sessions if s.at.date() <= question.at.date()]
-        text = "\n\n".join(map(transcript, told))
-        row = Row(id=question.id, history=self._history.id, evidence_tokens=count(text))
-        return Retrieved(id=question.id, row=row, context=text)
+async def whole_history(history: History, question: Question) -> Retrieved:
+    """Every session up to the day of the question: gold of LongMemEval can be dated later on that
+    day."""
+    told = [s for s in history.sessions if s.at.date() <= question.at.date()]
+    text = "\n\n".join(map(_transcript, told))
+    return Retrieved(id=question.id, history=history.id, context=text, evidence_tokens=count(text))
 
 
-class NaiveRag(_Read):
-    """The ten turns (with a user and an assistant: the ten exchanges) most like the question."""
+def _transcript(session: Session) -> str:
+    said = "\n".join(f"{turn.speaker}: {turn.text}" for turn in session.turns)
+    return f"Conversation of {session.at:%A %Y-%m-%d %H:%M}\n{said}"
 
-    name = "naive_rag"
 
-    def __init__(self, model: LanguageModel | None, embedder: Embedder) -> None:
-        super().__init__(model)
-        self._embedder = embedder
-
-    @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[Chunks]:
-        chunks = [chunk for session in history.sessions for chunk in _chunks(session)]
-        vectors = (await self._embedder.embed([text for _, _, text in chunks])).vectors
-        yield Chunks(history, chunks, vectors, self._embedder)
-
+# ---------------------------------------------------------------- Naive RAG
 
 Chunk = tuple[Session, tuple[int, ...], str]
+
+
+class NaiveRag:
+    """The ten turns (with a user and an assistant: the ten exchanges) most like the question."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._of = ""  # the history that the chunks and vectors belong to
+        self._chunks: list[Chunk] = []
+        self._vectors = np.empty(0, np.float32)
+
+    async def __call__(self, history: History, question: Question) -> Retrieved:
+        if self._of != history.id:
+            chunks = [chunk for session in history.sessions for chunk in _chunks(session)]
+            vectors = (await self._embedder.embed([text for _, _, text in chunks])).vectors
+            self._of, self._chunks, self._vectors = history.id, chunks, vectors
+        chunks, vectors = self._chunks, self._vectors
+        asked = (await self._embedder.embed([question.text], query=True)).vectors[0]
+        order = np.argsort(-(vectors @ asked), kind="stable").tolist()
+        last = question.at.date()
+        best = [chunks[i] for i in order if chunks[i][0].at.date() <= last][:K]
+        text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
+        return Retrieved(
+            id=question.id,
+            history=history.id,
+            chosen=tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best),
+            read=tuple((s.id, turns) for s, turns, _ in best),
+            read_texts=tuple(said for _, _, said in best),
+            context=text,
+            evidence_tokens=count(text),
+        )
 
 
 def _chunks(session: Session) -> Iterator[Chunk]:
@@ -117,30 +154,3 @@ def _chunks(session: Session) -> Iterator[Chunk]:
 def _chunk(session: Session, numbers: list[int]) -> Chunk:
     said = "\n".join(f"{session.turn(n).speaker}: {session.turn(n).text}" for n in numbers)
     return session, tuple(numbers), said
-
-
-class Chunks:
-    def __init__(
-        self, history: History, chunks: list[Chunk], vectors: np.ndarray, embedder: Embedder
-    ) -> None:
-        self._history = history
-        self._chunks = chunks
-        self._vectors = vectors
-        self._embedder = embedder
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        asked = (await self._embedder.embed([question.text], query=True)).vectors[0]
-        order = np.argsort(-(self._vectors @ asked), kind="stable").tolist()
-        last = question.at.date()
-        best = [self._chunks[i] for i in order if self._chunks[i][0].at.date() <= last][:K]
-        text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
-        row = Row(
-            id=question.id,
-            history=self._history.id,
-            slots=tuple(Slot(place=(s.id, numbers), text=said) for s, numbers, said in best),
-            read=tuple((s.id, numbers) for s, numbers, _ in best),
-            read_texts=tuple(said for _, _, said in best),
-            evidence_tokens=count(text),
-            evidence=text,
-        )
-        return Retrieved(id=question.id, row=row, context=text)

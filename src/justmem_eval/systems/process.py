@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem_eval.meter import Meter
-from justmem_eval.systems.types import PeerCannotStart, PeerFailed
+from justmem_eval.records import PeerCannotStart, PeerFailed
 
 ADAPTERS = Path(__file__).parent.parent / "peers"
 _LONGEST_LINE = 64 * 1024 * 1024

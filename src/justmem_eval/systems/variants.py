@@ -7,12 +7,38 @@ top1            compact reading, and the whole session behind the best card for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from justmem import AsyncMemory
-from justmem.domain import Candidate, Card, Evidence, Source
+from justmem.domain import Candidate, Card, Evidence, Plan, Source
 from justmem.ports import Embedder
+from justmem_eval.switches import Switches
 from justmem_eval.text import count as token_count
+
+_ACCESS: Mapping[str, Mapping[str, Any]] = {
+    "lookup": {"spans_sessions": False, "needs_source": False, "rewrites": ()},
+    "compose": {"spans_sessions": True, "needs_source": False},
+    "replay": {"spans_sessions": False, "needs_source": True, "rewrites": ()},
+    "compact": {"needs_source": False},
+}
+
+
+def forced(plan: Plan, access: str) -> Plan:
+    """The same plan under another access. Everything else that it says stays."""
+    return plan.model_copy(update=_ACCESS[access])
+
+
+async def vary(
+    memory: AsyncMemory, embedder: Embedder, switches: Switches, evidence: Evidence
+) -> Evidence:
+    if switches.granularity == "session_pack":
+        return await session_pack(memory, embedder, evidence)
+    if switches.granularity == "session_first":
+        return await session_first(memory, embedder, evidence, switches.budget.cards)
+    if switches.reading == "top1":
+        return await top1(memory, evidence)
+    return evidence
 
 
 async def session_pack(memory: AsyncMemory, embedder: Embedder, evidence: Evidence) -> Evidence:
