@@ -17,6 +17,7 @@ from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.ports import Store
 from justmem.store.storage import storage
+from justmem.transfer.lines import session_line
 from postgres import Server, rows
 from torture._children import Child, Pace, Say
 from torture._life import Life, Step
@@ -250,7 +251,7 @@ async def _arrived(source: str, target: str, told: int, *, last: bool) -> None:
         whole
         for whole in await left.wholes(ids)
         if (copied := there.get(whole.session.id))
-        and transfer.fingerprint(copied) == transfer.fingerprint(whole)
+        and session_line(copied, vectors=True) == session_line(whole, vectors=True)
     ]
     assert len(same) >= told, f"{told} sessions were said to be copied, {len(same)} are there"
     if last:

@@ -17,7 +17,8 @@ from justmem.errors import ModelUnavailable
 from justmem.ports import Extraction, Store
 from justmem.store.storage import Storage, storage
 from justmem.testing import HashEmbedder
-from justmem.transfer import fingerprint, wholes
+from justmem.transfer import wholes
+from justmem.transfer.lines import session_line
 from postgres import Server, binaries, create_database, short_folder
 from stories import by_rules
 
@@ -165,7 +166,9 @@ async def _compare(one: AsyncMemory, other: AsyncMemory) -> None:
 
 
 async def _compare_stores(one: Store, other: Store) -> None:
-    prints = [sorted([fingerprint(whole) async for whole in wholes(side)]) for side in (one, other)]
+    prints = [
+        [session_line(whole, vectors=True) async for whole in wholes(side)] for side in (one, other)
+    ]
     assert prints[0] == prints[1], "the stores hold different things"
     sides = [one, other]
     assert await sides[0].rest() == await sides[1].rest()

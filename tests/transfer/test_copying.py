@@ -19,7 +19,8 @@ from justmem.errors import StoreError
 from justmem.ports import CardFilter, Store, Whole, session_in
 from justmem.store.files import Keyring
 from justmem.store.storage import Storage, storage
-from justmem.transfer import Copied, copy, fingerprint
+from justmem.transfer import Copied, copy
+from justmem.transfer.lines import session_line
 from store_contract import MAY, all_facts, card, digested, found, remember, session
 from stores import fail, waiting
 
@@ -210,7 +211,7 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
         replace(whole, digested=replace(made, passages=[])),
         replace(whole, digested=replace(made, quarantined=[])),
     ):
-        assert fingerprint(other) != fingerprint(whole)
+        assert session_line(other, vectors=True) != session_line(whole, vectors=True)
     await source.close()
 
 

@@ -17,7 +17,8 @@ from justmem.language.languages import LANGUAGES
 from justmem.ports import Store, Whole
 from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
-from justmem.transfer import fingerprint, wholes
+from justmem.transfer import wholes
+from justmem.transfer.lines import session_line
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
 
 pytest_plugins = ["postgres_fixtures"]
@@ -68,8 +69,8 @@ def store_of(memory: AsyncMemory) -> Store:
     return memory._store
 
 
-async def prints(memory: AsyncMemory) -> list[bytes]:
-    return [fingerprint(whole) async for whole in wholes(store_of(memory))]
+async def prints(memory: AsyncMemory) -> list[dict[str, Any]]:
+    return [session_line(whole, vectors=True) async for whole in wholes(store_of(memory))]
 
 
 async def answers(memory: AsyncMemory) -> list[Any]:
@@ -216,7 +217,7 @@ async def test_a_session_that_differs_is_not_replaced_and_nothing_is_stored(
 # ---------------------------------------------------------------- files that are not whole
 
 
-async def file_of(opened: Opened, path: Path) -> list[bytes]:
+async def file_of(opened: Opened, path: Path) -> list[dict[str, Any]]:
     memory = await opened("ana")
     await memory.remember_many(HISTORY)
     await memory.forget(card=(await memory.cards())[0].id)

@@ -125,8 +125,7 @@ def copy(
         name = plain(each.space, one_line=True)
         out().print(
             f"{name}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
-            f"{amount(each.cards, 'card')}, {amount(each.passages, 'passage')}, "
-            f"{each.forgotten:,} forgotten; "
+            f"{amount(each.cards, 'card')}, {each.forgotten:,} forgotten; "
             f"the same on both sides, {each.digest}",
             soft_wrap=True,
         )

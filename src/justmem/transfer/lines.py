@@ -62,7 +62,7 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
     made = whole.digested
     line: dict[str, Any] = {
         "is": "session",
-        **_said(whole.session),
+        **_text(whole.session),
         "state": str(made.state),
         "reason": made.reason,
         "tokens": made.tokens,
@@ -74,28 +74,21 @@ def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
     if made.corrections:
         line["corrections"] = [dump(each) for each in made.corrections]
     if whole.waiting is not None:
-        line["waiting"] = {**_said(whole.waiting), "failure": whole.failure}
+        line["waiting"] = {**_text(whole.waiting), "failure": whole.failure}
     if vectors and made.card_vectors.size + made.passage_vectors.size:
         packed = _packed(made.card_vectors), _packed(made.passage_vectors)
         line["vectors"] = dict(zip(("cards", "passages"), packed, strict=True))
     return line
 
 
-def _said(session: Session) -> dict[str, Any]:
-    """Without fields that are empty."""
+def _text(session: Session) -> dict[str, Any]:
+    """Without empty fields."""
     turns = [{k: v for k, v in dump(turn).items() if v or k == "text"} for turn in session.turns]
-    said = {name: value for name, value in dump(session).items() if value}
-    return {**said, "turns": turns}
+    return {**{name: value for name, value in dump(session).items() if value}, "turns": turns}
 
 
 def _packed(vectors: Vectors) -> str:
     return base64.b64encode(np.ascontiguousarray(vectors, "<f4").tobytes()).decode()
-
-
-def fingerprint(whole: Whole) -> bytes:
-    """The same for two sessions that are the same in everything a store holds of them."""
-    line = json.dumps(session_line(whole, vectors=True))
-    return hashlib.blake2b(line.encode(), digest_size=16).digest()
 
 
 # ---------------------------------------------------------------- the lines of a file
@@ -118,7 +111,7 @@ class _Head(_Line):
     cards: _Count
 
 
-class _Said(_Line):
+class _Text(_Line):
     id: str
     at: datetime
     turns: tuple[Turn, ...] = Field(min_length=1)
@@ -130,7 +123,7 @@ class _Said(_Line):
         return Session(**{name: getattr(self, name) for name in Session.model_fields})
 
 
-class _Waiting(_Said):
+class _Waiting(_Text):
     failure: str
 
 
@@ -139,7 +132,7 @@ class _Packed(_Line):
     passages: str = ""
 
 
-class _Session(_Said):
+class _Session(_Text):
     state: SessionState
     reason: str
     tokens: _Count
