@@ -8,8 +8,8 @@ import pytest
 
 from justmem.domain import UNKNOWN_DATE, Plan, Session, Turn
 from justmem.language.detection import detect
-from justmem.language.en import English
-from justmem.language.languages import LANGUAGES
+from justmem.language.en.english import English
+from justmem.language.languages import LANGUAGES, REGISTERED, Languages
 from justmem.language.plain import Plain
 from justmem.ports import Language
 from stories import Make
@@ -55,3 +55,16 @@ async def test_a_question_in_another_language_is_answered_with_quotations(make: 
     assert answer.text.splitlines()[0] == f'Nora, 2024-05-20: "{GERMAN}"'
     assert answer.citations[0].quote == GERMAN
     assert not (await memory.ask("Wer ist der Bruder von Emil?")).sufficient
+
+
+class French(Plain):
+    def is_small_talk(self, text: str) -> bool:
+        return "merci" in text.lower()
+
+
+def test_a_language_is_added_by_one_registration() -> None:
+    both = Languages({**REGISTERED, "fr": French})
+    thanks = "merci beaucoup, je suis très content avec vous"
+    assert both.is_small_talk(thanks)
+    assert not LANGUAGES.is_small_talk(thanks)
+    assert both.is_small_talk("thanks a lot!")

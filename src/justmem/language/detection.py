@@ -1,16 +1,19 @@
-"""Detects the language of a text, and whether it is code."""
+"""Detects the language of a text, and whether it is code. `detection.toml` has the words."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 
-from justmem.language.data import english
-
-Detected = Literal["en", "other", "code"]
+CODE = "code"
+UNKNOWN = "unknown"
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _LOOKED_AT = 4000  # characters: enough to detect a language
+_DEFAULT = "en"  # of a text with few or no known words
 _SYMBOLS = re.compile(r"[{}\[\]()<>=;|\\/_*#$%&@^~`+]")
 _CODE_LINE = re.compile(
     r"^\s*(?:def |class |import |from \w+ import|#include|function |const |let |var |return\b"
@@ -22,19 +25,28 @@ _CODE_LINE = re.compile(
 )
 
 
-def detect(text: str) -> Detected:
-    """English unless another language has more of its own words in the text."""
+@cache
+def _common_words() -> Mapping[str, frozenset[str]]:
+    """The frequent words of each language, by its code."""
+    table = tomllib.loads(files(__package__).joinpath("detection.toml").read_text("utf-8"))
+    return {code: frozenset(words.split()) for code, words in table.items()}
+
+
+def detect(text: str) -> str:
+    """The code of the language with most of its frequent words in the text, such as "en"; CODE;
+    or UNKNOWN for a text in another script."""
     head = text[:_LOOKED_AT]
     if is_code(head):
-        return "code"
+        return CODE
     words = [word.lower().replace("’", "'") for word in _WORD.findall(head)]
     if not words:
-        return "en" if head.isascii() else "other"
-    lists = english()
-    ours = sum(word in lists.common_words for word in words)
-    theirs = max(sum(word in known for word in words) for known in lists.other_languages.values())
+        return _DEFAULT if head.isascii() else UNKNOWN
+    counts = {code: sum(word in known for word in words) for code, known in _common_words().items()}
+    best = max(counts, key=lambda code: (counts[code], code == _DEFAULT))
     foreign = sum(not word.isascii() for word in words)
-    return "other" if theirs > ours or foreign > max(ours, len(words) // 4) else "en"
+    if best == _DEFAULT and foreign > max(counts[best], len(words) // 4):
+        return UNKNOWN
+    return best
 
 
 def is_code(text: str) -> bool:

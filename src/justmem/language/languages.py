@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
-from functools import cached_property
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
-from justmem.language.detection import detect
+from justmem.language.detection import CODE, detect
 from justmem.language.plain import Plain
 from justmem.ports import Language, Reply
 from justmem.runtime import deadlines
 from justmem.runtime.text import both_ends
 
 
+def _english() -> Language:
+    # Imported on first use: commands that only read a store do not need it.
+    from justmem.language.en.english import English
+
+    return English()
+
+
+# The languages with rules of their own, by their code in detection.toml.
+REGISTERED: Mapping[str, Callable[[], Language]] = {"en": _english}
+_OF_CODE = "en"  # the rules for code and logs, which are sent with an English request
+
+
 class Languages:
-    """A `Language` that applies the rules of each text's own language, or Plain if that language is
-    not known. A session with any English turn is read as English. Its other turns stay as they
-    are."""
+    """A `Language` that applies the rules of each text's own language, or `Plain` if that language
+    is not registered."""
 
-    def __init__(self) -> None:
-        self._plain = Plain()
+    def __init__(self, registered: Mapping[str, Callable[[], Language]] = REGISTERED) -> None:
+        self._registered = registered
+        self._loaded: dict[str, Language] = {"": Plain()}
 
-    @cached_property
-    def _english(self) -> Language:
-        """Imported on first use: commands that only read a store do not need it."""
-        from justmem.language.en import English
+    def _code(self, text: str) -> str:
+        """The code of a registered language, or "" for `Plain`."""
+        code = detect(text)
+        code = _OF_CODE if code == CODE else code
+        return code if code in self._registered else ""
 
-        return English()
+    def _load(self, code: str) -> Language:
+        if code not in self._loaded:
+            self._loaded[code] = self._registered[code]()
+        return self._loaded[code]
 
     def _of(self, text: str) -> Language:
-        return self._plain if detect(text) == "other" else self._english
+        return self._load(self._code(text))
 
     def cards(self, session: Session) -> list[Card]:
+        """By the registered language that most turns are in. It keeps turns in other languages as
+        they are."""
         with deadlines.within(deadlines.SESSION_SECONDS, _CARDS):
-            languages = [self._of(turn.text) for _, turn in session.user_side]
-            english = self._english in languages
-            return (self._english if english else self._plain).cards(session)
+            codes = Counter(filter(None, (self._code(turn.text) for _, turn in session.user_side)))
+            most = codes.most_common(1)
+            return self._load(most[0][0] if most else "").cards(session)
 
     def is_small_talk(self, text: str) -> bool:
         return self._of(text).is_small_talk(text)
@@ -59,10 +77,11 @@ class Languages:
         return self._of(card.text).own_name(card)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
-        return self._english.superseded([card for card in cards if self._is_english(card)], on)
-
-    def _is_english(self, card: Card) -> bool:
-        return self._of(card.text) is self._english
+        by_code: dict[str, list[Card]] = defaultdict(list)
+        for card in cards:
+            by_code[self._code(card.text)].append(card)
+        found = (self._load(code).superseded(same, on) for code, same in by_code.items())
+        return frozenset().union(*found)
 
     def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
         asked = evidence.model_copy(update={"question": both_ends(evidence.question)})

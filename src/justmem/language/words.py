@@ -1,7 +1,9 @@
 """Text of any language: sentences with their offsets, words, stems, overlap.
 
-Where languages differ, the rules are those of English. They split other languages less well, but
-lose nothing.
+`sentences` and `words` work for every language. Three things are those of English for all texts:
+the stop words, the stems and irregular forms (`is_stop`, `stem`, `content_stems`), and the
+abbreviations that end in a full stop. The index needs the same stems for a question and for the
+text that it looks for, and a few words do not show their language.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.runtime import deadlines
 from justmem.runtime.text import SEGMENT
 
@@ -133,9 +135,7 @@ def _has_meaning(word: str) -> bool:
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """What "paints", "painted" and "painting" have in common. The English stemmer serves all
-    languages: a question and the text it looks for need the same stems, and a few words do not
-    show their language."""
+    """What "paints", "painted" and "painting" have in common."""
     if len(word) > _LONGEST:
         return word
     stemmed: str = _stemmer().stemWord(english().forms.get(word, word))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from justmem.domain import Access, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote, quote_range
-from justmem.language.data import english
 from justmem.language.en import excerpts
 from justmem.language.en.relevance import (
     Statement,
@@ -28,6 +27,7 @@ from justmem.language.en.relevance import (
 from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import replacements
+from justmem.language.en.word_lists import english
 from justmem.language.words import stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 

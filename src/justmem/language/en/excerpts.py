@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from justmem.domain import Citation, Evidence, Turn
 from justmem.language.citing import quote_range
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.language.words import (
     best_passage,
     content_stems,

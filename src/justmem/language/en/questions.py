@@ -10,9 +10,9 @@ import re
 from datetime import datetime
 
 from justmem.domain import UNKNOWN_DATE, EventDate, Operation, Plan
-from justmem.language.data import english
 from justmem.language.en import dates
 from justmem.language.en.sentence_types import is_command
+from justmem.language.en.word_lists import english
 from justmem.language.words import is_stop, words
 from justmem.runtime.text import both_ends
 

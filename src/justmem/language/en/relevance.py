@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from justmem.domain import Candidate, Card, Evidence, Session
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, is_stop, names, stem, words
 
 # Bounds of closeness. A reranker's logit of 0 means that the statement is as likely as not to fit.

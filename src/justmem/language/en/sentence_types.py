@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, sentences, stem, words
 
 _POLITE = re.compile(

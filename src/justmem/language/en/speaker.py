@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from justmem.domain import Card
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.language.words import is_stop
 
 # ---------------------------------------------------------------- the speaker's own name
@@ -49,7 +49,7 @@ def name_in(text: str) -> str | None:
 
 def _is_name(name: str) -> bool:
     first, lists = name.split()[0].lower(), english()
-    known = (lists.not_names, lists.peoples, lists.calendar, lists.smalltalk)
+    known = (lists.question_words, lists.peoples, lists.calendar, lists.smalltalk)
     if is_stop(first) or any(first in words for words in known):
         return False
     return name[0].isupper() or not _VERB.fullmatch(name)

@@ -24,11 +24,11 @@ from justmem.domain import (
     merge_repeated,
 )
 from justmem.language import plain
-from justmem.language.data import english
 from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.language.en.sentence_types import asks_memory, is_request, is_small_talk
 from justmem.language.en.speaker import name_in
+from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, sentences, stem, words
 from justmem.runtime import deadlines
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from justmem.domain import Card
-from justmem.language.data import english
+from justmem.language.en.word_lists import english
 from justmem.language.words import is_stop
 
 # Not so, not yet so, or no longer so.
