@@ -31,7 +31,7 @@ DAMAGE = {
     "DELETE FROM {blocks} WHERE kind = 'cards'": "the index of session 's1' is not that of its",
     "UPDATE {blocks} SET day = 1": "have another day than it has",
     "UPDATE {blocks} SET vectors = NULL": "have no vectors",
-    "DELETE FROM {cards}": "does not have as many cards as it says",
+    "DELETE FROM {cards}": "do not have as many cards as they say",
     "UPDATE {cards} SET turns = '9'": "rests on turns that are not there",
     "UPDATE {cards} SET said_at = 'yesterday'": "cannot be read any more",
     "UPDATE {cards} SET fact = 'likes coffee'": "the index of words does not agree with the cards",
