@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from justmem.cli import app
 from justmem.errors import InvalidFile, InvalidSetting
-from justmem.store.sqlite import open_store
-from torture._talk import memory, session
+from torture._fixtures import memory, session
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 
@@ -20,14 +19,14 @@ pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
 async def test_a_backup_of_a_space_in_use_opens_as_that_space(tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     saved.mkdir()
-    async with memory(await open_store(tmp_path, "ana")) as mine:
+    async with memory(tmp_path, "ana") as mine:
         await mine.remember(session("s1"))
         await mine.backup(saved / "ana.db")
         await mine.remember(session("s2"))
         cards = await mine.cards(session="s1")
     assert [path.name for path in saved.iterdir()] == ["ana.db"]
     assert (saved / "ana.db").stat().st_mode & 0o077 == 0
-    async with memory(await open_store(saved, "ana", create=False)) as copy:
+    async with memory(saved, "ana") as copy:
         assert (await copy.check()).sound
         assert [record.id for record in await copy.sessions()] == ["s1"]
         assert await copy.cards() == cards
@@ -36,7 +35,7 @@ async def test_a_backup_of_a_space_in_use_opens_as_that_space(tmp_path: Path) ->
 async def test_a_backup_overwrites_nothing_and_names_what_is_missing(tmp_path: Path) -> None:
     there = tmp_path / "notes.txt"
     there.write_text("mine")
-    async with memory(await open_store(tmp_path, "ana")) as mine:
+    async with memory(tmp_path, "ana") as mine:
         with pytest.raises(InvalidFile, match="exists already"):
             await mine.backup(there)
         with pytest.raises(InvalidFile, match="no folder"):

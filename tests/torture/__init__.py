@@ -2,17 +2,17 @@
 
     make torture                       every promise, with its full count
     make torture ARGS="--only kills"   one of them; --count, --seed and --minutes say how much
-    make torture ARGS=--page           writes the table of docs/promises.md anew
+    make torture ARGS=--page           rewrites the table of docs/promises.md
 
-A module here that has a PROMISE is one. It says
+Each promise is a module with
 
     PROMISE: str                  one sentence that a user reads
     COUNT: int                    how often `make torture` tries to break it
     SAMPLE: int                   how often the ordinary suite does (tests/test_torture.py)
-    def run(count: int) -> str    AssertionError, with what it takes to see it again; or what was
-                                  counted, as in "1,000 kills, nothing lost"
+    def run(count: int) -> str    returns what was counted; AssertionError with the seed if the
+                                  promise is broken
 
-`run` may also take `seed: int`, and `minutes: float` where it can go on for as long as one likes.
+`run` may also take `seed: int` and `minutes: float`. Modules with a leading underscore are shared.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import time
 import traceback
 from pathlib import Path
 
-# One thread for the arithmetic: the checks are many small steps, and other processes run beside.
+# One thread for arithmetic: the checks are many small steps in several processes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# In place of this folder, whose names are common ones.
+# Instead of this folder, whose module names would hide others.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from torture import SEED, Promise, promises, table  # noqa: E402
@@ -25,10 +25,6 @@ def main(arguments: list[str] | None = None) -> int:
         _write_page()
         return 0
     chosen = [known[name] for name in options.only or known]
-    if options.minutes is not None and not any(each.takes("minutes") for each in chosen):
-        lasting = ", ".join(name for name, each in known.items() if each.takes("minutes"))
-        print(f"--minutes is for promises that can go on: {lasting or 'none yet'}.")  # noqa: T201
-        return 2
     broken = [each.name for each in chosen if not _held(each, options)]
     print(  # noqa: T201
         f"{len(chosen) - len(broken)} of {len(chosen)} promises held, seed {options.seed}"
@@ -40,10 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _options(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--only", action="append", choices=names, help="one promise; repeatable")
-    parser.add_argument("--count", type=int, help="how often, in place of each one's own count")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"where chance begins ({SEED})")
-    parser.add_argument("--minutes", type=float, help="how long, where a promise can go on")
-    parser.add_argument("--page", action="store_true", help="write docs/promises.md's table anew")
+    parser.add_argument("--count", type=int, help="how often, instead of each promise's own count")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of random choices ({SEED})")
+    parser.add_argument("--minutes", type=float, help="how long, for soak")
+    parser.add_argument("--page", action="store_true", help="rewrite the table of docs/promises.md")
     return parser.parse_args(arguments)
 
 
@@ -58,7 +54,7 @@ def _held(promise: Promise, options: argparse.Namespace) -> bool:
     count = options.count or promise.count
     try:
         said, verdict = promise.run(count, seed=options.seed, minutes=options.minutes), "PASS"
-    except Exception as error:  # noqa: BLE001  the others are to be tried too
+    except Exception as error:  # noqa: BLE001  the other promises are tried too
         traceback.print_exc()
         said, verdict = f"{type(error).__name__}: {str(error).splitlines()[:1]}", "FAIL"
     seconds = time.perf_counter() - start

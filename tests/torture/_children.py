@@ -1,7 +1,9 @@
-"""Processes to be killed: forked from a warm one, so that a thousand of them take minutes."""
+"""Child processes that may be killed. They are forked from a warm process, so that a thousand of
+them take minutes."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import multiprocessing
@@ -9,7 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
@@ -19,82 +21,69 @@ from unittest.mock import patch
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torture._warm"])
-LONGEST = 60.0  # seconds that a step may take before the check itself gives up
+LONGEST = 60.0  # seconds that one step of a child may take
 
-Say = Callable[[Any], None]
+Report = Callable[[Any], None]
+Work = Callable[..., Coroutine[Any, Any, None]]
 
 
 class Child:
-    """Runs `work(say, *args)`. What it says has happened: it is read here in order, up to the
-    moment of its death."""
+    """Runs the coroutine `work(report, *args)`. `reports` holds what it reported, in order."""
 
-    def __init__(self, work: Callable[..., None], *args: Any) -> None:
-        _warm()
-        self._heard, told = _CONTEXT.Pipe(duplex=False)
-        self._process = _CONTEXT.Process(target=_run, args=(work, told, *args), daemon=True)
+    def __init__(self, work: Work, *args: Any) -> None:
+        _start_forkserver()
+        self._pipe, sender = _CONTEXT.Pipe(duplex=False)
+        self._process = _CONTEXT.Process(target=_run, args=(work, sender, *args), daemon=True)
         self._process.start()
-        told.close()
-        self.said: list[Any] = []
+        sender.close()
+        self.reports: list[Any] = []
 
-    def hear(self, timeout: float = LONGEST) -> bool:
-        """Waits for one more word; False if it has ended."""
-        assert self._heard.poll(timeout), "the child process hangs"
+    def receive(self) -> bool:
+        """Waits for one more report; False if the child has ended."""
+        assert self._pipe.poll(LONGEST), "the child process hangs"
         try:
-            self.said.append(self._heard.recv())
+            self.reports.append(self._pipe.recv())
         except EOFError:
             return False
         return True
 
     def finish(self) -> list[Any]:
-        while self.hear():
+        while self.receive():
             pass
         self._process.join(LONGEST)
         assert self._process.exitcode == 0, f"the child ended with {self._process.exitcode}"
-        return self.said
+        return self.reports
 
     def kill(self) -> list[Any]:
-        """-9, and whatever it had said before."""
+        """Signal 9, then all reports that were sent before."""
         assert self._process.pid is not None
-        with suppress(ProcessLookupError):  # it was faster
+        with suppress(ProcessLookupError):  # it has ended already
             os.kill(self._process.pid, signal.SIGKILL)
         self._process.join(LONGEST)
         assert self._process.exitcode in (0, -signal.SIGKILL), "the child failed by itself"
-        while self.hear():
+        while self.receive():
             pass
-        return self.said
+        return self.reports
 
     def kill_after(
-        self, words: int, delay: float, *, first: Callable[[], None] | None = None
+        self, reports: int, pace: Pace, chance: random.Random, before: Callable[[], None] | None
     ) -> list[Any]:
-        """So many words, and so many seconds into the next step. `first` is killed before it."""
-        alive = True
-        while alive and len(self.said) < words:
-            alive = self.hear()
-        time.sleep(delay)
-        if first is not None:
-            first()
-        return self.kill()
-
-
-@functools.cache
-def _warm() -> None:
-    """Starts the process that the others are forked from. It knows of no path but this one."""
-    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
-    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths))):
-        forkserver.ensure_running()
-
-
-def _run(work: Callable[..., None], told: Connection, *args: Any) -> None:
-    # A server that dies is part of the play.
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)
-    work(told.send, *args)
-    told.close()
+        """Kills it in the step after so many reports. `before` runs just before the kill."""
+        start = time.perf_counter()
+        while len(self.reports) < reports and self.receive():
+            pass
+        time.sleep(pace.draw(chance))
+        if before is not None:
+            before()
+        found = self.kill()
+        pace.learn((time.perf_counter() - start) / (len(found) + 1))
+        return found
 
 
 class Pace:
-    """How long a step takes here, learnt as it goes, so that kills fall into all of it."""
+    """How long a step takes on this machine, so that kills fall into every part of a step."""
 
-    def __init__(self, first: float) -> None:
+    def __init__(self, first: float = 0.02) -> None:
         self._step = first
 
     def learn(self, seconds: float) -> None:
@@ -102,3 +91,16 @@ class Pace:
 
     def draw(self, chance: random.Random) -> float:
         return chance.uniform(0, 1.2 * self._step)
+
+
+@functools.cache
+def _start_forkserver() -> None:
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths))):
+        forkserver.ensure_running()
+
+
+def _run(work: Work, sender: Connection, *args: Any) -> None:
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # some checks kill the server too
+    asyncio.run(work(sender.send, *args))
+    sender.close()

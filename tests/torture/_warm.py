@@ -1,13 +1,13 @@
-"""What the processes that are killed have at hand when they are born."""
+"""Imports that every child process has from the start."""
 
 import justmem.cli.app
+import justmem.memory
 import justmem.store.postgres
 import justmem.store.sqlite
 import justmem.transfer
-import torture._children
-import torture._talk
+import torture._life
 from justmem.runtime import tokens
 
 __all__ = ["justmem", "torture"]
 
-tokens.count("its tables take a second to load")
+tokens.count("loads the tables, which takes a second")

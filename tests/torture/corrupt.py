@@ -6,18 +6,15 @@ import asyncio
 import random
 import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory
-from justmem.domain import Session, dump
+from justmem.domain import Session
 from justmem.errors import JustMemError, NotInMemory, StoreDamaged, StoreError
-from justmem.store.files import side_files
-from justmem.store.sqlite import open_store
-from torture._children import Child, Say
-from torture._places import folder
-from torture._talk import memory, session
+from torture._children import Child, Report
+from torture._fixtures import fact_of, folder, memory, session
 
 PROMISE = (
     "A damaged file is reported as damaged. It never causes a crash or a hang, and it never "
@@ -26,204 +23,147 @@ PROMISE = (
 COUNT = 500
 SAMPLE = 8
 
-SPACE = "hurt"
-SESSIONS = 24
+SPACE = "shared"
+SESSIONS = [session(f"s{n}", turns=60 if n % 8 == 0 else 2) for n in range(24)]
+# All words that a session ever had. One that loses its log has the earlier ones again.
+VERSIONS = {each.id: [each] for each in SESSIONS} | {"s2": [SESSIONS[2], session("s2", 1)]}
 PAGE = 4096
-
-Hurt = Callable[[random.Random, bytearray], bytearray]
-
-# ---------------------------------------------------------------- what happens to files
-
-
-def _flip(chance: random.Random, data: bytearray) -> bytearray:
-    for _ in range(chance.choice([1, 1, 4, 40])):
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    return data
-
-
-def _cut(chance: random.Random, data: bytearray) -> bytearray:
-    return data[: chance.randrange(len(data))]
-
-
-def _blank(chance: random.Random, data: bytearray) -> bytearray:
-    for _ in range(chance.choice([1, 1, 3])):
-        page = chance.randrange(max(1, len(data) // PAGE))
-        data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
-    return data
-
-
-def _scribble(chance: random.Random, data: bytearray) -> bytearray:
-    page = chance.randrange(max(1, len(data) // PAGE))
-    data[page * PAGE : (page + 1) * PAGE] = chance.randbytes(PAGE)
-    return data
-
-
-def _swap(chance: random.Random, data: bytearray) -> bytearray:
-    one, other = (PAGE * chance.randrange(max(1, len(data) // PAGE)) for _ in range(2))
-    data[one : one + PAGE], data[other : other + PAGE] = (
-        data[other : other + PAGE],
-        data[one : one + PAGE],
-    )
-    return data
-
-
-def _header(chance: random.Random, data: bytearray) -> bytearray:
-    data[:100] = chance.choice([bytes(100), chance.randbytes(100), b"PK\3\4" + bytes(96)])
-    return data
-
-
-def _double(chance: random.Random, data: bytearray) -> bytearray:
-    return data + data[chance.randrange(len(data)) :]
-
-
-HURTS: dict[str, Hurt] = {
-    "flip": _flip,
-    "cut": _cut,
-    "blank": _blank,
-    "scribble": _scribble,
-    "swap": _swap,
-    "header": _header,
-    "double": _double,
-}
-
-# ---------------------------------------------------------------- the check
+HURTS = ("flip", "cut", "blank", "scribble", "swap", "header", "double")
 
 
 def run(count: int, *, seed: int = 7) -> str:
-    told: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     with folder() as place:
-        asyncio.run(_sound(place))
+        asyncio.run(_make_whole(place))
         for number in range(count):
-            chance = random.Random(f"{seed} {number}")
             home = place / "home"
-            what = _hurt(chance, place, home)
+            what = _damage(random.Random(f"{seed} {number}"), place, home)
             try:
-                told += Counter(Child(_use, str(home)).finish())
+                found += Counter(Child(_use, str(home)).finish())
             except AssertionError as error:
                 raise AssertionError(f"seed {seed}, case {number} ({what}): {error}") from error
             shutil.rmtree(home)
     return (
-        f"{count:,} damaged files: {told['refused']:,} not opened, {told['found']:,} found "
-        f"damaged, {told['whole']:,} unharmed"
+        f"{count:,} damaged files: {found['refused']:,} not opened, {found['damaged']:,} found "
+        f"damaged, {found['whole']:,} unharmed"
     )
 
 
-def _said() -> list[Session]:
-    return [session(f"s{n}", turns=60 if n % 8 == 0 else 2) for n in range(SESSIONS)]
-
-
-def _versions() -> dict[str, list[Session]]:
-    """All words that a session ever had. One that loses its log has the earlier ones again."""
-    versions = {each.id: [each] for each in _said()}
-    versions["s2"].append(session("s2", 1))
-    return versions
-
-
-async def _sound(place: Path) -> None:
-    """Two files that are as they should be: one closed, one as a killed process leaves it."""
-    async with memory(await open_store(place, SPACE)) as mine:
-        await mine.remember_many(_said()[:-2])
-        (card, *_) = await mine.cards(session="s1")
+async def _make_whole(place: Path) -> None:
+    """Two undamaged files: one that was closed, one as a killed process leaves it."""
+    work = place / "work"
+    async with memory(work) as mine:
+        await mine.remember_many(SESSIONS[:-2])
+        (card, other, *_) = await mine.cards(session="s1")
         await mine.forget(card=card.id)
+        await mine.pin(other.id)
         await mine.remember(session("s2", 1))
-        for name in ("closed", "killed"):
-            if name == "killed":
-                await mine.keep(_said()[-2])
-                await mine.remember(_said()[-1])
-                shutil.copytree(place, place / name, ignore=shutil.ignore_patterns("*ed"))
-    shutil.copytree(place, place / "closed", ignore=shutil.ignore_patterns("*ed"))
+        await mine.note("Shelf 1 is blue.", key="k1", value={"a": 1})
+        await mine.keep(SESSIONS[-2])
+        await mine.remember(SESSIONS[-1])
+        shutil.copytree(work, place / "killed")
+    shutil.copytree(work, place / "closed")
 
 
-def _hurt(chance: random.Random, place: Path, home: Path) -> str:
-    left = chance.choice(["closed", "killed"])
-    shutil.copytree(place / left, home)
-    path = home / f"{SPACE}.db"
-    log, index = side_files(path)
-    index.unlink(missing_ok=True)
+def _damage(chance: random.Random, place: Path, home: Path) -> str:
+    source = chance.choice(["closed", "killed"])
+    shutil.copytree(place / source, home)
+    path, log = home / f"{SPACE}.db", home / f"{SPACE}.db-wal"
+    (home / f"{SPACE}.db-shm").unlink(missing_ok=True)
     if log.exists() and chance.random() < 0.2:
         log.unlink()
-        return f"{left}, without its log"
-    name = chance.choice(sorted(HURTS))
-    hurt = log if log.exists() and chance.random() < 0.4 else path
-    hurt.write_bytes(HURTS[name](chance, bytearray(hurt.read_bytes())))
-    return f"{left}, {name} of {hurt.suffix}"
+        return f"{source}, without its log"
+    hurt = chance.choice(HURTS)
+    target = log if log.exists() and chance.random() < 0.4 else path
+    target.write_bytes(_hurt(hurt, chance, bytearray(target.read_bytes())))
+    return f"{source}, {hurt} of {target.suffix}"
 
 
-# ---------------------------------------------------------------- in a process of its own
+def _hurt(hurt: str, chance: random.Random, data: bytearray) -> bytearray:
+    one, other = (PAGE * chance.randrange(max(1, len(data) // PAGE)) for _ in range(2))
+    first, second = slice(one, one + PAGE), slice(other, other + PAGE)
+    match hurt:
+        case "flip":
+            for _ in range(chance.choice([1, 1, 4, 40])):
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        case "cut":
+            del data[chance.randrange(len(data)) :]
+        case "blank":
+            data[first] = data[second] = bytes(PAGE)
+        case "scribble":
+            data[first] = chance.randbytes(PAGE)
+        case "swap":
+            data[first], data[second] = data[second], data[first]
+        case "header":
+            data[:100] = chance.choice([bytes(100), chance.randbytes(100), b"PK\3\4" + bytes(96)])
+        case "double":
+            data += data[chance.randrange(len(data)) :]
+    return data
 
 
-def _use(say: Say, home: str) -> None:
-    asyncio.run(asyncio.wait_for(_used(say, Path(home)), 50))
+# ---------------------------------------------------------------- in a child process
 
 
-async def _used(say: Say, home: Path) -> None:
+async def _use(report: Report, home: str) -> None:
+    await asyncio.wait_for(_open_and_use(report, home), 50)
+
+
+async def _open_and_use(report: Report, home: str) -> None:
     try:
-        store = await open_store(home, SPACE)
+        opened = await memory(home)
     except StoreError:
-        say("refused")
+        report("refused")
         return
     try:
-        async with memory(store) as mine:
-            found = await _tried(mine.check())
-            sound = found is not None and found.sound
-            right = await _right(mine, sound=sound)
-            say("whole" if sound and right else "found")
+        async with opened as mine:
+            health = await _or_none(mine.check())
+            sound = health is not None and health.sound
+            report("whole" if await _words_are_right(mine, sound=sound) and sound else "damaged")
             await _go_on(mine)
     except StoreError:
-        say("found")
+        report("damaged")
 
 
-async def _tried(work: Awaitable[Any]) -> Any:
-    """None where the store says that it cannot."""
+async def _or_none(work: Awaitable[Any]) -> Any:
     try:
         return await work
     except StoreError:
         return None
 
 
-async def _right(mine: AsyncMemory, *, sound: bool) -> bool:
-    """Words are right, or refused. If `check` finds nothing, all else is right too."""
-    right = True
-    expected = _versions()
+async def _words_are_right(mine: AsyncMemory, *, sound: bool) -> bool:
+    """Words are right or refused. If `check` finds no damage, the cards are right too."""
+    complete = True
     current: dict[str, Session] = {}
-    for id, versions in expected.items():
+    for id, versions in VERSIONS.items():
         try:
             current[id] = await mine.session(id)
             assert current[id] in versions, f"other words for {id}"
         except NotInMemory:
-            right = False
+            complete = False
         except StoreDamaged:
             assert not sound, f"check did not see that {id} is damaged"
-            right = False
-    cards = await _tried(mine.cards())
+            complete = False
     if sound:
-        assert cards is not None
-        for card in cards:
-            told = _told(card, current[card.session_id])
-            assert told, f"a card that was not made: {dump(card)}"
-    return right
-
-
-def _told(card: Any, words: Session) -> bool:
-    """As the model of `_talk` makes them."""
-    turn = words.turn(card.turns[0])
-    whole = (card.status, card.kind, str(card.event_date), card.said_at)
-    return turn.text == f"I {card.fact.replace('keeps', 'keep', 1)}." and whole == (
-        "ongoing",
-        "state",
-        "unknown",
-        words.at,
-    )
+        for card in await mine.cards(limit=10_000):
+            if card.kind != "note":
+                words = current[card.session_id]
+                assert fact_of(words.turn(card.turns[0]).text) == card.fact, f"wrong card: {card}"
+                assert (card.status, card.said_at) == ("ongoing", words.at), f"wrong card: {card}"
+    return complete
 
 
 async def _go_on(mine: AsyncMemory) -> None:
-    """It may work or refuse, not more."""
+    """Every operation works or raises one of our errors."""
     for work in (
         mine.ask("Which cat do I keep in Porto?"),
         mine.waiting(),
         mine.stats(),
+        mine.notes(),
+        mine.corrections(),
         mine.remember(session("new")),
         mine.remember(session("s4", 1)),
+        mine.note("Shelf 2 is red.", key="k1"),
         mine.forget(session="s6"),
         mine.retry(),
     ):

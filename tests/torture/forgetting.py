@@ -1,49 +1,35 @@
-"""Markers planted wherever words can lie, forgotten by every kind of target, looked for in every
-byte. What looks for them here shares nothing with what `verify` does."""
+"""Marked words in every place that holds words, forgotten by every kind of target, then searched
+in every byte on disk. The search shares no code with `verify`."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from functools import partial
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from pydantic import SecretStr
 
 from justmem import AsyncMemory
-from justmem.answer import RulesAnswerer
-from justmem.domain import Session, Turn
-from justmem.errors import StoreError
-from justmem.extract.model import ModelExtractor
-from justmem.language.languages import LANGUAGES
-from justmem.plan import RulesPlanner
-from justmem.ports import Prompt, Store
-from justmem.store import sqlite
-from justmem.store.files import Keyring
-from justmem.testing import HashEmbedder, ScriptedModel
-from torture import _places
+from justmem.errors import NotInMemory, StoreError
+from justmem.ports import Prompt
+from justmem.testing import ScriptedModel
+from torture._fixtures import database, folder, has_postgres, memory, server
 
 PROMISE = (
-    "Forgotten text is removed from every table and file: turns, cards, vectors, quarantined "
-    "cards, texts that wait."
+    "Forgotten text is removed from every table and file: turns, cards, corrections, notes, "
+    "labels, vectors, quarantined cards, texts that wait."
 )
 COUNT = 200  # markers in each store
 SAMPLE = 18
 
-_PLANTED = 6  # markers in a session
-_START = datetime(2024, 1, 1, 9, 0)
-_KINDS = ("turn", "card", "subject", "session", "period")
+_KINDS = ("turn", "card", "subject", "session", "period", "note")
 
 
 def run(count: int, *, seed: int = 7) -> str:
@@ -51,20 +37,23 @@ def run(count: int, *, seed: int = 7) -> str:
 
 
 async def _run(count: int, seed: int) -> str:
-    told = []
-    for name, opened in _PLACES.items():
-        if name == "PostgreSQL" and not _places.has_postgres():
-            continue
+    results = []
+    places: dict[str, Any] = {
+        "SQLite": lambda: _in_files(None),
+        "locked SQLite": lambda: _in_files(secrets.token_hex(32)),
+        **({"PostgreSQL": _in_postgres} if has_postgres() else {}),
+    }
+    for name, open_place in places.items():
         chance = random.Random(f"{seed} {name}")
-        async with opened() as place:
+        async with open_place() as place:
             try:
-                planted = await _tried(place, count, chance)
+                planted = await _forget_all(place, count, chance)
                 if place.url is not None:
-                    await _refused(place, place.url, chance)
+                    await _no_certificate(place, place.url, chance)
             except AssertionError as error:
                 raise AssertionError(f"{name}, seed {seed}, {count} markers: {error}") from error
-        told.append(f"{name}: 0 of {planted} markers left")
-    return "; ".join(told)
+        results.append(f"{name}: 0 of {planted} markers left")
+    return "; ".join(results)
 
 
 # ---------------------------------------------------------------- stores
@@ -72,203 +61,254 @@ async def _run(count: int, seed: int) -> str:
 
 @dataclass
 class Place:
-    """A kind of store: how to open a space of it, and all bytes that it has on disk."""
+    """A kind of store: how to open a space, and all bytes that it has on disk."""
 
-    open: Callable[[str], Any]
+    open: Callable[..., Any]
     data: Callable[[], Awaitable[bytes]]
     url: str | None = None  # of the database
 
 
 @asynccontextmanager
-async def _in_files(keys: Keyring | None = None) -> AsyncIterator[Place]:
-    with tempfile.TemporaryDirectory(prefix="jm-forget-") as made:
-        folder = Path(made)
+async def _in_files(key: str | None) -> AsyncIterator[Place]:
+    with folder() as home:
 
         def opened(space: str) -> Any:
-            return sqlite.open_store(folder / "home", space, keys=keys)
+            return memory(home, space, key=key, model=ScriptedModel(_reply))
 
         async def data() -> bytes:
-            home = [path.read_bytes() for path in (folder / "home").rglob("*") if path.is_file()]
-            if keys is not None:  # in plain there must be nothing of it: read what the key opens
-                assert not re.search(rb"mk[0-9a-f]{16}", b"".join(home)), "words in plain text"
-                there = [
-                    name for name in ("ana", "ben") if (folder / "home" / f"{name}.db").exists()
-                ]
-                home = [await _read(await opened(name)) for name in there]
-            return b"\n".join(home)
+            files = b"\n".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+            if key is None:
+                return files
+            assert not re.search(rb"mk[0-9a-f]{16}", files), "plain text in an encrypted space"
+            return b"\n".join([await _decrypted(opened(path.stem)) for path in home.glob("*.db")])
 
         yield Place(opened, data)
 
 
-async def _read(store: Any) -> bytes:
+async def _decrypted(opening: Any) -> bytes:
     """Every value in every table."""
 
     def values(db: Any) -> bytes:
         names = db.rows("SELECT name FROM sqlite_master WHERE type = 'table'")
-        rows = [row for (name,) in names for row in db.rows(f'SELECT * FROM "{name}"')]
-        flat = (value for row in rows for value in row if isinstance(value, str | bytes))
+        found = [row for (name,) in names for row in db.rows(f'SELECT * FROM "{name}"')]
+        flat = (value for row in found for value in row if isinstance(value, str | bytes))
         return b"\n".join(v.encode() if isinstance(v, str) else v for v in flat)
 
-    try:
-        return await store.engine.read(values)
-    finally:
-        await store.close()
+    async with opening as mine:
+        return bytes(await mine._store.engine.read(values))
 
 
 @asynccontextmanager
 async def _in_postgres() -> AsyncIterator[Place]:
-    from justmem.store.postgres import open_store
+    url = database("forgetting")
 
-    server = _places.server()
-    url = _places.database(f"forgetting_{os.getpid()}")
+    def opened(space: str, address: str = url) -> Any:
+        return memory(address, space, model=ScriptedModel(_reply))
 
     async def data() -> bytes:
-        """The tables' files as they are on disk. The log is recycled, not rewritten: it keeps
-        its old pages for a while (docs/forgetting.md)."""
+        """The files of the tables. The log keeps old pages for a while (docs/forgetting.md)."""
         with psycopg.connect(_administrator(url), autocommit=True) as db:
-            db.execute("ANALYZE")  # the planner's samples are a place to look in too
+            db.execute("ANALYZE")  # the planner's samples hold words too
             db.execute("CHECKPOINT")
-        files = [path for path in (server.data / "base").rglob("*") if path.is_file()]
+        files = [path for path in (server().data / "base").rglob("*") if path.is_file()]
         return b"\n".join(path.read_bytes() for path in files)
 
-    yield Place(lambda space: open_store(url, space), data, url)
+    yield Place(opened, data, url)
 
 
 def _administrator(url: str) -> str:
-    return make_conninfo(_places.server().url(), dbname=conninfo_to_dict(url)["dbname"])
-
-
-_PLACES: dict[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
-    "SQLite": _in_files,
-    "locked SQLite": lambda: _in_files(Keyring(SecretStr(secrets.token_hex(32)))),
-    "PostgreSQL": _in_postgres,
-}
+    return make_conninfo(server().url(), dbname=conninfo_to_dict(url)["dbname"])
 
 
 # ---------------------------------------------------------------- planting
 
 
 @dataclass
-class Told:
-    """A session and the markers in it: of its three turns, its card, its quarantined card and the
-    text that waits in its place."""
+class Planted:
+    """A session, or a note, with its markers: three turns, a turn that waits, the label, the
+    extracted card, its correction, the quarantined card."""
 
-    session: Session
-    changed: Session
-    subject: str
+    id: str
     kind: str
+    day: str
+    subject: str
     markers: list[str] = field(default_factory=list)
+
+    def session(self, *, changed: bool) -> dict[str, Any]:
+        one, two, three, four, label, *_ = self.markers
+        turns = [
+            {"speaker": self.subject, "text": f"My kite is called {one}, a fine name for a kite."},
+            {"role": "assistant", "text": f"Then I shall fly {two}. " * 40},
+            {"speaker": self.subject, "text": f'It hangs "beside" {three}\nin the hall.'},
+            {"speaker": self.subject, "text": f"And a second one called {four}."},
+        ]
+        labels = {"topic": label}
+        turns = turns if changed else turns[:3]
+        return {"id": self.id, "at": self.day, "turns": turns, "labels": labels}
+
+
+def _plan(number: int, kind: str, chance: random.Random) -> Planted:
+    markers = [f"mk{chance.getrandbits(64):016x}" for _ in range(6)]
+    made = [_derived(markers[0], "c"), _derived(markers[0], "q")]
+    day = f"2024-{1 + number // 28 % 12:02}-{1 + number % 28:02}"
+    planted = Planted(f"s{number}", kind, day, f"Mira{number:04}", [*markers, *made])
+    if kind == "note":
+        planted.markers = markers[:4]
+    return planted
 
 
 def _derived(marker: str, kind: str) -> str:
-    """What a model makes of a marker: nothing that it could say without having seen it."""
+    """What a model makes of a marker."""
     return f"mk{kind}{marker[:2:-1]}"
 
 
-def _tell(number: int, kind: str, chance: random.Random) -> Told:
-    one, two, three, four = (f"mk{chance.getrandbits(64):016x}" for _ in range(4))
-    subject, id = f"Mira{number:04}", f"s{number}"
-    at = _START + timedelta(days=number)
-    turns = (
-        Turn(speaker=subject, text=f"My kite is called {one}, a fine name for a kite."),
-        Turn(speaker="Assistant", role="assistant", text=f"Then I shall fly {two}. " * 40),
-        Turn(speaker=subject, text=f'It hangs "beside" {three}\nin the hall.'),
-    )
-    session = Session(id=id, at=at, turns=turns)
-    more = Turn(speaker=subject, text=f"And a second one called {four}.")
-    changed = session.model_copy(update={"turns": (*turns, more)})
-    markers = [one, two, three, four, _derived(one, "c"), _derived(one, "q")]
-    return Told(session, changed, subject, kind, markers)
-
-
-_SAID = re.compile(r"(Mira\d+): My kite is called (mk\w+)")
-
-
-def _extract(prompt: Prompt) -> dict[str, Any]:
-    found = _SAID.search(prompt.user)
+def _reply(prompt: Prompt) -> dict[str, Any]:
+    found = re.search(r"(Mira\d+): My kite is called (mk\w+)", prompt.user)
     if found is None:
         return {"cards": []}
     subject, marker = found.groups()
     named = f"calls the kite {marker}, also {_derived(marker, 'c')}"
-    unsaid = f"hears zithers named {_derived(marker, 'q')}"
-    tail = "2024-01-01 | stable | fact"
-    return {"cards": [f"{subject} | {named} | {tail} | 1", f"{subject} | {unsaid} | {tail} |"]}
+    unsupported = f"hears zithers named {_derived(marker, 'q')}"
+    rest = "2024-01-01 | stable | fact"
+    rows = [f"{subject} | {named} | {rest} | 1", f"{subject} | {unsupported} | {rest} |"]
+    return {"cards": rows}
 
 
-async def _memory(place: Place, space: str) -> AsyncMemory:
-    store: Store = await place.open(space)
-    return AsyncMemory(
-        store,
-        HashEmbedder(64),
-        extractor=ModelExtractor(ScriptedModel(_extract), LANGUAGES),
-        planner=RulesPlanner(LANGUAGES),
-        answerer=RulesAnswerer(LANGUAGES),
-        language=LANGUAGES,
-    )
-
-
-async def _plant(memory: AsyncMemory, told: list[Told]) -> None:
-    for each in told:
-        await memory.remember(each.session)
-        await memory.keep(each.changed)
+async def _plant(mine: AsyncMemory, planted: Planted) -> None:
+    one, two, three, four, *_ = planted.markers
+    if planted.kind == "note":
+        note = {"key": planted.id, "value": {"kite": three}, "labels": {"topic": four}}
+        await mine.note(f"The kite is called {one}.", **note)
+        await mine.note(f"The kite is called {two}.", **note)  # replaces the first one
+        return
+    await mine.remember(planted.session(changed=False))
+    (card,) = await mine.cards(session=planted.id)
+    await mine.correct(card.id, fact=f"{card.fact}, or {planted.markers[5]}")
+    await mine.keep(planted.session(changed=True))
 
 
 # ---------------------------------------------------------------- forgetting
 
 
-async def _tried(place: Place, count: int, chance: random.Random) -> int:
-    sessions = max(len(_KINDS) + 1, -(-count // _PLANTED))
-    told = [_tell(n, _KINDS[n % len(_KINDS)], chance) for n in range(sessions)]
-    erased = [told.pop()]  # the last of them in a space that goes as a whole
-    memory, other = await _memory(place, "ana"), await _memory(place, "ben")
-    await _plant(memory, told)
-    await _plant(other, erased)
-    everything = [marker for each in (*told, *erased) for marker in each.markers]
-    missing = set(everything) - _found(await place.data(), everything)
-    assert not missing, f"{len(missing)} markers were never planted: nothing is shown by this"
-    chance.shuffle(told)
-    try:
+async def _forget_all(place: Place, count: int, chance: random.Random) -> int:
+    sessions = max(len(_KINDS), -(-count // 8))
+    planted = [_plan(n, _KINDS[n % len(_KINDS)], chance) for n in range(sessions)]
+    erased = _plan(sessions, "session", chance)  # in a space that is forgotten as a whole
+    everything = [marker for each in (*planted, erased) for marker in each.markers]
+    async with place.open("ana") as mine, place.open("ben") as other:
+        for each in planted:
+            await _plant(mine, each)
+        await _plant(other, erased)
+        replaced = {each.markers[0] for each in planted if each.kind == "note"}
+        missing = set(everything) - replaced - _found(await place.data(), everything)
+        assert not missing, f"{len(missing)} markers were never planted: this shows nothing"
+        chance.shuffle(planted)
         gone: list[str] = []
-        for number, each in enumerate(told):
-            gone += await _forget(memory, each)
-            if number in (0, len(told) // 2):
+        for number, each in enumerate(planted):
+            await _forget(mine, each)
+            gone += each.markers
+            if number in (0, len(planted) // 2):
                 await _nothing_left(place, gone)
         await other.forget(everything=True, verify=True)
-        gone += erased[0].markers
-        assert sorted(gone) == sorted(everything), "not every marker was forgotten"
-        await _nothing_left(place, gone)
-        return len(gone)
-    finally:
-        await memory.close()
-        await other.close()
+        await _nothing_left(place, everything)
+    return len(everything)
 
 
-async def _refused(place: Place, url: str, chance: random.Random) -> None:
-    """There is no certificate while the server keeps the rows."""
-    from justmem.store.postgres import open_store
-    from justmem.store.vacuum import sweep
+async def _forget(mine: AsyncMemory, planted: Planted) -> None:
+    """By its kind, then by a target that includes the rest."""
+    id, whole = planted.id, set(planted.markers)
+    period = {"since": planted.day, "until": planted.day}
+    if planted.kind == "note":
+        await _forgotten(mine, planted, whole, again=False, key=id)
+        return
+    one, two, three, four, label, fixed, card, held = planted.markers
+    match planted.kind:
+        case "turn":
+            await _forgotten(mine, planted, {one, fixed, card, held}, turn=f"{id}#1")
+            await _forgotten(mine, planted, {two}, turn=f"{id}#2")
+            await _forgotten(mine, planted, {three}, turn=f"{id}#3")
+            await _forgotten(mine, planted, {four}, turn=f"{id}#4")  # only in the text that waits
+            await _forgotten(mine, planted, {label}, session=id, again=False)
+        case "card":
+            (known,) = await mine.cards(session=id)
+            await _forgotten(mine, planted, {fixed, card}, card=known.id)
+            await _forgotten(mine, planted, whole, session=id, again=False)
+        case "subject":
+            await _forgotten(
+                mine, planted, {one, fixed, card, held}, subject=planted.subject.upper()
+            )
+            await _forgotten(mine, planted, whole, again=False, **period)
+        case "session":
+            await _forgotten(mine, planted, whole, session=id, again=False)
+        case "period":
+            await _forgotten(mine, planted, whole, again=False, **period)
 
+
+async def _forgotten(
+    mine: AsyncMemory, planted: Planted, markers: set[str], *, again: bool = True, **what: Any
+) -> None:
+    """Exactly these markers are gone. `again` remembers the session anew: they stay away."""
+    before = await _shown(mine, planted)
+    certificate = (await mine.forget(**what, verify=True)).certificate
+    assert certificate is not None
+    assert certificate.remains == 0
+    gone = before - await _shown(mine, planted)
+    assert gone == before & markers, f"{what}: {gone ^ (before & markers)}"
+    if again:
+        for changed in (False, True, False):
+            await mine.remember(planted.session(changed=changed))
+            back = await _shown(mine, planted) & markers
+            assert not back, f"{what}: {back} came back"
+        await mine.keep(planted.session(changed=True))
+
+
+async def _shown(mine: AsyncMemory, planted: Planted) -> set[str]:
+    """The markers of a session or note that memory shows."""
+    values: list[Any] = [each for each in await mine.notes() if each.key == planted.id]
+    values += [each for each in await mine.sessions() if each.id == planted.id]
+    try:
+        values += [await mine.session(planted.id), *await mine.waiting()]
+        values += await mine.cards(session=planted.id)
+        values += await mine.quarantined(planted.id)
+    except NotInMemory:
+        pass
+    text = "\n".join(each.model_dump_json() for each in values)
+    return {marker for marker in planted.markers if marker in text}
+
+
+async def _nothing_left(place: Place, markers: list[str]) -> None:
+    left = _found(await place.data(), markers)
+    assert not left, f"{len(left)} of {len(markers)} markers are still on disk, such as {min(left)}"
+
+
+def _found(data: bytes, markers: list[str]) -> set[str]:
+    """By their middles: an index of words shares beginnings and cuts off endings."""
+    parts = b"\n".join(re.findall(rb"[0-9a-f]{9,}", data.lower()))
+    return {marker for marker in markers if marker[5:14].encode() in parts}
+
+
+# ---------------------------------------------------------------- no false certificate
+
+
+async def _no_certificate(place: Place, url: str, chance: random.Random) -> None:
+    """PostgreSQL cannot remove the rows now, so there is no certificate."""
     for number, hindered in enumerate((_old_snapshot, _role_without_vacuum)):
-        told = _tell(number, "session", chance)
-        memory = await _memory(place, "cleo")
-        await _plant(memory, [told])
-        await memory.close()
+        planted = _plan(number, "session", chance)
+        async with place.open("cleo") as mine:
+            await _plant(mine, planted)
         with hindered(url) as address:
-            weaker = replace(place, open=partial(open_store, address))
-            memory = await _memory(weaker, "cleo")
-            try:
-                await memory.forget(session=told.session.id, verify=True)
-            except StoreError:
-                left = _found(await place.data(), told.markers)
-                assert left, f"{hindered.__name__}: refused, though nothing is left"
-            else:
-                raise AssertionError(f"{hindered.__name__}: there is a certificate")
-            finally:
-                await memory.close()
-        store = await open_store(url, "cleo")
-        await sweep(store.engine.database, rewrite=True)
-        await store.close()
-        await _nothing_left(place, told.markers)
+            async with place.open("cleo", address) as mine:
+                try:
+                    await mine.forget(session=planted.id, verify=True)
+                except StoreError:
+                    left = _found(await place.data(), planted.markers)
+                    assert left, f"{hindered.__name__}: refused, though nothing is left"
+                else:
+                    raise AssertionError(f"{hindered.__name__}: there is a certificate")
+        async with place.open("cleo") as mine:
+            await mine.remember(planted.session(changed=False) | {"id": "other"})
+            await mine.forget(everything=True, verify=True)
+        await _nothing_left(place, planted.markers)
 
 
 @contextmanager
@@ -294,66 +334,3 @@ def _role_without_vacuum(url: str) -> Iterator[str]:
         finally:
             db.execute("DROP OWNED BY app")
             db.execute("DROP ROLE app")
-
-
-async def _forget(memory: AsyncMemory, told: Told) -> list[str]:
-    """By its kind, then by whatever takes the rest of it. The markers that went."""
-    assert await _known(memory, told) == set(told.markers), "a marker is not where it was planted"
-    one, two, three, four, card, held = told.markers
-    id, day = told.session.id, told.session.at.date()
-    if told.kind == "turn":
-        await _gone(memory, told, [one, card, held], turn=f"{id}#1")
-        await _gone(memory, told, [two], turn=f"{id}#2")
-        await _gone(memory, told, [three], card=f"{id}#3")
-        await _gone(memory, told, [four], turn=f"{id}#4")  # only in the text that waits
-    elif told.kind == "card":
-        (known,) = await memory.cards(session=id)
-        await _gone(memory, told, [card], card=known.id)
-        await _gone(memory, told, [one, two, three, four, held], session=id, again=False)
-    elif told.kind == "subject":
-        await _gone(memory, told, [one, card, held], subject=told.subject.upper())
-        await _gone(memory, told, [two, three, four], until=day, since=day, again=False)
-    elif told.kind == "session":
-        await _gone(memory, told, told.markers, session=id, again=False)
-    else:
-        await _gone(memory, told, told.markers, since=day, until=day, again=False)
-    return told.markers
-
-
-async def _gone(
-    memory: AsyncMemory, told: Told, markers: list[str], *, again: bool = True, **what: Any
-) -> None:
-    """Forgets, and sees that these are gone and no others; `again` remembers the session anew."""
-    before = await _known(memory, told)
-    proof = (await memory.forget(**what, verify=True)).certificate
-    assert proof is not None
-    assert proof.remains == 0
-    assert before - await _known(memory, told) == before & set(markers), what
-    if again:
-        for text in (told.session, told.changed, told.session):
-            await memory.remember(text)
-            came_back = await _known(memory, told) & set(markers)
-            assert not came_back, f"{what}: {came_back} came back"
-        await memory.keep(told.changed)
-
-
-async def _known(memory: AsyncMemory, told: Told) -> set[str]:
-    """The markers of a session that memory shows."""
-    held: list[Any] = [each for each in await memory.sessions() if each.id == told.session.id]
-    if held:
-        held += [await memory.session(told.session.id), *await memory.waiting()]
-        held += await memory.cards(session=told.session.id)
-        held += await memory.quarantined(told.session.id)
-    text = "\n".join(each.model_dump_json() for each in held)
-    return {marker for marker in told.markers if marker in text}
-
-
-async def _nothing_left(place: Place, markers: list[str]) -> None:
-    left = _found(await place.data(), markers)
-    assert not left, f"{len(left)} of {len(markers)} markers are still on disk, such as {min(left)}"
-
-
-def _found(data: bytes, markers: list[str]) -> set[str]:
-    """By their middles: an index of words shares beginnings and cuts endings off."""
-    runs = b"\n".join(re.findall(rb"[0-9a-f]{9,}", data.lower()))
-    return {marker for marker in markers if marker[5:14].encode() in runs}

@@ -1,8 +1,8 @@
-"""Texts made to take long: the time for each must grow with its length, and no faster.
+"""Texts that could take long: the time for each must grow in proportion to its length.
 
-A text is a piece that is repeated, with something before and after it. Each is made in several
-lengths and given to everything that reads text. What is compared is processor time within one
-run, so that a slow or busy machine makes no difference.
+A text is a repeated piece with something before and after it. Each is made in several lengths and
+given to everything that reads text. The check compares processor time within one run, so that a
+slow or busy machine makes no difference.
 """
 
 from __future__ import annotations
@@ -20,17 +20,15 @@ from justmem import AsyncMemory
 from justmem.errors import JustMemError
 from justmem.intake.secret_patterns import secrets
 from justmem.models.openai import bare
-from justmem.store.sqlite import open_store
-from justmem.testing import HashEmbedder, ScriptedModel
+from justmem.testing import ScriptedModel
 from justmem.transcripts import read_bytes
-from stories import by_model, by_rules
-from torture._places import folder
+from torture._fixtures import folder, memory
 
 PROMISE = (
     "The processing time of a text, a question or a model's reply grows in proportion to its "
     "length."
 )
-COUNT = 1_000
+COUNT = 600
 SAMPLE = 4
 
 SHORTEST, LONGEST = 4_000, 32_000  # characters
@@ -51,26 +49,23 @@ class Shape:
         return self.before + (self.piece * (room // len(self.piece) + 1))[:room] + self.after
 
 
-# Each of these took time in proportion to the square of its length once, in this place.
+# Each of these once took time in proportion to the square of its length.
 KNOWN = (
     ("a chat of two people", Shape("?", "I bought a kayak ", "x")),
     ("a question", Shape("How many days ")),
     ("a chat server's reply", Shape("\n", "```\n", "x")),
 )
+_WORDS = """
+word Word I my and that you the not or what did before first Anna Dr. e.g. wow, thanks May 2024
+1,000 12:30 every twice http://a.b/c?d=e&f a@b.c я ¿Dónde? 去年 User:
+"""
 PIECES = (
-    *"?!.…,;:-–—_*#|/\\@&+=~`'\"’“”()[]{}<> \n\t0",
-    *("a", "A", "é", "e\u0301", "\u0300", "👍", "💪 I ", "我", "。", "ש", "م", "я "),
-    *("word ", "Word ", "I ", "my ", "and ", "it ", "that ", "is ", "you ", "we ", "the ", "not "),
-    *("what ", "which ", "when ", "who ", "how many ", "how long ", "did ", "has ", "between "),
-    *("first ", "last ", "before ", "after ", "since ", "or ", "of ", "to ", "for ", "in "),
-    *("I am ", "I'm ", "my dog ", "Anna ", "Anna and ", "Dr. ", "e.g. ", "U.S. ", "wow, ", "so "),
-    *("thanks ", "great ", "really ", "yes, ", "two weeks ago ", "last Friday ", "May ", "2024 "),
-    *("3 ", "1,000 ", "12:30 ", "5 pm ", "$5 ", "20 euros ", "day ", "a day ", "every ", "twice "),
-    *("http://a.b/c?d=e&f ", "a@b.c ", "x=1;\n", "def f():\n", "{}\n", "| a | b |\n", "- a\n"),
-    *("1. a\n", "# a\n", "**a** ", "a: ", "a\n\n", "a\tb\n", "\\n", '\\"', '{"a":', "[1,", "```\n"),
-    *("[image: a] ", "(asked ", '"a" ', "<think>", "</think>", "password is ", "4111 1111 "),
-    *("¿Dónde? ", "Ich heiße ", "去年", "User: ", "a|b|", "a-b-", "a.b.", "a_b_", "a'b'", "A.B."),
-)
+    *"?!.…,;:-–—_*#|/\\@&+=~`'\"’“”()[]{}<> \n\t0aAé我。שم",
+    *(f"{word} " for word in _WORDS.split()),
+    *("e\u0301", "\u0300", "👍", "I'm ", "Anna and ", "how many ", "two weeks ago ", "20 euros "),
+    *("x=1;\n", "- a\n", "| a | b |\n", "**a** ", "a\n\n", "a\tb\n", "\\n", '\\"', '{"a":', "[1,"),
+    *("```\n", "<think>", "[image: a] ", '"a" ', "password is ", "4111 1111 ", "a|b|", "a'b'"),
+)  # fmt: skip
 
 
 def shapes(chance: random.Random) -> list[Shape]:
@@ -86,14 +81,14 @@ def shapes(chance: random.Random) -> list[Shape]:
 
 
 def run(count: int, *, seed: int = 7) -> str:
-    """Each number is one text at one place. Every place has its turn before a text is repeated."""
+    """Each number is one text for one reader. Every reader gets a text before the next text."""
     chance = random.Random(seed)
     made = shapes(chance)
     works = list(WORKS)
     steepest, where = 0.0, ""
     for number in range(count):
         turn, place = divmod(number, len(works))
-        # A text that was a trouble once is tried where it was; all others where chance says.
+        # The known texts go to the reader that was slow.
         shape = KNOWN[number][1] if number < len(KNOWN) else made[turn]
         name = KNOWN[number][0] if number < len(KNOWN) else works[place]
         growth = _growth(WORKS[name], shape)
@@ -110,8 +105,8 @@ Work = Callable[[str], object]
 
 
 def _growth(work: Work, shape: Shape) -> float:
-    """How many times as long as in proportion the longer texts take, at most. Measured again
-    where it is too long: other work of the process may have come between."""
+    """How many times longer than in proportion the longer texts take, at most. A bad result is
+    measured again, because other work may have disturbed it."""
     growth = 0.0
     for _ in range(3):
         growth = _measured(work, shape)
@@ -121,7 +116,7 @@ def _growth(work: Work, shape: Shape) -> float:
 
 
 def _measured(work: Work, shape: Shape) -> float:
-    work(shape.of(500))  # whatever is done once only is done now
+    work(shape.of(500))  # warm up
     least = max(NOISE, _seconds(work, shape.of(SHORTEST)))
     growth, length = 0.0, SHORTEST
     while length < LONGEST and growth <= STEEPEST:
@@ -140,18 +135,13 @@ def _seconds(work: Work, text: str) -> float:
 # ---------------------------------------------------------------- what reads text
 
 
-def _in_memory(does: Callable[[AsyncMemory, str], Awaitable[object]], reply: str = "") -> Work:
-    """In a memory of its own, by rules; `reply` is the stage at which a model replies the text."""
+def _in_memory(does: Callable[[AsyncMemory, str], Awaitable[object]], stage: str = "") -> Work:
+    """In a memory of its own, by rules; `stage` is the part whose model replies the text."""
 
     async def work(text: str, place: Path) -> None:
-        parts = by_rules()
-        if reply:
-            model = ScriptedModel(lambda _: text)
-            stage = {"extract": "extractor", "plan": "planner", "answer": "answerer"}[reply]
-            parts[stage] = by_model(model)[stage]
-        store = await open_store(place, "a")
-        async with AsyncMemory(store, HashEmbedder(16), **parts) as memory:
-            await does(memory, text)
+        parts = {stage: ScriptedModel(lambda _: text)} if stage else {}
+        async with memory(place, **{"model": "rules", **parts}) as mine:
+            await does(mine, text)
 
     def run(text: str) -> None:
         with folder() as place:
@@ -213,9 +203,9 @@ WORKS: dict[str, Work] = {
     "a chat of many": _in_memory(_many),
     "a question": _in_memory(_asked),
     "a question about it": _in_memory(_held),
-    "a model's cards": _in_memory(_short, "extract"),
-    "a model's plan": _in_memory(_short, "plan"),
-    "a model's answer": _in_memory(_short, "answer"),
+    "a model's cards": _in_memory(_short, "extractor"),
+    "a model's plan": _in_memory(_short, "planner"),
+    "a model's answer": _in_memory(_short, "answerer"),
     "a chat server's reply": bare,
     "redaction": secrets,
     "a file": _file,

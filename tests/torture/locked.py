@@ -1,24 +1,20 @@
-"""Random histories in locked spaces, whose keys are changed by processes that are killed."""
+"""Encrypted spaces whose key is changed by a process that is killed."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import secrets
-import signal
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from justmem.errors import StoreLocked, StoreNotLocked
-from justmem.ports import session_in
 from justmem.store.files import Keyring
-from justmem.store.sqlite import open_store, rekey
-from store_contract import remember, session
+from justmem.store.sqlite import rekey
+from torture._children import Child, Pace, Report
+from torture._fixtures import folder, memory, session
+from torture._life import Life, observed, perform
 
 PROMISE = (
     "A locked space contains no plain text, and no other key opens it. If a change of the key "
@@ -27,148 +23,92 @@ PROMISE = (
 COUNT = 200
 SAMPLE = 12
 
-SPACE = "ana"
-History = dict[str, str]  # session -> what was said
+SPACE = "shared"
 
 
 def run(count: int, *, seed: int = 7) -> str:
-    kinds = (_rotate, _make)
-    moved = 0
+    changed, pace = 0, Pace()
     for number in range(count):
         chance = random.Random(f"{seed} {number}")
         try:
-            with tempfile.TemporaryDirectory() as place:
-                moved += kinds[number % len(kinds)](chance, Path(place))
+            with folder() as place:
+                changed += (_rotate if number % 2 else _fill)(chance, place, pace)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, kill {number}: {error}") from error
-    return f"{count:,} kills ({moved:,} after the change was done), one key each, nothing in plain"
+    return f"{count:,} kills ({changed:,} after the change was done), one key each, no plain text"
 
 
-# ---------------------------------------------------------------- what is killed
-
-
-def _rotate(chance: random.Random, place: Path) -> bool:
+def _rotate(chance: random.Random, place: Path, pace: Pace) -> bool:
     old, new = _key(), _key()
-    kept, words = _history(chance, place, old)
-    _killed(chance, lambda: rekey(place, SPACE, old, new))
-    _no_words(place, words)
-    moved = _opens(place, new)
-    assert moved != _opens(place, old), "not exactly one key opens the space"
-    _whole(place, new if moved else old, kept)
-    if not moved:
-        rekey(place, SPACE, old, new)
-    _whole(place, new, kept)
-    _no_words(place, words)
-    return moved
+    life = Life()
+    asyncio.run(_live(place, old, life, chance))
+    Child(_rekey, str(place), old, new).kill_after(1, pace, chance, None)
+    _no_plain_text(place)
+    changed = _opens(place, new)
+    assert changed != _opens(place, old), "not exactly one key opens the space"
+    for wrong in (_key(), None):
+        assert not _opens(place, wrong), "a wrong key opens the space"
+    if not changed:
+        asyncio.run(_rekey(lambda _: None, str(place), old, new))
+    assert asyncio.run(_look(place, new)) == life.expected(), "something is missing"
+    _no_plain_text(place)
+    return changed
 
 
-def _make(chance: random.Random, place: Path) -> bool:
-    """A space that is being made: what was acknowledged is there."""
-    keys = _key()
-    reader, writer = os.pipe()
+async def _live(place: Path, key: str, life: Life, chance: random.Random) -> None:
+    async with memory(place, key=key) as mine:
+        for _ in range(chance.randint(4, 12)):
+            step = life.draw(chance)
+            await perform(mine, step)
+            life.apply(step)
+        await mine.retry()
 
-    async def lived() -> None:
-        store = await open_store(place, SPACE, keys=keys)
-        for number in range(9):
-            await remember(store, session(f"s{number}", f"I met markermade{number} today."))
-            os.write(writer, b".")
 
-    _killed(chance, lambda: asyncio.run(lived()))
-    os.close(writer)
-    done = len(os.read(reader, 99))
-    os.close(reader)
-    _no_words(place, ["markermade"])
+async def _rekey(report: Report, place: str, old: str, new: str) -> None:
+    report("begun")
+    keys = [Keyring(SecretStr(key)) for key in (old, new)]
+    await asyncio.to_thread(rekey, Path(place), SPACE, *keys)
 
-    async def looked() -> int:
-        store = await open_store(place, SPACE, keys=keys)
-        records = await store.sessions()
-        await store.close()
-        return len(records)
 
-    assert asyncio.run(looked()) >= done, "an acknowledged session is lost"
+def _fill(chance: random.Random, place: Path, pace: Pace) -> bool:
+    """A space that is being filled: what was acknowledged is there."""
+    key = _key()
+    done = Child(_remember, str(place), key).kill_after(chance.randrange(6), pace, chance, None)
+    _no_plain_text(place)
+    assert len(asyncio.run(_look(place, key))) >= len(done), "an acknowledged session is lost"
     return bool(done)
 
 
-def _killed(chance: random.Random, work: Callable[[], object]) -> None:
-    """A process that begins the work and is killed somewhere in it."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.write(writer, b".")
-            work()
-            os.write(writer, b".")
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.read(reader, 1)
-    # Most of the work is over in some hundredths of a second: early moments are the likely ones.
-    time.sleep(0.08 * chance.random() ** 2)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(reader)
+async def _remember(report: Report, place: str, key: str) -> None:
+    async with memory(place, key=key) as mine:
+        for number in range(9):
+            await mine.remember(session(f"s{number}"))
+            report(number)
 
 
-# ---------------------------------------------------------------- what must hold
+async def _look(place: Path, key: str) -> dict[str, object]:
+    async with memory(place, key=key) as mine:
+        return await observed(mine)
 
 
-def _history(chance: random.Random, place: Path, keys: Keyring | None) -> tuple[History, list[str]]:
-    """Some sessions said, changed and forgotten: those that stay, and every word that was said."""
-    kept: History = {}
-    words: list[str] = []
-
-    async def lived() -> None:
-        store = await open_store(place, SPACE, keys=keys)
-        for _ in range(chance.randint(4, 16)):
-            id = f"s{chance.randrange(6)}"
-            if id in kept and chance.random() < 0.3:
-                await store.forget(sessions=[id])
-                del kept[id]
-                continue
-            word = f"marker{chance.getrandbits(64):016x}"
-            words.append(word)
-            kept[id] = f"I met {word} today."
-            await remember(store, session(id, kept[id]), f"met {word}")
-        await store.close()
-
-    asyncio.run(lived())
-    return kept, words
-
-
-def _whole(place: Path, keys: Keyring | None, kept: History) -> None:
-    async def looked() -> History:
-        store = await open_store(place, SPACE, keys=keys, create=False)
-        try:
-            records = await store.sessions()
-            said = [await session_in(store, record.id) for record in records]
-            return {each.id: each.turns[0].text for each in said}
-        finally:
-            await store.close()
-
-    assert asyncio.run(looked()) == kept, "sessions are missing"
-    for wrong in (_key(), None) if keys is not None else (_key(),):
-        assert not _opens(place, wrong), "a wrong key opens the space"
-
-
-def _opens(place: Path, keys: Keyring | None) -> bool:
-    """Whether a key opens the file."""
-
-    async def tried() -> None:
-        await (await open_store(place, SPACE, keys=keys, create=False)).close()
+def _opens(place: Path, key: str | None) -> bool:
+    async def opened() -> None:
+        async with memory(place, key=key):
+            pass
 
     try:
-        asyncio.run(tried())
+        asyncio.run(opened())
     except (StoreLocked, StoreNotLocked):
         return False
     return True
 
 
-def _no_words(place: Path, words: list[str]) -> None:
+def _no_plain_text(place: Path) -> None:
     for path in place.rglob("*"):
-        held = path.read_bytes().lower() if path.is_file() else b""
-        found = [word for word in words if word.encode() in held]
-        assert not found, f"{path.name} holds {found[0]}"
+        stored = path.read_bytes().lower() if path.is_file() else b""
+        for word in (b"i keep", b"keeps a", b"how is", b" called ", b"shelf"):
+            assert word not in stored, f"{path.name} contains {word!r}"
 
 
-def _key() -> Keyring:
-    return Keyring(SecretStr(secrets.token_hex(32)))
+def _key() -> str:
+    return secrets.token_hex(32)

@@ -6,20 +6,15 @@ import asyncio
 import json
 import random
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from justmem import AsyncMemory
 from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.models.embeddings import OpenAIEmbedder
 from justmem.models.openai import OpenAIModel
 from justmem.models.rerank import HttpReranker
-from justmem.store.sqlite import open_store
-from justmem.store.store import SqlStore
 from justmem.testing import (
     HashEmbedder,
     Request,
@@ -31,10 +26,8 @@ from justmem.testing import (
     serve_openai,
 )
 from stores import spent as spent_in
-from stories import plan
-from torture._faults import CHAT, EMBEDDINGS, RERANK, SLOW, Fault
-from torture._places import folder
-from torture._talk import DIM, memory, session, told_in
+from torture._faults import SLOW, fault
+from torture._fixtures import DIM, PLAN, card_rows, folder, memory, session
 
 PROMISE = (
     "If a model's server fails, the session ends as stored, empty, pending or failed with a "
@@ -48,59 +41,43 @@ DAY = datetime(2024, 6, 1, 12)
 
 
 class Servers:
-    """One server for chat, embeddings and reranking, well or ill."""
+    """One server for chat, embeddings and reranking. `faulty` is the share of wrong replies."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._lock = threading.Lock()
-        self.ill = 0.0  # how likely the next reply is a fault
-        self.worked = 0  # chat requests that a provider would bill
+        self.faulty = 0.0
+        self.billed = 0  # chat requests that a provider would bill
         self.faults: list[str] = []
 
     def reply(self, request: Request) -> Respond | dict[str, Any]:
+        kind = request.path.rpartition("/")[2].replace("completions", "chat")
         with self._lock:
-            kind, faults = _kind(request)
-            if self._chance.random() < self.ill and faults:
-                name = self._chance.choice(sorted(faults))
-                self.faults.append(f"{kind}: {name}")
-                respond = faults[name](self._chance)
-                if kind == "chat" and respond.status == 200 and respond.cut != "before":
-                    self.worked += 1
-                return respond
-            self.worked += kind == "chat"
-            return _well(kind, request)
+            if kind not in ("chat", "embeddings", "rerank"):
+                return Respond({}, status=302, headers={"location": request.path})
+            if self._chance.random() >= self.faulty:
+                self.billed += kind == "chat"
+                return _correct(kind, request.body or {})
+            respond = fault(kind, self._chance)
+            self.faults.append(f"{kind}: {respond!r:.200}")
+            self.billed += kind == "chat" and respond.status == 200 and respond.cut != "before"
+            return respond
 
 
-def _kind(request: Request) -> tuple[str, dict[str, Fault]]:
-    if request.path.endswith("/chat/completions"):
-        return "chat", CHAT
-    if request.path.endswith("/embeddings"):
-        return "embeddings", EMBEDDINGS
-    return ("rerank", RERANK) if request.path.endswith("/rerank") else ("elsewhere", {})
-
-
-def _well(kind: str, request: Request) -> Respond | dict[str, Any]:
-    body = request.body or {}
+def _correct(kind: str, body: dict[str, Any]) -> Respond | dict[str, Any]:
     if kind == "embeddings":
         embedded = asyncio.run(HashEmbedder(DIM).embed(body["input"]))
         return embeddings_body(embedded.vectors.tolist())
     if kind == "rerank":
         return rerank_body([0.5] * len(body["documents"]))
-    if kind == "elsewhere":
-        return Respond({}, status=302, headers={"location": request.path})
     system, user = (message["content"] for message in body["messages"])
     asked = json.dumps(body.get("response_format", "")) + system
-    reply: dict[str, Any] = {"answer": "A cat.", "used": ["1"], "sufficient": True}
+    answer: dict[str, Any] = {"answer": "A cat.", "used": ["1"], "sufficient": True}
     if '"cards"' in asked:
-        rows = [
-            f"User | keeps {what} | unknown | ongoing | state | {n}" for n, what in told_in(user)
-        ]
-        reply = {"cards": rows}
-    elif '"spans_sessions"' in asked:
-        reply = plan()
-    if body.get("stream"):
-        return Respond(chat_stream(reply))
-    return chat_body(reply)
+        answer = {"cards": card_rows(user)}
+    elif '"spans' in asked:
+        answer = PLAN
+    return Respond(chat_stream(answer)) if body.get("stream") else chat_body(answer)
 
 
 def run(count: int, *, seed: int = 7) -> str:
@@ -121,8 +98,8 @@ def run(count: int, *, seed: int = 7) -> str:
 async def _case(case: str, servers: Servers, place: Path) -> None:
     said = [session(f"s{n}") for n in range(2)]
     with serve_openai(servers.reply) as served:
-        servers.ill = random.Random(f"{case} ill").choice([0.3, 0.6, 0.9, 1.0])
-        async with _opened(case, place, served.url, PATIENCE) as (mine, store):
+        servers.faulty = random.Random(f"{case} faulty").choice([0.3, 0.6, 0.9, 1.0])
+        async with _opened(case, place, served.url, PATIENCE) as mine:
             spent = 0
             for each in said:
                 done = await mine.remember(each)
@@ -130,12 +107,12 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
                 spent += _counted(done.receipt)
             await _kept(mine, said)
             spent += await _asked(mine, case)
-            entered = await spent_in(store, DAY.date())
+            entered = await spent_in(mine._store, DAY.date())
             assert entered >= spent, f"{spent} tokens are on receipts, {entered} in the ledger"
-            assert spent >= 100 * servers.worked, f"{servers.worked} calls cost {spent} tokens"
+            assert spent >= 100 * servers.billed, f"{servers.billed} calls cost {spent} tokens"
 
-        servers.ill = 0.0
-        async with _opened(case, place, served.url, 30.0) as (mine, _):
+        servers.faulty = 0.0
+        async with _opened(case, place, served.url, 30.0) as mine:
             for done in await mine.retry():
                 assert done.state == SessionState.STORED, f"{done.session_id}: {done.reason}"
             await _kept(mine, said)
@@ -147,32 +124,23 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
             assert answer.text
 
 
-@asynccontextmanager
-async def _opened(
-    case: str, place: Path, url: str, patience: float
-) -> AsyncIterator[tuple[AsyncMemory, SqlStore]]:
+def _opened(case: str, place: Path, url: str, patience: float) -> Any:
     """The same parts for the same case, more or less patient."""
-    parts = _parts(url, random.Random(f"{case} parts"), patience)
-    models = [part for part in parts.values() if not isinstance(part, Budget)]
-    store = await open_store(place, f"case-{case.replace('/', '-')}")
-    async with memory(store, clock=lambda: DAY, closing=models, **parts) as mine:
-        yield mine, store
 
-
-def _parts(url: str, chance: random.Random, patience: float) -> dict[str, Any]:
     async def at_once(_: float) -> None:
         pass
 
+    chance = random.Random(f"{case} parts")
     common: dict[str, Any] = {"timeout": patience, "attempts": 2, "sleep": at_once}
     parts: dict[str, Any] = {"model": OpenAIModel("m", base_url=url, api_key="k", **common)}
     if chance.random() < 0.5:
         parts["embedder"] = OpenAIEmbedder("e", dim=DIM, base_url=url, api_key="k", **common)
     if chance.random() < 0.5:
         parts["reranker"] = HttpReranker("r", url=url, **common)
-    # Replies of endless length would use up what a session may cost, over all its attempts.
+    # Replies of endless length would use up the limit of a session, over all its attempts.
     limit = 100_000_000 if chance.random() < 0.3 else None
     parts["budget"] = Budget(session_tokens=None, day_tokens=limit)
-    return parts
+    return memory(place, f"case-{case.replace('/', '-')}", clock=lambda: DAY, **parts)
 
 
 async def _kept(mine: Any, said: list[Any]) -> None:

@@ -6,15 +6,11 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from justmem.domain import SessionState
-from justmem.errors import NotInMemory, StoreBusy
-from justmem.store.storage import storage
-from torture._children import Child, Say
-from torture._life import Step
-from torture._places import database, folder, has_postgres
-from torture._talk import card_ids, memory, session
+from justmem.errors import InputError, StoreBusy
+from torture._children import Child, Report
+from torture._fixtures import database, fact_of, folder, has_postgres, memory, statement
+from torture._life import Life, Step, observed, perform
 
 PROMISE = (
     "Several processes can use one space at the same time. Each acknowledged change is there "
@@ -24,125 +20,91 @@ COUNT = 1200
 SAMPLE = 80
 
 PROCESSES = 4
-STEPS = 10  # of each process before all is looked at
-SPACE = "shared"
-CONTENDED = ["x", "y"]  # sessions that everybody writes; the others are one process's alone
-VERBS = ["remember", "remember", "remember", "keep", "forget", "ask", "cards"]
+STEPS = 10  # of each process in a round
+SHARED = statement("shared")  # a card that all processes correct
 
 
 def run(count: int, *, seed: int = 7) -> str:
     rounds = max(1, count // (PROCESSES * STEPS))
-    told: Counter[str] = Counter()
+    reports: Counter[str] = Counter()
     for number in range(rounds):
-        chance = random.Random(f"{seed} {number}")
         with folder() as place:
-            # Every fourth on a server, beginning with the second.
-            where = database("torture_shared") if number % 4 == 1 and has_postgres() else str(place)
-            told += _round(chance, where, f"seed {seed}, round {number}")
-    done = told.total() - told["StoreBusy"]
-    return f"{done:,} steps of {PROCESSES} processes, {told['StoreBusy']} told to wait"
-
-
-def _round(chance: random.Random, where: str, case: str) -> Counter[str]:
-    plans = [_plan(chance, f"p{number}") for number in range(PROCESSES)]
-    asyncio.run(_make(where))
-    children = [Child(_work, where, plan) for plan in plans]
-    said = [child.finish() for child in children]
-    for plan, results in zip(plans, said, strict=True):
-        assert len(plan) == len(results), f"{case}: a process stopped half way"
-    asyncio.run(_look(where, plans, said, case))
-    return Counter(result for results in said for result in results)
-
-
-def _plan(chance: random.Random, name: str) -> list[Step]:
-    """Versions are drawn so that every text is one process's own."""
-    steps: list[Step] = []
-    for number in range(STEPS):
-        id = chance.choice([*CONTENDED, f"{name}-a", f"{name}-b"])
-        verb: Any = chance.choice(VERBS)
-        steps.append(Step(verb, id, version=1000 * int(name[1:]) + number))
-    return steps
-
-
-async def _make(where: str) -> None:
-    place = storage(where)
-    async with memory(await place.open(SPACE)) as mine:
-        await mine.remember(session("first"))
-    await place.close()
-
-
-def _work(say: Say, where: str, steps: Sequence[Step]) -> None:
-    asyncio.run(_do(say, where, steps))
-
-
-async def _do(say: Say, where: str, steps: Sequence[Step]) -> None:
-    place = storage(where)
-    async with memory(await place.open(SPACE)) as mine:
-        for step in steps:
+            on_server = number % 4 == 1 and has_postgres()
+            where = database("shared") if on_server else str(place)
             try:
-                await _step(mine, step)
-                say("done")
-            except (StoreBusy, NotInMemory) as error:  # anything else ends the process, and the run
-                say(type(error).__name__)
-    await place.close()
+                reports += _round(random.Random(f"{seed} {number}"), where)
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed}, round {number}: {error}") from error
+    done = reports.total() - reports["StoreBusy"]
+    return f"{done:,} steps of {PROCESSES} processes, {reports['StoreBusy']} told to wait"
 
 
-async def _step(mine: Any, step: Step) -> None:
-    match step.verb:
-        case "remember":
-            await mine.remember(session(step.id, step.version))
-        case "keep":
-            await mine.keep(session(step.id, step.version))
-        case "forget":
-            await mine.forget(session=step.id)
-        case "ask":
-            assert (await mine.ask("Which cat do I keep?")).text
-        case "cards":
-            for card in await mine.cards():
-                assert card.turns
+def _round(chance: random.Random, where: str) -> Counter[str]:
+    """Each process changes sessions and notes of its own, and some that all share."""
+    asyncio.run(_begin(where))
+    lives = [Life(f"p{number}") for number in range(PROCESSES)]
+    plans: list[list[Step]] = []
+    for life in lives:
+        plans.append([])
+        for _ in range(STEPS):
+            plans[-1].append(life.draw(chance))
+            life.apply(plans[-1][-1])
+    children = [
+        Child(_work, where, life.name, plan) for life, plan in zip(lives, plans, strict=True)
+    ]
+    reports = [report for child in children for report in child.finish()]
+    asyncio.run(_look(where, lives))
+    return Counter(reports)
 
 
-async def _look(
-    where: str, plans: Sequence[Sequence[Step]], said: Sequence[Sequence[str]], case: str
-) -> None:
-    place = storage(where)
-    async with memory(await place.open(SPACE)) as mine:
-        newest = {each.id: each for each in await mine.waiting()}
-        there = [record.id for record in await mine.sessions()]
-        assert len(there) == len(set(there)), f"{case}: a session is there twice"
-        versions = {}
-        for id in {step.id for plan in plans for step in plan} | {"first"}:
-            found = newest.get(id) or (await mine.session(id) if id in there else None)
-            allowed = _allowed(id, plans, said)
-            matching = [v for v in allowed if found == (None if v is None else session(id, v))]
-            assert matching, f"{case}: session {id} is as no order of the steps would leave it"
-            versions[id] = matching[0]
+async def _begin(where: str) -> None:
+    async with memory(where) as mine:
+        await mine.remember([{"speaker": "User", "text": SHARED}], id="all", at="2024-05-01")
+
+
+async def _work(report: Report, where: str, name: str, steps: Sequence[Step]) -> None:
+    async with memory(where) as mine:
+        for number, step in enumerate(steps):
+            await _until_done(report, mine, step)
+            await _until_done(report, mine, Step("note", "shared key", version=number))
+            if number % 3 == 0:
+                assert (await mine.ask("Which cat do I keep?")).text
+                await _correct(report, mine, f"keeps a mule called {name}-{number} in Cork")
+
+
+async def _until_done(report: Report, mine: object, step: Step) -> None:
+    while True:
+        try:
+            await perform(mine, step)  # type: ignore[arg-type]
+        except StoreBusy:
+            report("StoreBusy")
+        else:
+            report("done")
+            return
+
+
+async def _correct(report: Report, mine: object, fact: str) -> None:
+    """Another process may have replaced the card meanwhile: that is an error, not a loss."""
+    (card,) = await mine.cards(session="all")  # type: ignore[attr-defined]
+    try:
+        await mine.correct(card.id, fact=fact)  # type: ignore[attr-defined]
+        report("done")
+    except (InputError, StoreBusy) as error:
+        report(type(error).__name__)
+
+
+async def _look(where: str, lives: Sequence[Life]) -> None:
+    async with memory(where) as mine:
         for done in await mine.retry():
-            assert done.state == SessionState.STORED, f"{case}: {done.reason}"
-        for id, version in versions.items():
-            cards = [card.id for card in await mine.cards(session=id)]
-            expected = [] if version is None else card_ids(session(id, version))
-            assert cards == expected, f"{case}: the cards of {id} are not those of its words"
-        checked = await mine.check()
-        assert checked.sound, f"{case}: {checked.damage}"
-    await place.close()
-
-
-def _allowed(
-    id: str, plans: Sequence[Sequence[Step]], said: Sequence[Sequence[str]]
-) -> set[int | None]:
-    """What the session may be at the end: the last step on it, in any order of the processes'
-    steps, is the last one of some process. One that ended in an error may have happened."""
-    allowed: set[int | None] = set()
-    written = False
-    for plan, results in zip(plans, said, strict=True):
-        for step, result in reversed(list(zip(plan, results, strict=True))):
-            if step.id != id or step.verb not in ("remember", "keep", "forget"):
-                continue
-            allowed.add(None if step.verb == "forget" else step.version)
-            if result == "done":
-                written = True
-                break
-    if not written:
-        allowed.add(0 if id == "first" else None)
-    return allowed
+            assert done.state == "stored", done.reason
+        for life in lives:
+            found, expected = await observed(mine, life.name), life.expected()
+            wrong = [id for id in expected | found if expected.get(id) != found.get(id)]
+            assert not wrong, [(expected.get(id), found.get(id)) for id in wrong[:2]]
+        assert len([each for each in await mine.notes() if each.key == "shared key"]) == 1
+        (card,) = await mine.cards(session="all")
+        versions = [fact_of(SHARED), *(each.after.fact for each in await mine.corrections(card.id))]
+        assert card.fact == versions[-1], "the last correction does not count"
+        assert len(versions) == len(set(versions)), "a correction is there twice"
+        health = await mine.check()
+        assert health.sound, health.damage

@@ -1,56 +1,46 @@
-"""Kept short: what is redacted reaches nobody, what is dropped or expired is gone.
+"""Redacted, expired and removed text.
 
-A case is a random history with planted secrets, told to a memory that redacts, in a space that
-may drop its sources, with a random retention; some of its sessions fail at first. Then every
-prompt, every text that was embedded, every answer and every byte of the files is searched.
+A case is a random history with secrets in it, in a space that redacts and has a random retention.
+Some of its sessions fail at first. Then every prompt, every embedded text, every answer and every
+byte of the files is searched.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Retention
-from justmem.answer import ModelAnswerer
-from justmem.domain import KINDS, Answer, Evidence, Kind, Session, SessionState, Turn
+from justmem.domain import KINDS, Answer, Kind
 from justmem.errors import ModelUnavailable
-from justmem.extract.model import ModelExtractor
-from justmem.intake.secret_patterns import secrets
-from justmem.language.languages import LANGUAGES
-from justmem.plan import ModelPlanner
 from justmem.ports import Embedded, Prompt
-from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
+from torture._fixtures import folder, memory
 
 PROMISE = "Redacted, expired or removed text is in no file, no prompt and no answer."
 COUNT = 150
 SAMPLE = 6
 
-_START = datetime(2024, 1, 1)
-_DAYS = 400
+_START, _DAYS = datetime(2024, 1, 1), 400
 
 
-def run(count: int) -> str:
-    told = gone = 0
-    for seed in range(count):
-        case = Case(seed)
+def run(count: int, *, seed: int = 7) -> str:
+    secrets = gone = 0
+    for number in range(count):
+        case = Case(random.Random(f"{seed} {number}"))
         try:
             asyncio.run(case.run())
         except AssertionError as error:
-            raise AssertionError(f"{error} (seed {seed})") from error
-        told += len(case.planted)
-        gone += case.gone
-    return (
-        f"{count:,} spaces: {told:,} secrets and {gone:,} sessions' words searched for, none left"
-    )
+            raise AssertionError(f"seed {seed}, case {number}: {error}") from error
+        secrets, gone = secrets + len(case.secrets), gone + len(case.gone)
+    return f"{count:,} spaces: {secrets:,} secrets and {gone:,} sessions' words searched, none left"
 
 
-class Heard(HashEmbedder):
+class RecordingEmbedder(HashEmbedder):
     def __init__(self) -> None:
         super().__init__(32)
         self.texts: list[str] = []
@@ -61,38 +51,31 @@ class Heard(HashEmbedder):
 
 
 class Case:
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.planted: list[str] = []
-        self.gone = 0
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.secrets: list[str] = []
+        self.gone: set[str] = set()  # sessions whose words must be nowhere
         self._marks: dict[str, str] = {}  # session -> a word that only its turns hold
-        self._drops = self.rng.random() < 0.5
-        self._retention = self._some_retention()
-        self._away = self.rng.choice([0.0, 0.3])
-        self._model = ScriptedModel(self._reply)
-        self._embedder = Heard()
-        self._sessions = [self._session(number) for number in range(self.rng.randint(2, 6))]
-        self._now = _START + timedelta(days=self.rng.randint(1, _DAYS))
-        self._expired: set[str] = set()
-
-    # ------------------------------------------------------------ what is told
-
-    def _some_retention(self) -> Retention:
-        rng = self.rng
         kinds: dict[Kind, int] = {
-            kind: rng.randint(1, _DAYS) for kind in rng.sample(KINDS, rng.randint(0, 3))
+            kind: chance.randint(1, _DAYS) for kind in chance.sample(KINDS, chance.randint(0, 3))
         }
-        days = rng.choice([None, rng.randint(1, _DAYS)])
-        return Retention(days=days, kinds=kinds, source_days=0 if self._drops else None)
+        days = chance.choice([None, chance.randint(1, _DAYS)])
+        self._drops = chance.random() < 0.5
+        self._retention = Retention(days=days, kinds=kinds, source_days=0 if self._drops else None)
+        self._fails = chance.choice([0.0, 0.3])
+        self._model, self._embedder = ScriptedModel(self._reply), RecordingEmbedder()
+        self._now = _START + timedelta(days=chance.randint(1, _DAYS))
 
-    def _secret(self) -> tuple[str, str]:
-        """A sentence, and what in it must not be seen again."""
-        rng = self.rng
-        body = "".join(rng.choices("abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=30))
-        word = f"pw{body[:6]}{rng.randint(10, 99)}"
-        number = _card_number(rng)
+    # ------------------------------------------------------------ the history
+
+    def _with_secret(self, text: str) -> str:
+        chance = self.chance
+        letters = "abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+        body = "".join(chance.choices(letters, k=30))
+        word = f"pw{body[:6]}{chance.randint(10, 99)}"
+        number = _card_number(chance)
         grouped = " ".join(number[i : i + 4] for i in range(0, 16, 4))
-        return rng.choice(
+        sentence, secret = chance.choice(
             [
                 (f"My card is {number}.", number),
                 (f"Pay with {grouped}, please.", grouped),
@@ -101,139 +84,105 @@ class Case:
                 (f"API_TOKEN={body}9a", body),
                 (f"password: {word}", word),
                 (f"postgresql://ana:{word}@db/app", word),
-                (
-                    f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----",
-                    body,
-                ),
+                (f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----", body),
             ]
         )
+        self.secrets.append(secret)
+        return f"{text} {sentence}"
 
-    def _said(self, plain: str) -> str:
-        if self.rng.random() < 0.5:
-            return plain
-        sentence, secret = self._secret()
-        self.planted.append(secret)
-        return f"{plain} {sentence}"
+    def _maybe_secret(self, text: str) -> str:
+        return self._with_secret(text) if self.chance.random() < 0.5 else text
 
-    def _session(self, number: int) -> Session:
-        rng, id = self.rng, f"s{number}"
-        self._marks[id] = mark = f"zq{rng.randrange(16**10):010x}"
-        turns = [
-            Turn(speaker="User", text=self._said(f"I saw fact{number}x{n} at the {mark} today."))
-            for n in range(rng.randint(1, 3))
-        ]
-        turns.append(Turn(speaker="Assistant", role="assistant", text=self._said("How nice.")))
-        at = _START + timedelta(days=rng.randint(0, _DAYS), hours=rng.randint(0, 23))
-        return Session(id=id, at=at, turns=tuple(turns))
+    def _session(self, number: int) -> dict[str, Any]:
+        chance, id = self.chance, f"s{number}"
+        self._marks[id] = mark = f"zq{chance.randrange(16**10):010x}"
+        texts = [f"I saw fact{number}x{n} at the {mark} today." for n in range(1, 4)]
+        turns = [{"role": "user", "content": self._maybe_secret(text)} for text in texts]
+        turns.append({"role": "assistant", "content": self._maybe_secret("How nice.")})
+        at = _START + timedelta(days=chance.randint(0, _DAYS), hours=chance.randint(0, 23))
+        return {"id": id, "at": at, "turns": turns}
 
     def _reply(self, prompt: Prompt) -> Any:
-        rng = self.rng
+        chance = self.chance
         if prompt.stage == "extract":
-            if rng.random() < self._away:
+            if chance.random() < self._fails:
                 return ModelUnavailable("Away.")
             number = prompt.user.partition("fact")[2].partition("x")[0]
-            kind = rng.choice(KINDS)
-            return {"cards": [f"User | saw fact{number}x0 today | unknown | stable | {kind} | 1"]}
+            kind = chance.choice(KINDS)
+            return {"cards": [f"User | saw fact{number}x1 today | unknown | stable | {kind} | 1"]}
         if prompt.stage == "plan":
-            wish = {"spans": rng.random() < 0.5, "source": rng.random() < 0.6}
+            wish = {"spans": chance.random() < 0.5, "source": chance.random() < 0.6}
             return {**wish, "op": "quote", "period": "", "rewrites": ["fact today"]}
         return {"answer": "something", "used": ["1", "s1.1"], "sufficient": True}
 
     # ------------------------------------------------------------ the case
 
     async def run(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            memory = await self._opened(Path(folder))
-            await memory.remember_many(self._sessions)
-            for _ in range(40):
-                if not await memory.retry():
-                    break
-            assert not await memory.waiting()
-            shown = [await self._asked(memory) for _ in range(3)]
-            if self._drops:
-                await self._check_dropped(memory)
-            if self.rng.random() < 0.7:
-                await self._check_expired(memory)
-            shown.append(await self._asked(memory))
-            await memory.close()
-            self._search(Path(folder), shown)
+        parts = {"embedder": self._embedder, "model": self._model, "redact": "secrets"}
+        with folder() as home:
+            async with memory(home, retention=self._retention, **parts) as mine:
+                sessions = [self._session(n) for n in range(self.chance.randint(2, 6))]
+                await mine.remember_many(sessions[1:])
+                first = sessions[0]
+                await mine.append(first["turns"], id=first["id"], at=first["at"])
+                while await mine.retry():
+                    pass
+                await mine.note(self._with_secret("The code is here."), key="k", until="2099-01-01")
+                shown = [await self._ask(mine) for _ in range(3)]
+                if self._drops:
+                    await self._check_dropped(mine)
+                if self.chance.random() < 0.7:
+                    await self._check_expired(mine)
+                shown.append(await self._ask(mine))
+            self._search(home, shown)
 
-    async def _opened(self, folder: Path) -> AsyncMemory:
-        return AsyncMemory(
-            await open_store(folder, "ana"),
-            self._embedder,
-            extractor=ModelExtractor(self._model, LANGUAGES),
-            planner=ModelPlanner(self._model, LANGUAGES),
-            answerer=ModelAnswerer(self._model),
-            language=LANGUAGES,
-            redact=secrets,
-            retention=self._retention,
-        )
-
-    async def _asked(self, memory: AsyncMemory) -> str:
-        sentence, secret = self._secret()
-        self.planted.append(secret)
-        question = f"What did I see, fact{self.rng.randrange(6)}x0? {sentence}"
-        answer = await memory.ask(question, at=self._now)
-        self._check_evidence(answer.evidence)
-        await self._check_citations(memory, answer)
-        return answer.model_dump_json()
-
-    def _check_evidence(self, evidence: Evidence) -> None:
-        for candidate in evidence.candidates:
-            card = candidate.card
+    async def _ask(self, mine: AsyncMemory) -> str:
+        question = self._with_secret(f"What did I see, fact{self.chance.randrange(6)}x1?")
+        answer = await mine.ask(question, at=self._now)
+        for card in (each.card for each in answer.evidence.candidates):
             if "#" not in card.id:
                 assert not self._retention.card_expired(card, self._now), f"recalled {card.id}"
-        for one in (*evidence.sources, *(c.card for c in evidence.candidates)):
-            at = next(each.at for each in self._sessions if each.id == one.session_id)
-            assert not self._retention.session_expired(at, self._now), f"recalled {one.session_id}"
+        await self._check_citations(mine, answer)
+        return answer.model_dump_json()
 
-    async def _check_citations(self, memory: AsyncMemory, answer: Answer) -> None:
+    async def _check_citations(self, mine: AsyncMemory, answer: Answer) -> None:
         """A quotation is the words themselves, or says that there are none."""
         for citation in answer.citations:
-            if not citation.kept:
+            if citation.kept:
+                text = (await mine.session(citation.session_id)).turn(citation.turn).text
+                assert citation.quote == text[citation.start : citation.end] != ""
+            else:
                 assert citation.quote == ""
-                continue
-            session = await memory.session(citation.session_id)
-            text = session.turn(citation.turn).text
-            assert citation.quote == text[citation.start : citation.end] != ""
 
-    async def _check_dropped(self, memory: AsyncMemory) -> None:
-        for record in await memory.sessions():
-            turns = (await memory.session(record.id)).turns
+    async def _check_dropped(self, mine: AsyncMemory) -> None:
+        for record in await mine.sessions():
+            turns = (await mine.session(record.id)).turns
             assert all(turn.forgotten for turn in turns), f"the words of {record.id} are there"
-        assert sum(r.state is SessionState.STORED for r in await memory.sessions())
-        assert await memory.cards()
+        assert await mine.cards()
+        self.gone |= set(self._marks)
 
-    async def _check_expired(self, memory: AsyncMemory) -> None:
-        soon = await memory.expiring(at=self._now)
-        gone = await memory.expire(at=self._now)
-        assert gone.model_copy(update={"entry": None}) == soon.counted
-        for record in await memory.sessions():
-            assert not self._retention.session_expired(record.at, self._now)
-        for card in await memory.cards():
+    async def _check_expired(self, mine: AsyncMemory) -> None:
+        expected = await mine.expiring(at=self._now)
+        forgotten = await mine.expire(at=self._now)
+        assert forgotten.model_copy(update={"entry": None}) == expected.counted
+        left = await mine.sessions()
+        assert not any(self._retention.session_expired(each.at, self._now) for each in left)
+        for card in await mine.cards():
             assert not self._retention.card_expired(card, self._now)
-        left = {record.id for record in await memory.sessions()}
-        self._expired = set(self._marks) - left
-        self.gone += len(self._expired)
+        self.gone |= set(self._marks) - {record.id for record in left}
 
-    def _search(self, folder: Path, shown: Sequence[str]) -> None:
-        prompts = [text for p in self._model.prompts for text in (p.system, p.user)]
-        said = "\n".join([*prompts, *self._embedder.texts, *shown])
-        files = {path.name: path.read_bytes() for path in folder.iterdir()}
-        for secret in self.planted:
-            assert secret not in said, f"{secret!r} was sent or answered"
-            for name, held in files.items():
-                assert secret.encode() not in held, f"{secret!r} is in {name}"
-        if self._drops:
-            self.gone += len(self._marks)
-        unwanted = self._marks if self._drops else self._expired
-        for id in unwanted:
-            for name, held in files.items():
-                assert self._marks[id].encode() not in held, f"words of {id} are in {name}"
+    def _search(self, home: Path, shown: Sequence[str]) -> None:
+        prompts = [text for prompt in self._model.prompts for text in (prompt.system, prompt.user)]
+        sent = "\n".join([*prompts, *self._embedder.texts, *shown])
+        files = b"\n".join(path.read_bytes() for path in home.iterdir())
+        for secret in self.secrets:
+            assert secret not in sent, f"{secret!r} was sent or answered"
+            assert secret.encode() not in files, f"{secret!r} is in a file"
+        for id in self.gone:
+            assert self._marks[id].encode() not in files, f"words of {id} are in a file"
 
 
-def _card_number(rng: random.Random) -> str:
-    digits = "4" + "".join(rng.choices("0123456789", k=14))
+def _card_number(chance: random.Random) -> str:
+    digits = "4" + "".join(chance.choices("0123456789", k=14))
     doubled = [int(d) * (2 - place % 2) for place, d in enumerate(digits)]
     return digits + str(-sum(d - 9 if d > 9 else d for d in doubled) % 10)

@@ -1,85 +1,104 @@
-"""An hour of mixed load on a library and a server: nothing grows that should not."""
+"""Mixed load on many spaces of a library and on a server: nothing grows that should not."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
 
-import justmem
-from justmem import Memory
+from justmem import AsyncMemory, Spaces
 from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
-from servers import Running, serve
+from servers import serve
+from torture._fixtures import folder, statement
 
 PROMISE = (
     "Memory, open files, threads and the size of the store stay flat under mixed load for ten "
     "minutes, in the library and in the server."
 )
 COUNT = 10  # minutes
-SAMPLE = 1  # in the ordinary suite a minute is as many operations as fit a few seconds
+SAMPLE = 1  # the ordinary suite counts operations instead
 BRIEF = 160  # operations of a run that is not timed
-_SAMPLES = 60  # how often a run is measured
+_MEASURED = 60  # times in a run
 _SESSIONS = 20  # that a space holds; older ones are forgotten
-_SPACES = 5
-# What a figure may grow by between the middle and the last third of a run: a share, and a sum that
-# allocators, the write-ahead log and the chance of how many spaces are open are allowed.
+_SPACES = 12  # of which Spaces keeps four open
+# Allowed growth from the middle to the last third of a run: a share, plus a constant for
+# allocators, the write-ahead log and the number of open spaces
 LIMITS: dict[str, tuple[float, float]] = {
     "memory (MB)": (0.03, 12.0),
     "open files": (0.0, 25.0),
     "threads": (0.0, 12.0),
     "store (MB)": (0.05, 4.0),
 }
+OPERATIONS = ("remember", "remember", "append", "note", "ask", "recall", "correct", "look", "chat")
 
 
 def run(count: int, seed: int = 7, minutes: float | None = None) -> str:
-    """`count` minutes; 1 of the ordinary suite is counted in operations instead."""
-    with tempfile.TemporaryDirectory(prefix="jm-soak-") as name, _load(Path(name), seed) as load:
-        if minutes is None and count <= SAMPLE:
-            load.work(lambda done: done >= BRIEF, every=BRIEF // 20)
-        else:
-            lasts = 60 * (count if minutes is None else minutes)
-            ends = time.monotonic() + lasts
-            load.work(lambda _: time.monotonic() >= ends, seconds=lasts / _SAMPLES)
-        figures = [f"{who} {judged(each)}" for who, each in load.measured.items()]
-    return f"{load.operations:,} operations; " + "; ".join(figures)
+    brief = minutes is None and count <= SAMPLE
+    seconds = 0.0 if brief else 60 * (count if minutes is None else minutes)
+    return asyncio.run(_run(Random(seed), seconds))
 
 
-# ---------------------------------------------------------------- measuring
+async def _run(r: Random, seconds: float) -> str:
+    settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\nidle_seconds = 5\n"
+    light: dict[str, Any] = {"embedder": HashEmbedder(128), "reranker": "none"}
+    with folder() as home, serve_openai(_upstream) as chat:
+        settings += f'upstream = "{chat.url}"\n'
+        with serve(home / "server", server=settings) as server, server.owner() as client:
+            async with Spaces(folder=home / "library", most_open=4, **light) as spaces:
+                library = Figures(os.getpid(), home / "library")
+                served = Figures(server.process.pid, server.home)
+                load = Load(r, spaces, client)
+                ends, done = time.monotonic() + seconds, 0
+                measured = time.monotonic()
+                while done < BRIEF if not seconds else time.monotonic() < ends:
+                    await load.one(done)
+                    done += 1
+                    pause = seconds / _MEASURED
+                    if time.monotonic() - measured > pause if seconds else done % 8 == 0:
+                        measured = time.monotonic()
+                        library.take()
+                        served.take()
+    return f"{done:,} operations; library {library.judged()}; server {served.judged()}"
 
 
-@dataclass
 class Figures:
-    """One process, looked at again and again."""
+    """Measurements of one process."""
 
-    pid: int
-    store: Path
-    taken: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIMITS})
+    def __init__(self, pid: int, store: Path) -> None:
+        self._pid, self._store = pid, store
+        self._taken: dict[str, list[float]] = {name: [] for name in LIMITS}
 
     def take(self) -> None:
-        status = Path(f"/proc/{self.pid}/status").read_text()
+        status = Path(f"/proc/{self._pid}/status").read_text()
         fields = dict(line.split(":", 1) for line in status.splitlines())
-        size = sum(_size(path) for path in self.store.rglob("*"))
-        for name, value in zip(
-            LIMITS,
-            (
-                int(fields["VmRSS"].split()[0]) / 1024,
-                len(os.listdir(f"/proc/{self.pid}/fd")),
-                int(fields["Threads"]),
-                size / 1e6,
-            ),
-            strict=True,
-        ):
-            self.taken[name].append(float(value))
+        values = (
+            int(fields["VmRSS"].split()[0]) / 1024,
+            len(os.listdir(f"/proc/{self._pid}/fd")),
+            int(fields["Threads"]),
+            sum(_size(path) for path in self._store.rglob("*")) / 1e6,
+        )
+        for name, value in zip(LIMITS, values, strict=True):
+            self._taken[name].append(float(value))
+
+    def judged(self) -> str:
+        """Compares the last third with the middle third; the first third is the warm-up."""
+        shown = []
+        for name, values in self._taken.items():
+            third = len(values) // 3
+            before = statistics.median(values[third : 2 * third])
+            after = statistics.median(values[2 * third :])
+            share, constant = LIMITS[name]
+            grown = f"{name} grew: {before:g} to {after:g}, {values}"
+            assert after <= before * (1 + share) + constant, grown
+            shown.append(f"{after:.0f} {name}")
+        return ", ".join(shown)
 
 
 def _size(path: Path) -> int:
@@ -88,166 +107,89 @@ def _size(path: Path) -> int:
     return 0
 
 
-def judged(figures: Figures) -> str:
-    """The last third beside the middle one; the first is for warming up."""
-    shown = []
-    for name, values in figures.taken.items():
-        third = len(values) // 3
-        middle, last = values[third : 2 * third], values[2 * third :]
-        before, after = statistics.median(middle), statistics.median(last)
-        share, more = LIMITS[name]
-        assert after <= before * (1 + share) + more, (
-            f"{name} grew: {before:g} to {after:g}, {values}"
-        )
-        shown.append(f"{after:.0f} {name}")
-    return ", ".join(shown)
-
-
-# ---------------------------------------------------------------- the load
-
-
-@contextmanager
-def _load(folder: Path, seed: int) -> Iterator[Load]:
-    with ExitStack() as stack:
-        chat = stack.enter_context(serve_openai(_upstream))
-        settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\n"
-        settings += f'idle_seconds = 5\nupstream = "{chat.url}"\n'
-        server = stack.enter_context(serve(folder / "server", server=settings))
-        client = stack.enter_context(server.owner())
-        load = Load(folder / "library", server, client, Random(seed))
-        stack.callback(load.close)
-        yield load
-
-
 def _upstream(request: Request) -> Respond:
-    said = "Of course, I remember."
-    return Respond(chat_stream(said) if request.body.get("stream") else chat_body(said))
+    text = "Of course, I remember."
+    return Respond(chat_stream(text) if request.body.get("stream") else chat_body(text))
 
 
 class Load:
-    def __init__(self, folder: Path, server: Running, client: httpx.Client, r: Random) -> None:
-        self._folder = folder
-        self._client = client
-        self._r = r
-        self._open: dict[str, Memory] = {}
-        self._kept: dict[tuple[str, str], list[str]] = {}
-        self.operations = 0
-        self.measured = {
-            "library": Figures(os.getpid(), folder),
-            "server": Figures(server.process.pid, server.home),
-        }
+    def __init__(self, r: Random, spaces: Spaces, client: httpx.Client) -> None:
+        self._r, self._spaces, self._client = r, spaces, client
+        self._stored: dict[str, list[str]] = {}
 
-    def close(self) -> None:
-        for memory in self._open.values():
-            memory.close()
-
-    def work(
-        self, over: Callable[[int], bool], *, every: int | None = None, seconds: float = 0.0
-    ) -> None:
-        """Until it is over, measured after `every` operations or so many seconds."""
-        measured = time.monotonic()
-        while not over(self.operations):
-            self._one()
-            self.operations += 1
-            now = time.monotonic()
-            if self.operations % every == 0 if every else now - measured > seconds:
-                measured = now
-                for figures in self.measured.values():
-                    figures.take()
-
-    def _one(self) -> None:
-        space = f"space{self._r.randrange(_SPACES)}"
-        by_library = self._r.random() < 0.5
-        name = self._r.choice(_DOES)
-        if by_library:
-            self._library(name, space)
+    async def one(self, number: int) -> None:
+        space, operation = f"space{self._r.randrange(_SPACES)}", self._r.choice(OPERATIONS)
+        session = {"id": f"s{number}", "at": "2024-05-10", "turns": [self._turn(number)]}
+        question = {"question": f"What do I keep, thing{number}?", "at": "2025-01-01"}
+        if self._r.random() < 0.5:
+            async with self._spaces.use(space) as memory:
+                await self._library(memory, space, operation, session, question)
         else:
-            self._server(name, space)
+            self._server(f"/v1/spaces/{space}", space, operation, session, question)
 
-    def _session(self, where: str, space: str) -> dict[str, Any]:
-        r = self._r
-        id = f"s{self.operations}"
-        self._kept.setdefault((where, space), []).append(id)
-        things = ("bike", "lamp", "boat", "garden", "book", "coat")
-        turns = [
-            {
-                "role": "user",
-                "content": f"I bought a {r.choice(things)} for {r.randrange(999)} euros.",
-            }
-            for _ in range(r.randrange(1, 6))
-        ]
-        return {"id": id, "at": f"2024-{r.randrange(1, 13):02}-10T10:00", "turns": turns}
+    def _turn(self, number: int) -> dict[str, str]:
+        return {"role": "user", "content": statement(f"name{number}"), "key": f"t{number}"}
 
-    def _oldest(self, where: str, space: str) -> str | None:
-        kept = self._kept.get((where, space), [])
-        return kept.pop(0) if len(kept) > _SESSIONS else None
+    def _oldest(self, where: str, id: str) -> str | None:
+        """A session to forget, so that the space stays small."""
+        stored = self._stored.setdefault(where, [])
+        stored.append(id)
+        return stored.pop(0) if len(stored) > _SESSIONS else None
 
-    def _library(self, name: str, space: str) -> None:
-        memory = self._memory(space)
-        match name:
+    async def _library(
+        self, memory: AsyncMemory, space: str, operation: str, session: Any, question: Any
+    ) -> None:
+        match operation:
             case "remember":
-                memory.remember(self._session("library", space))
-                if (old := self._oldest("library", space)) is not None:
-                    memory.forget(session=old)
+                await memory.remember(session)
+                if (old := self._oldest(space, session["id"])) is not None:
+                    await memory.forget(session=old)
+            case "append" | "chat":
+                await self._spaces.append(space, session["turns"], id="chat", at="2024-05-10")
+                if self._r.random() < 0.1:
+                    await self._spaces.drain()
+                    await memory.forget(session="chat")
+            case "note":
+                await memory.note(session["turns"][0]["content"], key=f"k{self._r.randrange(5)}")
             case "ask":
-                memory.ask(self._question())
+                await memory.ask(**question)
             case "recall":
-                memory.recall(self._question())
-            case "follow":
-                list(memory.follow(self._question()))
-            case "reopen":
-                self._open.pop(space).close()
+                await memory.recall(**question)
+            case "correct":
+                cards = [each for each in await memory.cards() if each.kind != "note"]
+                for card in cards[:1]:
+                    await memory.pin(card.id)
+                    await memory.undo(card.id)
             case _:
-                memory.cards(limit=50), memory.sessions(), memory.stats()
+                await memory.cards(limit=50), await memory.sessions(), await memory.stats()
 
-    def _memory(self, space: str) -> Memory:
-        if space not in self._open:
-            self._open[space] = justmem.open(
-                space, folder=self._folder, embedder=HashEmbedder(128), reranker="none"
-            )
-        return self._open[space]
-
-    def _server(self, name: str, space: str) -> None:
-        url, client = f"/v1/spaces/{space}", self._client
-        asked = {"question": self._question(), "at": "2025-01-01"}
-        match name:
+    def _server(self, url: str, space: str, operation: str, session: Any, question: Any) -> None:
+        client = self._client
+        match operation:
             case "remember":
-                session = self._session("server", space)
-                _good(client.post(f"{url}/sessions?wait=true", json=session))
-                if (old := self._oldest("server", space)) is not None:
-                    _good(client.post(f"{url}/forget", json={"session": old}))
-            case "ask":
-                client.post(f"{url}/ask", json=asked)
-            case "recall":
-                client.post(f"{url}/recall", json=asked)
-            case "follow":
-                client.post(f"{url}/ask", json=asked, headers={"accept": "text/event-stream"})
-            case "reopen":
-                self._chat(space)
+                _check(client.post(f"{url}/sessions?wait=true", json=session))
+                if (old := self._oldest(url, session["id"])) is not None:
+                    _check(client.post(f"{url}/forget", json={"session": old}))
+            case "note":
+                note = {"text": session["turns"][0]["content"]}
+                _check(client.put(f"{url}/notes/k{self._r.randrange(5)}", json=note))
+            case "ask" | "recall":
+                client.post(f"{url}/{operation}", json=question)
+            case "chat":
+                self._chat(url, space, session["turns"][0]["content"])
             case _:
                 for path in ("/cards", "/sessions", "/export", "/timeline", ""):
                     client.get(url + path)
 
-    def _chat(self, space: str) -> None:
-        said = [{"role": "user", "content": f"Hello {self.operations}."}]
-        body = {"messages": said, "stream": self._r.random() < 0.5}
+    def _chat(self, url: str, space: str, text: str) -> None:
+        body = {"messages": [{"role": "user", "content": text}], "stream": self._r.random() < 0.5}
         headers = {"x-justmem-space": space, "x-justmem-session": "soak"}
         self._client.post("/v1/chat/completions", json=body, headers=headers)
         if self._r.random() < 0.2:  # a conversation that never ends is no leak
-            for id in self._chats(space):
-                self._client.post(f"/v1/spaces/{space}/forget", json={"session": id})
-
-    def _chats(self, space: str) -> list[str]:
-        found = self._client.get(f"/v1/spaces/{space}/sessions?limit=1000").json()
-        return [each["id"] for each in found.get("sessions", []) if each["id"].startswith("chat-")]
-
-    def _question(self) -> str:
-        things = ("bike", "lamp", "boat", "garden", "book", "coat", f"thing{self.operations}")
-        return f"What did I pay for the {self._r.choice(things)}?"
+            found = self._client.get(f"{url}/sessions?limit=1000").json().get("sessions", [])
+            for id in (each["id"] for each in found if each["id"].startswith("chat-")):
+                self._client.post(f"{url}/forget", json={"session": id})
 
 
-_DOES = ("remember", "remember", "remember", "ask", "recall", "follow", "look", "reopen")
-
-
-def _good(answer: httpx.Response) -> None:
+def _check(answer: httpx.Response) -> None:
     assert answer.status_code < 300, answer.text

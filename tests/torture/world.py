@@ -17,11 +17,9 @@ from pathlib import Path
 
 from justmem.domain import Budget
 from justmem.errors import BudgetExceeded, StoreError
-from justmem.store.sqlite import open_store
-from stores import spent as entered
-from torture._children import Child, Say
-from torture._places import folder
-from torture._talk import memory, session
+from stores import spent as spent_on
+from torture._children import Child, Report
+from torture._fixtures import folder, memory, session
 
 PROMISE = (
     "If the clock jumps, the disk is full, or the folder is read-only or gone, the user gets an "
@@ -30,7 +28,6 @@ PROMISE = (
 COUNT = 200
 SAMPLE = 4
 
-SPACE = "ana"
 MOST = 200  # sessions that no place here has room for
 LIMIT = 4_000  # tokens a day
 NOBODY = pwd.getpwnam("nobody")
@@ -61,16 +58,14 @@ def _clock(chance: random.Random, place: Path) -> str:
 
 
 async def _spend(chance: random.Random, place: Path, days: list[datetime]) -> None:
-    store = await open_store(place, SPACE)
     budget = Budget(day_tokens=LIMIT, session_tokens=1500, ask_tokens=1500)
-    parts = {"budget": budget, "clock": lambda: chance.choice(days)}
     spent = 0
-    async with memory(store, **parts) as mine:
+    async with memory(place, budget=budget, clock=lambda: chance.choice(days)) as mine:
         for number in range(20):
             spent += (await mine.remember(session(f"s{number}"))).receipt.tokens
             with suppress(BudgetExceeded):
                 spent += (await mine.ask("Which cat do I keep?")).receipt.tokens
-        by_day = [await entered(store, day.date()) for day in days]
+        by_day = [await spent_on(mine._store, day.date()) for day in days]
     assert max(by_day) <= LIMIT, f"a day was charged {max(by_day)} of {LIMIT} tokens"
     assert sum(by_day) == spent, f"{spent} tokens were spent, {sum(by_day)} are in the ledger"
 
@@ -86,13 +81,13 @@ def _full(chance: random.Random, place: Path) -> str:
     options = f"size={room}"
     mounted = _mount(disk, options)
     try:
-        said = Child(_fill, str(disk), 0 if mounted else room, chance.randrange(2, 40)).finish()
+        reports = Child(_fill, str(disk), 0 if mounted else room, chance.randrange(2, 40)).finish()
         # SQLite reports a file at its size limit as an I/O error, and a full disk as full.
         expected = {"StoreFull"} if mounted else {"StoreFull", "StoreError"}
-        assert said[-1] in expected, f"a full disk was called {said[-1]}"
+        assert reports[-1] in expected, f"a full disk was called {reports[-1]}"
         if mounted:
             assert _mount(disk, "remount,size=64m")
-        asyncio.run(_go_on(disk, said[:-1]))
+        asyncio.run(_go_on(disk, reports[:-1]))
     finally:
         if mounted:
             subprocess.run(["umount", "-l", str(disk)], check=False, capture_output=True)
@@ -106,25 +101,21 @@ def _mount(disk: Path, options: str) -> bool:
     return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
-def _fill(say: Say, where: str, room: int, turns: int) -> None:
+async def _fill(report: Report, where: str, room: int, turns: int) -> None:
     if room:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-    asyncio.run(_remember(say, where, turns))
-
-
-async def _remember(say: Say, where: str, turns: int) -> None:
     try:
-        async with memory(await open_store(Path(where), SPACE)) as mine:
+        async with memory(where) as mine:
             for number in range(MOST):
                 await mine.remember(session(f"s{number}", turns=turns))
-                say((number, turns))
+                report((number, turns))
     except StoreError as error:
-        say(type(error).__name__)
+        report(type(error).__name__)
 
 
 async def _go_on(place: Path, acknowledged: list[tuple[int, int]]) -> None:
-    async with memory(await open_store(place, SPACE)) as mine:
+    async with memory(place) as mine:
         for number, turns in acknowledged:
             words = session(f"s{number}", turns=turns)
             assert await mine.session(words.id) == words, f"session {words.id} is lost"
@@ -138,43 +129,44 @@ async def _go_on(place: Path, acknowledged: list[tuple[int, int]]) -> None:
 
 
 def _read_only(chance: random.Random, place: Path) -> str:
-    """Root may write anywhere: the child is nobody in particular."""
+    """Root may write anywhere, so the child runs as the user nobody."""
     home = place / "home"
     home.mkdir()
     if os.geteuid() == 0:
         place.chmod(0o755)
         os.chown(home, NOBODY.pw_uid, NOBODY.pw_gid)
-    said = Child(_shut_out, str(home), chance.randrange(1, 4)).finish()
-    assert said[-1] == "went on", f"a folder that was read-only: {said}"
+    reports = Child(_shut_out, str(home), chance.randrange(1, 4)).finish()
+    assert reports[-1] == "continued", f"a folder that was read-only: {reports}"
     return "folders that turn read-only"
 
 
-def _shut_out(say: Say, home: str, sessions: int) -> None:
+async def _shut_out(report: Report, home: str, sessions: int) -> None:
     if os.geteuid() == 0:
-        # One round as root: nobody may not be able to read the folder that this code lies in.
+        # Imports what it needs, while it may still read the folder of the code.
         with folder() as place:
-            asyncio.run(_shut(lambda _: None, place, 1))
-            asyncio.run(_go_on(place, [(0, 2)]))
+            await _shut(lambda _: None, place, 1)
+            await _go_on(place, [(0, 2)])
+        os.environ["XDG_CONFIG_HOME"] = home  # root's settings are not readable for nobody
         os.setgid(NOBODY.pw_gid)
         os.setuid(NOBODY.pw_uid)
-    asyncio.run(_shut(say, Path(home), sessions))
+    await _shut(report, Path(home), sessions)
 
 
-async def _shut(say: Say, home: Path, sessions: int) -> None:
-    async with memory(await open_store(home, SPACE)) as mine:
+async def _shut(report: Report, home: Path, sessions: int) -> None:
+    async with memory(home) as mine:
         for number in range(sessions):
             await mine.remember(session(f"s{number}"))
     _chmod(home, folder=0o500, files=0o400)
     try:
-        async with memory(await open_store(home, SPACE)) as mine:
+        async with memory(home) as mine:
             await mine.remember(session("late"))
-        say("written all the same")
+        report("written all the same")
         return
     except StoreError as error:
-        say(f"{type(error).__name__}: {error}")
+        report(f"{type(error).__name__}: {error}")
     _chmod(home, folder=0o700, files=0o600)
     await _go_on(home, [(number, 2) for number in range(sessions)])
-    say("went on")
+    report("continued")
 
 
 def _chmod(home: Path, *, folder: int, files: int) -> None:
@@ -190,7 +182,7 @@ def _vanished(chance: random.Random, place: Path) -> str:
 
 
 async def _vanish(chance: random.Random, home: Path) -> None:
-    async with memory(await open_store(home, SPACE)) as mine:
+    async with memory(home) as mine:
         await mine.remember(session("s0"))
         shutil.rmtree(home)
         if chance.random() < 0.5:
@@ -205,5 +197,5 @@ async def _vanish(chance: random.Random, home: Path) -> None:
             raise AssertionError("a space that is gone was read or written")
     with suppress(FileNotFoundError):
         assert not os.listdir(home), "it left files behind"
-    async with memory(await open_store(home, SPACE)) as mine:
+    async with memory(home) as mine:
         assert (await mine.remember(session("late"))).cards

@@ -22,7 +22,7 @@ from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
 from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
 from servers import Running, serve, until
-from torture.databases import database
+from torture._fixtures import database
 
 SERVER = (
     "rate = 1e9\nburst = 1000000\nsearch_and_fetch = true\npause_seconds = 0\nidle_seconds = 1\n"
@@ -96,8 +96,8 @@ class Tenant:
         turns.append({"role": "assistant", "text": f"Noted: {self.sentence(r)}"})
         return {"id": id, "at": f"2024-0{r.randrange(1, 10)}-10T10:00", "turns": turns}
 
-    def held(self) -> str:
-        """All that it has, once nothing waits any more."""
+    def contents(self) -> str:
+        """All its data, once no session is pending."""
 
         def settled() -> str:
             if any(each.state == "pending" for each in self.memory.sessions()):
