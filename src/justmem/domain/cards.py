@@ -36,7 +36,8 @@ _put_fields, _put_given, _put_extra, _put_private = (
 class Value(BaseModel):
     """A frozen value that refuses fields it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A command uses few of these types, and building one takes a millisecond: build on first use.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @classmethod
     def trusted(cls, **fields: Any) -> Self:
