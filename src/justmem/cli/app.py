@@ -6,7 +6,6 @@ A command's module is imported when the command runs, so `justmem --help` starts
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -80,42 +79,7 @@ COMMANDS: dict[str, dict[str, Listed]] = {
         "sweep": Listed("store_commands", "sweep", "Remove forgotten bytes from PostgreSQL."),
     },
 }
-
-
-class _Commands(MutableMapping[str, Any]):
-    """The commands by name. Reading one imports its module."""
-
-    def __init__(self) -> None:
-        self._listed = {name: each for group in COMMANDS.values() for name, each in group.items()}
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = _command(name, self._listed[name])
-        return self._loaded[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._listed[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._listed)
-
-    def __len__(self) -> int:
-        return len(self._listed)
-
-
-def _command(name: str, listed: Listed) -> Any:
-    found = getattr(import_module(f"justmem.cli.{listed.module}"), listed.attribute)
-    if not isinstance(found, typer.Typer):
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, context_settings=_HELP)(found)
-        found = alone
-    command = typer.main.get_command(found)
-    command.name = name
-    return command
+_LISTED = {name: listed for group in COMMANDS.values() for name, listed in group.items()}
 
 
 class Commands(TyperGroup):
@@ -123,10 +87,11 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands = _Commands()
+        names: Any = dict.fromkeys(_LISTED)  # `get_command` imports the command
+        self.commands = names
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name, _LISTED[cmd_name]) if cmd_name in _LISTED else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, group in COMMANDS.items():
@@ -151,6 +116,18 @@ class Commands(TyperGroup):
                 traceback.print_exc()
             say(f"Error: {plain(_sentence(error), one_line=True)}", "red")
             raise typer.Exit(exit_code(error)) from None
+
+
+def _command(name: str, listed: Listed) -> Any:
+    """Imports the module of a command."""
+    found = getattr(import_module(f"justmem.cli.{listed.module}"), listed.attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name, context_settings=_HELP)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
 
 
 def _sentence(error: Exception) -> str:
@@ -222,7 +199,7 @@ def options(
 
 @app.command("help", hidden=True)
 def _placeholder() -> None:
-    """Typer makes a group only if it has a command. `Commands` replaces it."""
+    """Typer makes a group only if it has a command. `Commands` hides it."""
 
 
 def main() -> None:

@@ -6,18 +6,16 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group
 from rich.text import Text
 
 from justmem.cli import render
 from justmem.cli.context import Json, moment, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, words
 from justmem.domain import Certificate, Expiring, Forgotten, Preview, dump
-from justmem.errors import InputError, InvalidSetting
-from justmem.forget.targets import Target
+from justmem.errors import InvalidSetting
 
 _SHOWN = 20  # cards, sessions and turns of a preview
-Given = dict[str, Any]
+Target = dict[str, Any]  # the arguments of `Memory.forget`
 Show = Annotated[bool, typer.Option("--preview", help="Show what would be forgotten, and stop.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
@@ -56,35 +54,22 @@ def forget(
 
     Exits with 6 if `--verify` still finds some of it.
     """
-    what: Given = {
-        "card": card or None,
-        "turn": turn or None,
-        "session": session or None,
-        "subject": subject or None,
-        "key": key or None,
-        "since": since or None,
-        "until": until or None,
-        "everything": everything,
-        "turns": turns,
-    }
-    _check(what)
+    what: Target = {"card": card, "turn": turn, "session": session, "subject": subject, "key": key}
+    what |= {"since": since, "until": until, "everything": everything, "turns": turns}
     if preview and verify:
         raise typer.BadParameter("--preview and --verify exclude each other.")
-    if preview:
-        found = _preview(context, what)
-        _show(found, json)
-        if subject and not found.cards and not found.turns and not json:
-            _tell_of_nothing(subject)
-        return
-    if not yes:
-        _ask(context, what)
-    gone = run_of(context).memory(lambda memory: memory.forget(**what, verify=verify))
+    run = run_of(context)
+    if preview or not yes:
+        found = run.memory(lambda memory: memory.preview_forget(**what))
+        if preview:
+            _show_preview(found, json)
+            return
+        _confirm(f"Forget {_described(what)} for good? ({_counted(found.forgotten)})")
+    gone = run.memory(lambda memory: memory.forget(**what, verify=verify))
     if json:
         print_json(dump(gone))
         return
     out().print(f"Forgotten: {_counted(gone)}.")
-    if subject and not gone.cards and not gone.turns:
-        _tell_of_nothing(subject)
     if gone.certificate is not None:
         out().print(_certificate(gone.certificate))
 
@@ -113,8 +98,7 @@ def expire(
         _show_expiring(found, json)
         return
     if not yes:
-        _needs_terminal()
-        typer.confirm(f"Forget {_counted(found.counted)} for good?", abort=True, err=True)
+        _confirm(f"Forget {_counted(found.counted)} for good?")
     gone = run.memory(lambda memory: memory.expire(at=when))
     if json:
         print_json(dump(gone))
@@ -134,50 +118,22 @@ def _show_expiring(found: Expiring, json: bool) -> None:
     say(f"Older than [retention] allows: {_counted(count)}.", "dim")
 
 
-def _tell_of_nothing(subject: str) -> None:
-    name = plain(subject, one_line=True)
-    say(f"Memory holds no card about {name} and no turn that names it.", "dim")
-
-
-def _check(what: Given) -> None:
-    try:
-        Target(**what)
-    except InputError as error:
-        if what["turns"] is not None and (what["turn"] or what["session"] or what["everything"]):
-            raise typer.BadParameter("--turns and --no-turns need --card or --subject.") from error
-        raise typer.BadParameter(
-            "Give one of --card, --turn, --session, --subject, a period or --everything."
-        ) from error
-
-
-def _ask(context: typer.Context, what: Given) -> None:
-    named = _named(what)
-    _needs_terminal()
-    gone = _preview(context, what).forgotten
-    typer.confirm(f"Forget {named} for good? ({_counted(gone)})", abort=True, err=True)
-
-
-def _needs_terminal() -> None:
+def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("There is no terminal to ask for confirmation. Add --yes.")
+    typer.confirm(question, abort=True, err=True)
 
 
-def _named(what: Given) -> str:
+def _described(what: Target) -> str:
     if what["everything"]:
         return "everything in this space"
     if what["since"] or what["until"]:
-        ends = (("since", what["since"]), ("until", what["until"]))
-        days = " ".join(f"{word} {plain(day)}" for word, day in ends if day)
-        return f"the sessions {days}"
-    kinds = ("card", "turn", "session", "subject")
-    return next(f"the {kind} {what[kind]!r}" for kind in kinds if what[kind])
+        ends = [f"{name} {plain(what[name])}" for name in ("since", "until") if what[name]]
+        return f"the sessions {' '.join(ends)}"
+    return next(f"the {kind} {what[kind]!r}" for kind in what if what[kind])
 
 
-def _preview(context: typer.Context, what: Given) -> Preview:
-    return run_of(context).memory(lambda memory: memory.preview_forget(**what))
-
-
-def _show(found: Preview, json: bool) -> None:
+def _show_preview(found: Preview, json: bool) -> None:
     if json:
         print_json(dump(found))
         return
@@ -191,7 +147,7 @@ def _show(found: Preview, json: bool) -> None:
         if count:
             out().print(shown)
         if count > _SHOWN:
-            out().print(Text(f"and {count - _SHOWN} more {name}", "dim"))
+            say(f"and {count - _SHOWN} more {name}", "dim")
 
 
 def _counted(gone: Forgotten) -> str:
@@ -201,7 +157,7 @@ def _counted(gone: Forgotten) -> str:
     return ", ".join(amount(count, noun) for noun, count in counts)
 
 
-def _certificate(proof: Certificate) -> Group:
+def _certificate(proof: Certificate) -> Text:
     """It contains none of the forgotten words."""
     lines = [
         f"Certificate: {proof.target}, space {proof.space}, {proof.at:%Y-%m-%d %H:%M}",
@@ -213,4 +169,4 @@ def _certificate(proof: Certificate) -> Group:
     lines += [f"  not searched  {file}" for file in proof.unsearched]
     lines += [f"  still said elsewhere  {one} in {where}" for one, where in proof.held.items()]
     lines += [f"  sha256     {one}" for one in proof.digests]
-    return Group(*(words(line, one_line=False) for line in lines))
+    return words("\n".join(lines))
