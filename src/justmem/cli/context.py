@@ -99,7 +99,7 @@ class Run:
         """For commands that need no model: this starts faster than `memory`."""
         import asyncio
 
-        return asyncio.run(_with_store(self.settings(), work))
+        return asyncio.run(with_store(self.settings(), work))
 
 
 async def _with_memory(
@@ -117,7 +117,7 @@ async def _with_memory(
         return await work(memory)
 
 
-async def _with_store(settings: Settings, work: Callable[[Store], Awaitable[T]]) -> T:
+async def with_store(settings: Settings, work: Callable[[Store], Awaitable[T]]) -> T:
     from justmem.opening import spaces_of
 
     place = spaces_of(settings)

@@ -75,7 +75,7 @@ async def _asked(
         for asked in history["questions"]:
             answers.append(await memory.ask(asked["question"], at=asked["at"]))
             if console:
-                title = Text(f"“{asked['question']}”", "bold")
+                title = f"“{asked['question']}”"
                 console.print(render.heading(title), render.answer(answers[-1]))
                 console.print()
     return answers

@@ -7,20 +7,20 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.text import Text
 
 from justmem import providers
 from justmem.change_log import check as check_log
-from justmem.cli.context import Exit, Json, run_of
+from justmem.cli.context import Exit, Json, run_of, spaces, with_store
 from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
 from justmem.config import Settings
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.integrations import hooks
-from justmem.opening import keyring, spaces_of
+from justmem.opening import keyring
 from justmem.ports import Prompt, Store
 from justmem.runtime import private_files
 from justmem.runtime.addresses import shown_url
@@ -34,18 +34,6 @@ _MARKS: dict[State, tuple[str, str]] = {
 }
 _SHOWN = 20  # names in a line
 _STAGES = ("extractor", "planner", "answerer")
-_PING = Prompt(
-    stage="plan",
-    system='Reply with the JSON object {"ok": true}.',
-    user="ping",
-    schema={
-        "type": "object",
-        "properties": {"ok": {"type": "boolean"}},
-        "required": ["ok"],
-        "additionalProperties": False,
-    },
-    max_tokens=20,
-)
 
 
 class Check(NamedTuple):
@@ -85,18 +73,23 @@ def doctor(
 
 
 def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
-    file = settings.file
-    source = f"settings from {file}" if file else "no justmem.toml: the defaults"
+    source = f"settings from {settings.file}" if settings.file else "no justmem.toml: the defaults"
     yield Check("ok", f"{source}; profile {settings.profile}")
     yield _folder(settings)
-    yield from _store(settings, deep)
+    try:
+        yield from asyncio.run(_space(settings, deep))
+    except (StoreError, InvalidSetting) as error:
+        yield Check("wrong", f"the space {settings.space!r} does not open", str(error))
     if settings.store is None:
         yield from _encryption(settings)
         yield from _permissions(settings)
     for name in configured(settings):
         yield _weights(name, settings)
-    yield from _keys(settings)
-    yield from _models(settings, online)
+    models = {str(each): each for each in map(settings.stage, _STAGES)}
+    for name in dict.fromkeys([*models, str(settings.embedder), str(settings.reranker)]):
+        yield from _key(name, settings)
+    for model in models.values():
+        yield _model(model, settings, online)
     yield from _hooks(settings)
 
 
@@ -105,10 +98,8 @@ def _hooks(settings: Settings) -> Iterator[Check]:
     runs = hooks.last_runs(settings.folder)
     for name, run in runs.items():
         what = f"the hook {name} ran last on {run.get('at')} for {run.get('client')}"
-        if run.get("error"):
-            yield Check("wrong", what, f"it failed: {run['error']}")
-        else:
-            yield Check("ok", what)
+        error = run.get("error")
+        yield Check("wrong", what, f"it failed: {error}") if error else Check("ok", what)
     for file, names in hooks.registered(Path.home(), Path.cwd()).items():
         for name in names:
             if name not in runs:
@@ -131,29 +122,18 @@ def _folder(settings: Settings) -> Check:
         return Check("wrong", f"{nearest} is not writable: {error.strerror}", fix)
 
 
-def _store(settings: Settings, deep: bool) -> Iterator[Check]:
-    try:
-        yield from asyncio.run(_look(settings, deep))
-    except (StoreError, InvalidSetting) as error:
-        yield Check("wrong", f"the space {settings.space!r} does not open", str(error))
+async def _space(settings: Settings, deep: bool) -> list[Check]:
+    if settings.space not in await spaces(settings):
+        return [Check("ok", f"the space {settings.space!r} does not exist yet")]
 
+    async def look(store: Store) -> list[Check]:
+        stats = await store.stats()
+        sessions = amount(sum(stats.sessions.values()), "session")
+        what = f"{amount(stats.cards, 'card')} of {sessions}"
+        opens = Check("ok", f"the space {settings.space!r} opens: {what}")
+        return [opens, *(await _deep(store) if deep else ())]
 
-async def _look(settings: Settings, deep: bool) -> list[Check]:
-    place = spaces_of(settings)
-    try:
-        if settings.space not in await place.spaces():
-            return [Check("ok", f"the space {settings.space!r} does not exist yet")]
-        store = await place.open(settings.space, create=False)
-        try:
-            held = await store.stats()
-            sessions = amount(sum(held.sessions.values()), "session")
-            what = f"{amount(held.cards, 'card')} of {sessions}"
-            opens = Check("ok", f"the space {settings.space!r} opens: {what}")
-            return [opens, *(await _deep(store) if deep else ())]
-        finally:
-            await store.close()
-    finally:
-        await place.close()
+    return await with_store(settings, look)
 
 
 async def _deep(store: Store) -> list[Check]:
@@ -222,50 +202,51 @@ def _weights(name: str, settings: Settings) -> Check:
     return Check("note", f"weights of {name} are downloaded when first used", "justmem models pull")
 
 
-def _keys(settings: Settings) -> Iterator[Check]:
-    named = [settings.stage(stage) for stage in _STAGES] + [settings.embedder, settings.reranker]
-    for spec in dict.fromkeys(each for each in named if isinstance(each, str)):
-        if spec.startswith("rerank:"):
-            key = settings.rerank_key is not None
-            variable: str | None = settings.rerank_key_env
-        elif spec.startswith("openai:"):
-            key = providers.key_for(providers.parse(spec, "model"), settings) is not None
-            variable = settings.api_key_env
-        else:
-            continue
-        name = shown_url(str(spec))
-        if key:
-            yield Check("ok", f"a key for {name} is set")
-        elif "@http" in spec:
-            fix = f"set {variable}" if variable else "name its variable with api_key_env"
-            yield Check("note", f"no key for {name}", f"if its server needs one, {fix}")
-        else:
-            fix = f"set the environment variable {variable or 'OPENAI_API_KEY'}"
-            yield Check("wrong", f"no key for {name}", fix)
+def _key(name: str, settings: Settings) -> Iterator[Check]:
+    """Whether there is a key for the server of a model, embedder or reranker."""
+    if name.startswith("rerank:"):
+        key = settings.rerank_key is not None
+        variable: str | None = settings.rerank_key_env
+    elif name.startswith("openai:"):
+        key = providers.key_for(providers.parse(name, "model"), settings) is not None
+        variable = settings.api_key_env
+    else:
+        return
+    shown = shown_url(name)
+    if key:
+        yield Check("ok", f"a key for {shown} is set")
+    elif "@http" in name:
+        fix = f"set {variable}" if variable else "name its variable with api_key_env"
+        yield Check("note", f"no key for {shown}", f"if its server needs one, {fix}")
+    else:
+        fix = f"set the environment variable {variable or 'OPENAI_API_KEY'}"
+        yield Check("wrong", f"no key for {shown}", fix)
 
 
-def _models(settings: Settings, online: bool) -> Iterator[Check]:
-    for value in {str(settings.stage(name)): settings.stage(name) for name in _STAGES}.values():
-        named = f"the model {shown_url(str(value))}"
-        if value == "rules":
-            fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
-            yield Check("note", "no language model is set: rules extract, plan and answer", fix)
-        elif not isinstance(value, str) or not value.startswith("openai:"):
-            yield Check("ok", f"{named} is set")
-        elif not online:
-            yield Check("note", f"{named} is set, not tried", "justmem doctor --online")
-        else:
-            yield _reached(value, named, settings)
-
-
-def _reached(value: str, named: str, settings: Settings) -> Check:
-    async def ping() -> None:
-        model = providers.build_model(value, settings)
-        if model is not None:
-            await model.complete(_PING)
-
+def _model(model: Any, settings: Settings, online: bool) -> Check:
+    name = f"the model {shown_url(str(model))}"
+    if model == "rules":
+        fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
+        return Check("note", "no language model is set: rules extract, plan and answer", fix)
+    if not isinstance(model, str) or not model.startswith("openai:"):
+        return Check("ok", f"{name} is set")
+    if not online:
+        return Check("note", f"{name} is set, not tried", "justmem doctor --online")
     try:
-        asyncio.run(ping())
+        asyncio.run(_ping(model, settings))
     except JustMemError as error:
-        return Check("wrong", f"{named} does not answer", str(error))
-    return Check("ok", f"{named} answers")
+        return Check("wrong", f"{name} does not answer", str(error))
+    return Check("ok", f"{name} answers")
+
+
+async def _ping(name: str, settings: Settings) -> None:
+    model = providers.build_model(name, settings)
+    assert model is not None
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    system = 'Reply with the JSON object {"ok": true}.'
+    await model.complete(Prompt("plan", system=system, user="ping", schema=schema, max_tokens=20))

@@ -37,18 +37,14 @@ def listed(context: typer.Context, json: Json = False) -> None:
     ]
     if json:
         print_json(rows)
-        return
-    shown = [
-        {
-            "name": str(row["name"]),
-            "use": str(row["use"]),
-            "licence": str(row["licence"]),
-            "size": f"{row['megabytes']:.0f} MB",
-            "downloaded": "yes" if row["downloaded"] else "no",
-        }
-        for row in rows
-    ]
-    out().print(render.table(shown, name="cyan"))
+    else:
+        shown = [
+            {name: row[name] for name in ("name", "use", "licence")}
+            | {"size": f"{row['megabytes']:.0f} MB"}
+            | {"downloaded": "yes" if row["downloaded"] else "no"}
+            for row in rows
+        ]
+        out().print(render.table(shown))
 
 
 @models.command()

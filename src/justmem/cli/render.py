@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from rich import box
@@ -18,15 +20,10 @@ from justmem.domain import (
     Answer,
     Card,
     Citation,
-    Entry,
     Evidence,
-    HistoryEntry,
-    Note,
-    Plan,
     Receipt,
     Remembered,
     Session,
-    SessionRecord,
     SessionState,
     Source,
     SpacesEvidence,
@@ -34,30 +31,67 @@ from justmem.domain import (
     Turn,
 )
 
-Row = dict[str, str | Text]
 _QUOTE = "bold black on yellow"
 _ACCESS = {"LOOKUP": "cyan", "COMPOSE": "magenta", "REPLAY": "green"}
 _STATE = {"stored": "green", "empty": "dim", "pending": "yellow", "failed": "red"}
 _LONGEST_QUOTE = 300
-_NUMBERS = ("turns", "cards", "quarantined", "tokens")
-_WHOLE = (*_NUMBERS, "id", "when", "state", "what", "hash")  # columns that are never broken
+_NUMBERS = ("turns", "cards", "quarantined", "tokens")  # right-aligned columns
+_WHOLE = (*_NUMBERS, "id", "when", "state", "what")  # columns that are never broken
+_STYLES = {
+    **dict.fromkeys(("id", "session", "key", "name", "who"), "cyan"),
+    **dict.fromkeys(("when", "since", "until", "note"), "dim"),
+    "space": "bold",
+}
 
 
-def table(rows: Sequence[Mapping[str, str | Text]], **styles: str) -> Table:
-    """A table of the columns that hold anything."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    columns = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
+def table(records: Sequence[Mapping[str, object]]) -> Table:
+    """The columns that hold anything. Cells that are not rich text are cleaned."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    columns = [name for name in records[0] if any(row[name] for row in records)] if records else []
     for name in columns:
-        made.add_column(
+        result.add_column(
             name,
             justify="right" if name in _NUMBERS else "left",
-            style=styles.get(name, ""),
+            style=_STYLES.get(name, ""),
             no_wrap=name in _WHOLE,
             overflow="fold",
         )
-    for row in rows:
-        made.add_row(*(row[name] for name in columns))
-    return made
+    for row in records:
+        result.add_row(*(_cell(row[name]) for name in columns))
+    return result
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, SessionState):
+        return Text(value.value, _STATE[value.value])
+    if isinstance(value, Mapping):
+        value = _counts(value)
+    elif isinstance(value, datetime):
+        value = f"{value.astimezone() if value.tzinfo else value:%Y-%m-%d %H:%M}"
+    elif isinstance(value, int):
+        value = f"{value:,}" if value else ""
+    return words(value or "", one_line=True)
+
+
+def heading(title: str) -> Text:
+    """The title and a line to the right of it. A rule of rich would fill an unwrapped pipe."""
+    text = words(title, "bold", one_line=True)
+    return text.append(" " + "─" * max(0, 79 - text.cell_len), "dim")
+
+
+def _day(at: datetime | None) -> str:
+    return f"{at:%Y-%m-%d}" if at else ""
+
+
+def _shortened(quote: str) -> str:
+    quote = plain(quote, one_line=True)
+    return quote if len(quote) <= _LONGEST_QUOTE else f"{quote[:_LONGEST_QUOTE]}…"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 # ---------------------------------------------------------------- answers
@@ -65,20 +99,16 @@ def table(rows: Sequence[Mapping[str, str | Text]], **styles: str) -> Table:
 
 def answer(value: Answer) -> Group:
     text = words(value.text, "bold" if value.sufficient else "bold yellow")
-    quotes = [quotation(number, each) for number, each in enumerate(value.citations, 1)]
-    space = [Text()] if quotes else []
+    quotes = [_quotation(number, each) for number, each in enumerate(value.citations, 1)]
+    gap = [Text()] if quotes else []
     return Group(
-        access(value.evidence), Text(), text, Text(), *quotes, *space, receipt(value.receipt)
+        _access(value.evidence), Text(), text, Text(), *quotes, *gap, receipt(value.receipt)
     )
 
 
-def access(value: Evidence) -> Text:
+def _access(value: Evidence) -> Text:
     """The plan in one line."""
-    name = value.access.value
-    return Text.assemble((f" {name} ", f"reverse {_ACCESS[name]}"), " ", (_plan(value.plan), "dim"))
-
-
-def _plan(plan: Plan) -> str:
+    plan, name = value.plan, value.access.value
     parts: list[str] = [plan.operation]
     if plan.entities:
         parts.append("about " + ", ".join(plan.entities))
@@ -86,26 +116,21 @@ def _plan(plan: Plan) -> str:
         parts.append(f"in {plan.period}")
     if plan.rewrites:
         parts.append("also asks: " + " | ".join(plan.rewrites))
-    return plain(" · ".join(parts), one_line=True)
+    line = plain(" · ".join(parts), one_line=True)
+    return Text.assemble((f" {name} ", f"reverse {_ACCESS[name]}"), " ", (line, "dim"))
 
 
-def quotation(number: int, citation: Citation) -> RenderableType:
+def _quotation(number: int, citation: Citation) -> RenderableType:
     """Where it was said, and the exact words."""
-    quote = plain(citation.quote, one_line=True)
-    said = f"“{quote}”" if citation.kept else "The words are not kept."
-    if len(quote) > _LONGEST_QUOTE:
-        said = f"“{quote[:_LONGEST_QUOTE]}…”"
-    where = f"{citation.said_at:%Y-%m-%d}, session {citation.session_id}, turn {citation.turn}"
-    return Padding(
-        Text.assemble(
-            (f"[{number}] ", "bold cyan"),
-            (plain(citation.speaker, one_line=True), "bold"),
-            (f" {plain(where, one_line=True)}\n", "dim"),
-            (said, "italic"),
-        ),
-        (0, 0, 0, 2),
-        expand=False,  # a pipe has no width to fill
+    quote = f"“{_shortened(citation.quote)}”" if citation.kept else "The words are not kept."
+    where = f"{_day(citation.said_at)}, session {citation.session_id}, turn {citation.turn}"
+    text = Text.assemble(
+        (f"[{number}] ", "bold cyan"),
+        (plain(citation.speaker, one_line=True), "bold"),
+        (f" {plain(where, one_line=True)}\n", "dim"),
+        (quote, "italic"),
     )
+    return Padding(text, (0, 0, 0, 2), expand=False)  # a pipe has no width to fill
 
 
 def receipt(value: Receipt) -> Text:
@@ -127,97 +152,58 @@ def _time(seconds: float) -> str:
 
 
 def evidence(value: Evidence) -> Group:
-    parts: list[RenderableType] = [access(value)]
+    parts: list[RenderableType] = [_access(value)]
     if value.chosen:
         parts.append(cards(value.cards))
     for source in value.sources:
-        parts += [_heading(source.session_id, source.at), _turns(source), Text()]
+        parts += [*_source(source), Text()]
     if not value.chosen and not value.sources:
         parts += [Text(), Text("There is no evidence for this in memory.", "bold yellow"), Text()]
     return Group(*parts, receipt(value.receipt))
 
 
-def history(values: Sequence[HistoryEntry]) -> Table:
-    rows: list[Row] = [
-        {
-            "since": f"{one.since}",
-            "until": f"{one.until}" if one.until else "",
-            "memory": words(one.card.text, one_line=True),
-            "id": words(one.card.id, one_line=True),
-        }
-        for one in values
-    ]
-    return table(rows, since="dim", until="dim", id="cyan")
-
-
-def notes(values: Sequence[Note]) -> Table:
-    rows: list[Row] = [
-        {
-            "key": words(note.key, one_line=True),
-            "since": f"{note.at:%Y-%m-%d}",
-            "until": f"{note.until:%Y-%m-%d %H:%M}" if note.until else "",
-            "text": words(note.text, one_line=True),
-        }
-        for note in values
-    ]
-    return table(rows, key="cyan", since="dim", until="dim")
-
-
 def spaces_evidence(value: SpacesEvidence) -> Group:
     if not value.cards:
-        return Group(Text("Nothing in these memories bears on this.", "bold yellow"))
-    rows = [
-        {"space": words(one.space, one_line=True), **_card_row(one.card)} for one in value.cards
-    ]
-    return Group(table(rows, space="bold", id="cyan", when="dim"), receipt(value.receipt))
+        return Group(Text("There is no evidence for this in these spaces.", "bold yellow"))
+    listed = [{"space": one.space, **_card_row(one.card)} for one in value.cards]
+    return Group(table(listed), receipt(value.receipt))
 
 
 # ---------------------------------------------------------------- cards and their sources
 
 
 def cards(values: Sequence[Card]) -> Table:
-    return table([_card_row(value) for value in values], id="cyan", when="dim")
+    return table([_card_row(value) for value in values])
 
 
-def _card_row(value: Card) -> dict[str, str | Text]:
+def _card_row(value: Card) -> dict[str, object]:
     known = value.event_date.start is not None
-    when = value.event_date.text if known else f"said {value.said_at:%Y-%m-%d}"
+    when = value.event_date.text if known else f"said {_day(value.said_at)}"
     memory = Text.assemble(
         (plain(value.subject, one_line=True), "bold"),
         f" {plain(value.fact, one_line=True)} ",
         (f"({value.kind}, {value.status})", "dim"),
     )
-    return {"id": value.id, "when": plain(when.replace("/", "\n")), "memory": memory}
+    return {"id": value.id, "when": words(when.replace("/", "\n")), "memory": memory}
 
 
 def card(value: Card, source: Source, *, marked: bool = False) -> Group:
-    """`marked` puts signs around the exact words, for where colours cannot."""
+    """`marked` puts signs around the exact words, for terminals without colours."""
     facts = f"{value.kind}, {value.status} · happened {value.event_date}"
     return Group(
         Text.assemble((value.id, "cyan"), " ", (plain(value.text, one_line=True), "bold")),
         words(f"{facts} · said {value.said_at:%Y-%m-%d %H:%M}", "dim"),
         Text(),
-        _heading(source.session_id, source.at),
-        _turns(source, marked=marked),
+        *_source(source, marked=marked),
     )
 
 
 def session(value: Session) -> Group:
     turns = tuple(enumerate(value.turns, 1))
-    whole = Source(session_id=value.id, at=value.at, turns=turns, whole=True)
-    return Group(_heading(value.id, value.at), _turns(whole))
+    return Group(*_source(Source(session_id=value.id, at=value.at, turns=turns, whole=True)))
 
 
-def _heading(session_id: str, at: Any) -> Text:
-    return heading(words(f"session {session_id}, {at:%Y-%m-%d %H:%M}", one_line=True))
-
-
-def heading(title: Text) -> Text:
-    """The title and a line to the right of it. A rule of rich would fill an unwrapped pipe."""
-    return title.copy().append(" " + "─" * max(0, 79 - title.cell_len), "dim")
-
-
-def _turns(source: Source, *, marked: bool = False) -> Table:
+def _source(source: Source, *, marked: bool = False) -> tuple[Text, Table]:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="dim", no_wrap=True, min_width=3)
     grid.add_column()
@@ -228,17 +214,16 @@ def _turns(source: Source, *, marked: bool = False) -> Table:
         cited = [each for each in source.citations if each.turn == number]
         grid.add_row(str(number), _turn(turn, cited, ("»", "«") if marked else ("", "")))
         previous = number
-    return grid
+    return heading(f"session {source.session_id}, {source.at:%Y-%m-%d %H:%M}"), grid
 
 
 def _turn(turn: Turn, cited: Sequence[Citation], marks: tuple[str, str]) -> Text:
-    text = Text()
-    text.append(plain(turn.speaker, one_line=True), "bold" if turn.role == "user" else "")
-    text.append(": ")
+    text = words(turn.speaker, "bold" if turn.role == "user" else "", one_line=True)
+    text = Text.assemble(text, ": ")
     if turn.forgotten:
         return text.append("(forgotten)", "dim")
     done = 0
-    # Cut first, cleaned after: the spans count the characters of the raw text.
+    # Cut before cleaning: the spans count the characters of the raw text.
     for citation in sorted(cited, key=lambda each: each.start):
         if citation.start < done:
             continue
@@ -246,39 +231,77 @@ def _turn(turn: Turn, cited: Sequence[Citation], marks: tuple[str, str]) -> Text
         quote = plain(turn.text[citation.start : citation.end])
         text.append(f"{marks[0]}{quote}{marks[1]}", _QUOTE)
         done = citation.end
-    text.append(plain(turn.text[done:]))
-    return text
+    return text.append(plain(turn.text[done:]))
 
 
-# ---------------------------------------------------------------- sessions and sums
+def about(found: About) -> Group:
+    if found.first is None or found.last is None:
+        return Group(words(f"Nothing in memory names {found.subject}.", "bold yellow"))
+    kinds = f" ({_counts(found.kinds)})" if found.kinds else ""
+    summary = (
+        f": {amount(found.cards, 'card')}{kinds}, {amount(found.turns, 'turn')} of "
+        f"{amount(found.sessions, 'session')}, {_day(found.first)} to {_day(found.last)}"
+    )
+    parts: list[RenderableType] = [
+        Text.assemble((plain(found.subject, one_line=True), "bold"), summary)
+    ]
+    if found.known:
+        parts.append(cards(found.known))
+    for said in found.said:
+        place = f"{plain(said.session_id, one_line=True)}#{said.turn}"
+        quote = f" {plain(said.speaker, one_line=True)}: {_shortened(said.quote)}"
+        parts.append(Text.assemble((f"{_day(said.said_at)} ", "dim"), (place, "cyan"), quote))
+    return Group(*parts)
+
+
+# ---------------------------------------------------------------- lists
+
+
+def rows(**columns: str) -> Callable[[Sequence[Any]], Table]:
+    """A function that draws values as a table: the title of each column and its attribute."""
+    getters = {title: attrgetter(attribute) for title, attribute in columns.items()}
+    return lambda values: table([{t: get(each) for t, get in getters.items()} for each in values])
+
+
+history = rows(since="since", until="until", memory="card.text", id="card.id")
+notes = rows(key="key", since="at", until="until", text="text")
+sessions = rows(
+    session="id",
+    when="at",
+    state="state",
+    turns="turns",
+    cards="cards",
+    quarantined="quarantined",
+    note="reason",
+)
+log = rows(id="number", when="at", who="actor", what="verb", counts="counts")
 
 
 def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:
-    """A row for each session; of many, only those that need a look."""
-    shown = values if len(values) <= 25 else [each for each in values if _needs_a_look(each)]
-    rows: list[Row] = [
+    """A row for each session. Of many sessions, only those that need attention."""
+    shown = values if len(values) <= 25 else [each for each in values if _needs_attention(each)]
+    listed = [
         {
-            "session": words(value.session_id, "cyan", one_line=True),
-            "when": when.get(value.session_id, ""),
-            "state": Text(value.state.value, _STATE[value.state.value]),
-            "cards": str(len(value.cards) or ""),
-            "quarantined": str(len(value.quarantined) or ""),
-            "tokens": f"{value.receipt.tokens:,}" if value.receipt.tokens else "",
-            "note": words(_note(value), "dim", one_line=True),
+            "session": value.session_id,
+            "when": when.get(value.session_id),
+            "state": value.state,
+            "cards": len(value.cards),
+            "quarantined": len(value.quarantined),
+            "tokens": value.receipt.tokens,
+            "note": _note(value),
         }
         for value in shown
     ]
     states = Counter(value.state.value for value in values)
-    counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     total = (
-        f"{amount(len(values), 'session')}: {counted or 'none'}; "
+        f"{amount(len(values), 'session')}: {_counts(dict(sorted(states.items()))) or 'none'}; "
         f"{amount(sum(len(v.cards) for v in values), 'card')}; "
         f"{sum(value.receipt.tokens for value in values):,} tokens"
     )
-    return Group(*([table(rows, when="dim")] if rows else []), Text(total, "bold"))
+    return Group(*([table(listed)] if listed else []), Text(total, "bold"))
 
 
-def _needs_a_look(value: Remembered) -> bool:
+def _needs_attention(value: Remembered) -> bool:
     failed = value.state in (SessionState.FAILED, SessionState.PENDING)
     return failed or bool(value.quarantined or value.receipt.notes)
 
@@ -288,78 +311,20 @@ def _note(value: Remembered) -> str:
     return "; ".join(filter(None, [*notes, value.reason, *value.receipt.notes]))
 
 
-def sessions(values: Sequence[SessionRecord]) -> Table:
-    rows: list[Row] = [
-        {
-            "session": words(value.id, "cyan", one_line=True),
-            "when": f"{value.at:%Y-%m-%d %H:%M}",
-            "state": Text(value.state.value, _STATE[value.state.value]),
-            "turns": str(value.turns),
-            "cards": str(value.cards),
-            "quarantined": str(value.quarantined or ""),
-            "note": words(value.reason, "dim", one_line=True),
-        }
-        for value in values
-    ]
-    return table(rows, when="dim")
-
-
 def stats(value: Stats) -> Table:
-    made = Table(box=None, show_header=False, pad_edge=False)
-    made.add_column(style="dim")
-    made.add_column()
-    states = ", ".join(f"{count} {state}" for state, count in value.sessions.items() if count)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in value.kinds.items() if count)
-    rows = {
+    kinds = f": {_counts(value.kinds)}" if any(value.kinds.values()) else ""
+    lines = {
         "space": value.space,
-        "sessions": states or "none",
+        "sessions": _counts(value.sessions) or "none",
         "turns": f"{value.turns:,} ({value.history_tokens:,} tokens)",
-        "cards": f"{value.cards:,} ({value.card_tokens:,} tokens)"
-        + (f": {kinds}" if kinds else ""),
+        "cards": f"{value.cards:,} ({value.card_tokens:,} tokens){kinds}",
         "quarantined": f"{value.quarantined:,}",
         "on disk": f"{value.bytes / 1e6:,.1f} MB",
         "embedder": value.embedder or "none yet",
         "spent": f"{value.spent_tokens:,} tokens of language models",
     }
-    for name, text in rows.items():
-        made.add_row(name, words(text))
-    return made
-
-
-def about(found: About) -> Group:
-    if found.first is None or found.last is None:
-        return Group(words(f"Nothing in memory names {found.subject}.", "bold yellow"))
-    kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
-    parts: list[RenderableType] = [
-        Text.assemble(
-            (plain(found.subject, one_line=True), "bold"),
-            f": {amount(found.cards, 'card')}" + (f" ({kinds})" if kinds else ""),
-            f", {amount(found.turns, 'turn')} of {amount(found.sessions, 'session')}, "
-            f"{found.first:%Y-%m-%d} to {found.last:%Y-%m-%d}",
-        )
-    ]
-    if found.known:
-        parts.append(cards(found.known))
-    for said in found.said:
-        quote = plain(said.quote, one_line=True)
-        short = quote if len(quote) <= _LONGEST_QUOTE else quote[: _LONGEST_QUOTE - 1] + "…"
-        place = f"{plain(said.session_id, one_line=True)}#{said.turn}"
-        line = Text.assemble((f"{said.said_at:%Y-%m-%d} ", "dim"), (place, "cyan"))
-        line.append(f" {plain(said.speaker, one_line=True)}: {short}")
-        parts.append(line)
-    return Group(*parts)
-
-
-def log(entries: Sequence[Entry]) -> Table:
-    rows: list[Row] = [
-        {
-            "id": str(entry.number),
-            "when": f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}",
-            "who": words(entry.actor, "cyan", one_line=True),
-            "what": words(entry.verb, one_line=True),
-            "how much": ", ".join(f"{n:,} {what}" for what, n in entry.counts.items() if n),
-            "hash": Text(entry.hash[:12], "dim"),
-        }
-        for entry in entries
-    ]
-    return table(rows, when="dim")
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="dim")
+    for name, text in lines.items():
+        grid.add_row(name, words(text))
+    return grid

@@ -6,19 +6,16 @@ import asyncio
 import logging
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, now, run_of
-from justmem.cli.terminal import amount, out, plain, print_json, say, show_download
+from justmem.cli.terminal import amount, out, print_json, say, show_download
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
 from justmem.runtime.extras import need
-
-if TYPE_CHECKING:
-    from justmem.server.access_keys import Key
 
 
 def serve(
@@ -155,7 +152,9 @@ def keys_list(context: typer.Context, json: Json = False) -> None:
         print_json([asdict(key) for key in found])
         return
     if found:
-        out().print(render.table([_row(key) for key in found]))
+        out().print(
+            render.table([asdict(key) | {"spaces": ", ".join(key.spaces)} for key in found])
+        )
     say(amount(len(found), "key"), "dim")
 
 
@@ -168,11 +167,6 @@ def keys_revoke(
 
     Keys(_folder(context)).revoke(id)
     say(f"The key {id} is revoked.")
-
-
-def _row(key: Key) -> dict[str, str]:
-    given = asdict(key) | {"spaces": ", ".join(key.spaces)}
-    return {name: plain(text, one_line=True) for name, text in given.items()}
 
 
 def _folder(context: typer.Context) -> Any:
