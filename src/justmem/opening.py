@@ -15,6 +15,7 @@ from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
 from justmem.ports import Language, Store
 from justmem.rank import PAPER, Profile
+from justmem.runtime.extras import need
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
@@ -120,9 +121,10 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
         from justmem.store.sqlite import open_store
 
         return await open_store(settings.folder, settings.space, create=create, keys=keys)
-    from justmem.store.storage import open_postgres
+    need("postgres")
+    from justmem.store import postgres
 
-    return await open_postgres(address(settings), settings.space, create=create)
+    return await postgres.open_store(address(settings), settings.space, create=create)
 
 
 def keyring(settings: Settings) -> Keyring | None:

@@ -20,7 +20,7 @@ from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
 from justmem.store import vacuum
-from justmem.store.postgres import open_store, prepared
+from justmem.store.postgres import PostgresStorage, open_store
 from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
 from postgres import ROLE, Server
@@ -126,7 +126,7 @@ async def test_the_age_of_a_transaction_is_said_where_the_role_may_see_it(
 async def test_a_sweep_says_that_rows_are_kept_and_works_afterwards(
     memory: AsyncMemory, in_files: Callable[[], bool], database_url: str, administrator: str
 ) -> None:
-    database = await prepared(database_url)
+    database = await PostgresStorage(database_url).database()
     with _transaction(administrator, *_SNAPSHOT):
         await memory.forget(session="kite")
         with pytest.raises(StoreBusy, match="still sees deleted rows"):
@@ -176,7 +176,8 @@ async def test_no_sweep_is_claimed_where_the_server_says_nothing(
     as_app: str, rewrite: bool
 ) -> None:
     """A server may be set to keep its warnings to itself."""
-    database = await prepared(f"{as_app}&options=-c%20client_min_messages%3Derror")
+    url = f"{as_app}&options=-c%20client_min_messages%3Derror"
+    database = await PostgresStorage(url).database()
     with pytest.raises(StoreError, match="did not vacuum justmem"):
         await sweep(database, rewrite=rewrite)
     await database.close()

@@ -15,7 +15,7 @@ from justmem.store import schema
 from justmem.store.postgres import open_store
 from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
-from justmem.transfer import fingerprint
+from justmem.transfer.lines import session_line
 from postgres import Server, create_database, rows
 from store_contract import (
     OpenSpace,
@@ -121,8 +121,8 @@ async def test_a_dump_is_restored_to_the_same_memory(
     postgres_server.run("pg_restore", "-d", target, str(file))
     restored = await open_store(database_url.replace(f"/{name}?", f"/{name}_restored?"), "ana")
     ids = [record.id for record in await store.sessions()]
-    assert [fingerprint(w) for w in await restored.wholes(ids)] == [
-        fingerprint(w) for w in await store.wholes(ids)
+    assert [session_line(w, vectors=True) for w in await restored.wholes(ids)] == [
+        session_line(w, vectors=True) for w in await store.wholes(ids)
     ]
     assert await found(restored, "fact 3") == await found(store, "fact 3")
     assert await rows(restored.engine.database.url, "SELECT * FROM justmem.cards") == []

@@ -18,9 +18,9 @@ from justmem.opening import keyring, shared_parts
 from justmem.runtime.extras import need
 from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file
-from justmem.store.storage import PostgresStorage
 
 if TYPE_CHECKING:
+    from justmem.store.postgres import PostgresStorage
     from justmem.store.workers import Job
 
 _AT_A_TIME = 4  # sessions
@@ -73,14 +73,15 @@ def sweep(
 
     async def work() -> None:
         url = _address(run_of(context))
-        from justmem.store.postgres import prepared
+        need("postgres")
+        from justmem.store.postgres import PostgresStorage
         from justmem.store.vacuum import sweep
 
-        database = await prepared(url)
+        place = PostgresStorage(url)
         try:
-            await sweep(database, rewrite=rewrite)
+            await sweep(await place.database(), rewrite=rewrite)
         finally:
-            await database.close()
+            await place.close()
 
     asyncio.run(work())
     out().print("Swept.")
@@ -102,7 +103,9 @@ def work(
 
 
 async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
+    need("postgres")
     from justmem.store import workers
+    from justmem.store.postgres import PostgresStorage
 
     place = PostgresStorage(url)
     parts = {**shared_parts(settings, report=show_download()), "actor": settings.actor or "worker"}

@@ -33,8 +33,8 @@ _COUNTS = (
     ),
     *(
         (
-            "SELECT count(*) FROM sessions s WHERE s.space = ? AND s.draft = 0 AND "
-            f"s.{column} <> (SELECT count(*) FROM {table} c WHERE c.space = ? AND c.session = s.id)",
+            f"SELECT count(*) FROM sessions s WHERE s.space = ? AND s.draft = 0 AND s.{column} <> "
+            f"(SELECT count(*) FROM {table} c WHERE c.space = ? AND c.session = s.id)",
             f"there are sessions that do not have as many {column} as they say",
             AGAIN,
         )

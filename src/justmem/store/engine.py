@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
 from justmem.ports import Author, Searched
+from justmem.runtime.forks import Origin
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -85,6 +88,28 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Threads:
+    """Runs jobs in threads of their own."""
+
+    def __init__(self, name: str, count: int, where: str) -> None:
+        self._executor = ThreadPoolExecutor(count, name)
+        self._where = where
+        self._origin = Origin()
+
+    async def run(self, job: Callable[[], T]) -> T:
+        self._origin.check()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._executor, job)
+        except RuntimeError as error:  # Python starts no more threads
+            raise StoreError(
+                f"The program ends, and {self._where} is still in use: close the memory first."
+            ) from error
+        return await running
+
+    def close(self) -> None:
+        self._executor.shutdown()
 
 
 def row(db: Connection, sql: str, *values: Any) -> Row | None:

@@ -26,6 +26,49 @@ _UNDONE = {
     "40001",  # serialization failure
     "40P01",  # deadlock
 }
+# Error, problem and fix by SQLSTATE.
+_REFUSED = (StoreError, "does not let this role in", "check user and password")
+_INCOMPLETE = (
+    StoreDamaged,
+    "lacks a table or column of JustMem",
+    "restore the schema justmem from a backup",
+)
+_CROWDED = (
+    StoreBusy,
+    "takes no more connections",
+    "raise max_connections, or put a pooler in front of it",
+)
+_BUSY = (StoreBusy, "is busy with the same data", "try again")
+_BROKEN = (StoreDamaged, "has damaged files", "restore them from a backup")
+_FAULTS: dict[str, tuple[type[JustMemError], str, str]] = {
+    "28P01": _REFUSED,
+    "28000": _REFUSED,
+    "3D000": (StoreError, "has no such database", "create it with createdb"),
+    "42501": (
+        StoreError,
+        "does not permit this",
+        "grant the role rights on the schema justmem and its tables, or use their owner",
+    ),
+    "25006": (
+        StoreError,
+        "is read-only",
+        "give the address of the primary server, and a role that may write",
+    ),
+    "3F000": _INCOMPLETE,
+    "42P01": _INCOMPLETE,
+    "42703": _INCOMPLETE,
+    "53100": (StoreFull, "has no room left", "free space on its disk"),
+    "53300": _CROWDED,
+    "53400": _CROWDED,
+    "57014": (StoreBusy, "took too long", "try again when it has less to do"),
+    "55P03": _BUSY,
+    "40001": _BUSY,
+    "40P01": _BUSY,
+    "54000": (InvalidSession, "cannot hold a name as long as this", "choose a shorter one"),
+    "XX001": _BROKEN,
+    "XX002": _BROKEN,
+}
+_UNREACHABLE = "check the address, and that the server runs. What was acknowledged is kept"
 # The server went away, or is not there yet.
 _AWAY = ("08", "57P")
 
@@ -70,69 +113,30 @@ def checked(url: str) -> str:
     except psycopg.Error as error:
         raise InvalidSetting(
             "The address of the store is not one that PostgreSQL understands "
-            f"({_said(error)}): write postgresql://user@host:5432/database."
+            f"({_message(error)}): write postgresql://user@host:5432/database."
         ) from None
     return url
 
 
 def named(error: psycopg.Error, url: str) -> JustMemError:
-    where = f"PostgreSQL at {shown(url)}"
-    said = _said(error)
-    state = error.sqlstate or _guessed(said)
-    match state:
-        case "28P01" | "28000":
-            return StoreError(
-                f"{where} does not let this role in ({said}): check user and password."
-            )
-        case "3D000":
-            return StoreError(f"{where} has no such database ({said}): create it with createdb.")
-        case "42501":
-            return StoreError(
-                f"{where} does not permit this ({said}): grant the role rights on the schema "
-                "justmem and its tables, or use the role that owns them."
-            )
-        case "25006":
-            return StoreError(
-                f"{where} is read-only ({said}): give the address of the primary server, and a "
-                "role that may write."
-            )
-        case "3F000" | "42P01" | "42703":
-            return StoreDamaged(
-                f"{where} lacks a table or column of JustMem ({said}): restore the schema "
-                "justmem from a backup."
-            )
-        case "53100":
-            return StoreFull(f"{where} has no room left ({said}): free space on its disk.")
-        case "53300" | "53400":
-            return StoreBusy(
-                f"{where} takes no more connections ({said}): raise max_connections, or put a "
-                "pooler in front of it."
-            )
-        case "57014":
-            return StoreBusy(f"{where} took too long ({said}): try again when it has less to do.")
-        case "55P03" | "40001" | "40P01":
-            return StoreBusy(f"{where} is busy with the same data ({said}): try again.")
-        case "54000":
-            return InvalidSession(f"{where} cannot hold a name as long as this ({said}).")
-        case "XX001" | "XX002":
-            return StoreDamaged(f"{where} has damaged files ({said}): restore them from a backup.")
-    if is_lost(error):
-        return StoreError(
-            f"{where} cannot be reached ({said}): check the address, and that the server runs. "
-            "What was acknowledged is kept."
-        )
-    return StoreError(f"{where} cannot do this ({said}): see its log.")
+    message = _message(error)
+    state = error.sqlstate or _guessed(message)
+    lost = (StoreError, "cannot be reached", _UNREACHABLE) if is_lost(error) else None
+    kind, problem, fix = _FAULTS.get(state) or lost or (StoreError, "cannot do this", "see its log")
+    return kind(f"PostgreSQL at {shown(url)} {problem} ({message}): {fix}.")
 
 
-def _guessed(said: str) -> str:
+def _guessed(message: str) -> str:
     """The code of an error while connecting: libpq passes on the server's words alone."""
-    if re.search(r'database ".*" does not exist', said):
+    if re.search(r'database ".*" does not exist', message):
         return "3D000"
-    if re.search(r'role ".*" does not exist|authentication failed|pg_hba\.conf|no password', said):
+    if re.search(
+        r'role ".*" does not exist|authentication failed|pg_hba\.conf|no password', message
+    ):
         return "28000"
-    return "53300" if "too many" in said else ""
+    return "53300" if "too many" in message else ""
 
 
-def _said(error: psycopg.Error) -> str:
+def _message(error: psycopg.Error) -> str:
     primary = error.diag.message_primary if error.sqlstate else None
     return " ".join((primary or str(error) or type(error).__name__).split())[:300].rstrip(".")

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -19,9 +18,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Author
-from justmem.runtime.forks import Origin
 from justmem.store import faults
-from justmem.store.engine import Row
+from justmem.store.engine import Row, Threads
 
 T = TypeVar("T")
 Raw = psycopg.Connection[Any]
@@ -118,23 +116,15 @@ class Database:
         self._size = size
         self._attempts = attempts
         self._pool: ConnectionPool[Raw] | None = None
-        self._threads = ThreadPoolExecutor(size, "justmem-postgres")
+        self._threads = Threads("justmem-postgres", size, self.shown)
         self._opening = Lock()
         self.closed = False
-        self._origin = Origin()
 
     async def run(self, job: Callable[[], T]) -> T:
         """In a thread."""
         if self.closed:
             raise StoreError(f"The store at {self.shown} is closed: open it again.")
-        self._origin.check()
-        try:
-            running = asyncio.get_running_loop().run_in_executor(self._threads, job)
-        except RuntimeError as error:  # no more threads are started
-            raise StoreError(
-                f"The program ends, and {self.shown} is still in use: close the memory first."
-            ) from error
-        return await running
+        return await self._threads.run(job)
 
     @contextmanager
     def connection(self) -> Iterator[Raw]:
@@ -193,7 +183,7 @@ class Database:
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._threads.shutdown()
+        self._threads.close()
         if self._pool is not None:
             self._pool.close()
 

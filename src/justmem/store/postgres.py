@@ -131,69 +131,83 @@ class PostgresEngine:
 
 
 async def open_store(url: str, space: str, *, create: bool = True) -> SqlStore:
-    """With a pool of its own. To open many spaces of one database, share a `Database`."""
-    database = await prepared(url)
+    """One space with its own connections. They are closed with the store."""
+    place = PostgresStorage(url)
     try:
-        return await open_in(database, space, create=create, close=True)
+        return await place.open(space, create=create, close=True)
     except BaseException:
-        await database.close()
+        await place.close()
         raise
 
 
-async def prepared(url: str, *, size: int = 8) -> Database:
-    """A database with tables that are up to date."""
-    database = Database(url, size=size)
-    try:
-        await database.run(lambda: _prepare(database))
-    except BaseException:
-        await database.close()
-        raise
-    return database
+class PostgresStorage:
+    """One pool of connections for all spaces of a database."""
+
+    def __init__(self, url: str, *, size: int = 8) -> None:
+        self.url = url
+        self._size = size
+        self._database: Database | None = None
+        self._opening = asyncio.Lock()
+
+    async def database(self) -> Database:
+        """With tables that are up to date."""
+        async with self._opening:
+            if self._database is None:
+                database = Database(self.url, size=self._size)
+                try:
+                    await database.run(lambda: _prepare(database))
+                except BaseException:
+                    await database.close()
+                    raise
+                self._database = database
+            return self._database
+
+    async def open(self, space: str, *, create: bool = True, close: bool = False) -> SqlStore:
+        """`close`: the connections are closed with the store."""
+        _check_name(space)
+        database = await self.database()
+        if not await database.run(lambda: _find(database, space, create=create)):
+            raise NoSuchSpace(f"There is no space {space!r} in {database.shown}.")
+        return SqlStore(PostgresEngine(database, space, close=close))
+
+    async def spaces(self) -> list[str]:
+        """The names of all spaces, in order."""
+        database = await self.database()
+
+        def work(connection: Raw) -> list[str]:
+            found = PostgresConnection(connection, "").rows("SELECT space FROM spaces")
+            return sorted(name for (name,) in found)
+
+        return await database.run(lambda: database.transaction(f"{READ}; {OF_ALL}", work))
+
+    async def close(self) -> None:
+        if self._database is not None:
+            await self._database.close()
 
 
-async def open_in(
-    database: Database, space: str, *, create: bool = True, close: bool = False
-) -> SqlStore:
-    """`close`: the database is closed with the store."""
-    check_name(space)
+def _find(database: Database, space: str, *, create: bool) -> bool:
+    """Whether the space exists or was created."""
 
     def find(connection: Raw) -> bool:
         db = PostgresConnection(connection, space)
         return bool(db.rows("SELECT 1 FROM spaces WHERE space = ?", space))
 
-    def make(connection: Raw) -> None:
-        writes.create(PostgresConnection(connection, space))
-
-    def job() -> bool:
-        there = database.transaction(f"{READ}; {of_space(space)}", find)
-        if not there and create:
-            database.transaction(f"BEGIN; {of_space(space)}", make)
-        return there or create
-
-    if not await database.run(job):
-        raise NoSuchSpace(f"There is no space {space!r} in {database.shown}.")
-    return SqlStore(PostgresEngine(database, space, close=close))
+    found = database.transaction(f"{READ}; {of_space(space)}", find)
+    if not found and create:
+        database.transaction(
+            f"BEGIN; {of_space(space)}",
+            lambda connection: writes.create(PostgresConnection(connection, space)),
+        )
+    return found or create
 
 
-def check_name(space: str) -> None:
+def _check_name(space: str) -> None:
     if not space.strip():
         raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
     try:
         space.encode()
     except UnicodeEncodeError:
         raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
-
-
-async def spaces(database: Database) -> list[str]:
-    """The names of all spaces, in order."""
-
-    def work(connection: Raw) -> list[str]:
-        return [
-            name for (name,) in PostgresConnection(connection, "").rows("SELECT space FROM spaces")
-        ]
-
-    found = await database.run(lambda: database.transaction(f"{READ}; {OF_ALL}", work))
-    return sorted(found)
 
 
 # ---------------------------------------------------------------- the schema

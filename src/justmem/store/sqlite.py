@@ -11,7 +11,6 @@ import queue
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -30,11 +29,10 @@ from justmem.errors import (
 )
 from justmem.ports import Searched
 from justmem.runtime import private_files
-from justmem.runtime.forks import Origin
 from justmem.store import drivers, erase, files
 from justmem.store.check import RESTORE
 from justmem.store.drivers import Claim, Lock
-from justmem.store.engine import Connection
+from justmem.store.engine import Connection, Threads
 from justmem.store.files import Keyring, unlocked
 from justmem.store.sqlite_connection import (
     SqliteConnection,
@@ -74,10 +72,9 @@ class SqliteEngine:
         self._writer = SqliteConnection(writer, space)
         self._file = 0 if self.path is None else os.stat(self.path).st_ino
         self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
-        self._write_thread = ThreadPoolExecutor(1, "justmem-write")
-        self._read_threads = ThreadPoolExecutor(READERS, "justmem-read")
+        self._write_thread = Threads("justmem-write", 1, self.where)
+        self._read_threads = Threads("justmem-read", READERS, self.where)
         self.closed = False
-        self._origin = Origin()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         if self.path is None:
@@ -101,17 +98,10 @@ class SqliteEngine:
 
         return await self._run(self._write_thread, job)
 
-    async def _run(self, threads: ThreadPoolExecutor, job: Callable[[], T]) -> T:
+    async def _run(self, threads: Threads, job: Callable[[], T]) -> T:
         if self.closed:
             raise StoreError(f"{self.where} is closed: open it again.")
-        self._origin.check()
-        try:
-            running = asyncio.get_running_loop().run_in_executor(threads, job)
-        except RuntimeError as error:  # no more threads are started
-            raise StoreError(
-                f"The program ends, and {self.where} is still in use: close the memory first."
-            ) from error
-        return await running
+        return await threads.run(job)
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         with translated(self.where):
@@ -235,8 +225,8 @@ class SqliteEngine:
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._read_threads.shutdown()
-        self._write_thread.shutdown()
+        self._read_threads.close()
+        self._write_thread.close()
         while not self._idle.empty():
             self._idle.get().db.close()
         self._writer.db.close()

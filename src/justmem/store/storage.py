@@ -13,7 +13,6 @@ from justmem.runtime.validation import as_path
 
 if TYPE_CHECKING:
     from justmem.store.files import Keyring
-    from justmem.store.pool import Database
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -33,9 +32,12 @@ def is_address(where: str | Path) -> bool:
 
 
 def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = False) -> Storage:
-    """A folder's path, or an address such as postgresql://user@host/database. `keys` are for the
-    spaces of a folder; with `either`, those that are not locked open too."""
+    """`where`: a folder, or an address such as postgresql://user@host/database. `keys`: of the
+    spaces in a folder. `either`: plain spaces open too."""
     if is_address(where):
+        need("postgres")
+        from justmem.store.postgres import PostgresStorage
+
         return PostgresStorage(str(where))
     if "://" in str(where):
         raise InvalidSetting(
@@ -67,47 +69,3 @@ class Folder:
 
     async def close(self) -> None:
         pass
-
-
-class PostgresStorage:
-    """One pool of connections for all spaces."""
-
-    def __init__(self, url: str, *, size: int = 8) -> None:
-        need("postgres")
-        self.url = url
-        self._size = size
-        self._database: Database | None = None
-        self._opening = asyncio.Lock()
-
-    async def database(self) -> Database:
-        """Ready to use: migrated, and new enough."""
-        from justmem.store.postgres import prepared
-
-        async with self._opening:
-            if self._database is None:
-                self._database = await prepared(self.url, size=self._size)
-            return self._database
-
-    async def open(self, space: str, *, create: bool = True) -> Store:
-        database = await self.database()
-        from justmem.store.postgres import open_in
-
-        return await open_in(database, space, create=create)
-
-    async def spaces(self) -> list[str]:
-        database = await self.database()
-        from justmem.store.postgres import spaces
-
-        return await spaces(database)
-
-    async def close(self) -> None:
-        if self._database is not None:
-            await self._database.close()
-
-
-async def open_postgres(url: str, space: str, *, create: bool = True) -> Store:
-    """One space, with connections of its own."""
-    need("postgres")
-    from justmem.store.postgres import open_store
-
-    return await open_store(url, space, create=create)

@@ -34,7 +34,7 @@ from justmem.ports import (
     Vectors,
     View,
 )
-from justmem.store import derived, erase, forgetting, leases, log, reads, writes
+from justmem.store import derived, erase, forgetting, log, reads, writes
 from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
@@ -154,12 +154,12 @@ class SqlStore:
             with suppress(asyncio.CancelledError):
                 await renewing
             with suppress(StoreError):  # the lease ends by itself
-                await self._write(partial(leases.release, session_id=session_id, owner=self._owner))
+                await self._write(partial(writes.release, session_id=session_id, owner=self._owner))
 
     async def _renewed(self, session_id: str) -> bool:
         engine = self.engine
         return await self._write(
-            lambda db: leases.claim(db, session_id, self._owner, LEASE, engine.is_dead)
+            lambda db: writes.claim(db, session_id, self._owner, LEASE, engine.is_dead)
         )
 
     async def _keep_renewing(self, session_id: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import NamedTuple
 
@@ -209,7 +209,7 @@ def _fail(db: Connection, session_id: str, reason: str) -> None:
     )
 
 
-def begin(db: Connection, session_id: str) -> None:
+def _begin(db: Connection, session_id: str) -> None:
     draft, state = _newest(db, session_id)
     if state == PENDING:
         db.run(
@@ -333,6 +333,35 @@ def _dequeue(db: Connection, session_id: str) -> None:
         "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
         "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
         *(db.space, session_id) * 2,
+    )
+
+
+def claim(
+    db: Connection, session_id: str, owner: str, lease: float, is_dead: Callable[[str], bool]
+) -> bool:
+    """Leases a session to whoever makes its cards, or renews the lease. False if another owner has
+    it, or if its cards are made."""
+    found = row(
+        db, "SELECT owner, due FROM queue WHERE space = ? AND session = ?", db.space, session_id
+    )
+    if found is None:
+        return False
+    holder, due = found
+    now = db.seconds()
+    if holder not in ("", owner) and due > now and not is_dead(holder):
+        return False
+    db.run(
+        "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
+        *(owner, now + lease, db.space, session_id),
+    )
+    _begin(db, session_id)
+    return True
+
+
+def release(db: Connection, session_id: str, owner: str) -> None:
+    db.run(
+        "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ? AND owner = ?",
+        *(db.seconds(), db.space, session_id, owner),
     )
 
 
