@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from justmem.errors import InvalidSetting, ModelNonsense
-from justmem.models.http_client import Declined, Sleep, count
+from justmem.models.http_client import Declined, HttpOptions, used_tokens
 from justmem.models.openai import openai_client
 from justmem.ports import Embedded, Vectors
 from justmem.runtime import tokens
@@ -31,18 +30,14 @@ class OpenAIEmbedder:
         base_url: str | None = None,
         api_key: str | None = None,
         batch: int = 256,
-        timeout: float = 60.0,
-        attempts: int = 4,
-        sleep: Sleep = asyncio.sleep,
+        **options: Unpack[HttpOptions],
     ) -> None:
         if dim < 1:
             raise InvalidSetting(f"{name!r}: dim must be at least 1.")
         self.name = name
         self.dim = dim
         self._batch = batch
-        self._client = openai_client(
-            name, "/embeddings", base_url, api_key, timeout=timeout, attempts=attempts, sleep=sleep
-        )
+        self._client = openai_client(name, "/embeddings", base_url, api_key, **options)
         self._encoding = "base64"  # a quarter of the bytes of a list of numbers
         self._dimensions: dict[str, int] = {}
 
@@ -87,7 +82,7 @@ class OpenAIEmbedder:
             if vectors.shape[1] > self.dim and not self._dimensions:
                 self._dimensions = {"dimensions": self.dim}  # some models shorten vectors if asked
                 continue
-            return self._unit(vectors), _spent(reply) or sum(map(tokens.count, batch))
+            return self._unit(vectors), used_tokens(reply) or sum(map(tokens.count, batch))
 
     def _vectors(self, reply: Any, expected: int) -> Vectors:
         try:
@@ -127,8 +122,3 @@ def _numbers(embedding: Any) -> Vectors:
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
     return np.asarray(embedding, np.float32)
-
-
-def _spent(reply: dict[str, Any]) -> int | None:
-    usage = reply.get("usage")
-    return count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None

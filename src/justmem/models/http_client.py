@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
 from justmem.runtime.addresses import is_local, shown_url
@@ -31,6 +31,31 @@ _TOO_LONG = re.compile(
     r"|reduce the length|maximum.{0,20}tokens per|string_above_max_length",
     re.IGNORECASE,
 )
+
+_OUT_OF_CREDIT = ("needs payment: the account is out of credit", "Add credit to it.")
+_REFUSALS = {  # HTTP status -> what happened, and what to do
+    300: ("redirects to another address", "Set the address that answers."),
+    400: ("does not accept the request", "Check the model's name and settings."),
+    402: _OUT_OF_CREDIT,
+    403: ("does not allow this key to use it", "Use a key that may."),
+    404: (
+        "was not found",
+        "Check the model's name, and that the URL is the server's base (most end in /v1).",
+    ),
+    413: (
+        "does not accept a prompt this long",
+        "Set its true context size, or use a model with a larger one.",
+    ),
+    429: _OUT_OF_CREDIT,
+}
+
+
+class HttpOptions(TypedDict, total=False):
+    """Options of every model on a server."""
+
+    timeout: float  # seconds for a whole reply
+    attempts: int
+    sleep: Sleep
 
 
 class Setback(Exception):
@@ -71,10 +96,10 @@ class HttpClient:
         url: str,
         key: str | None,
         *,
-        timeout: float,
-        attempts: int,
-        sleep: Sleep,
         set_a_key: str,
+        timeout: float = 60.0,
+        attempts: int = 4,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         if not (key or "").isascii() or not (key or "").isprintable():
             raise InvalidSetting(f"The API key for {model!r} has characters that HTTP cannot send.")
@@ -219,28 +244,17 @@ class HttpClient:
 
     def _refusal(self, status: int, text: str, told: str) -> str:
         """What happened and what to do, for a message that begins with the model's name."""
-        if status < 400:
-            return f"redirects to another address ({told}). Set the address that answers."
         if status == 401 and not self._key:
             return f"needs an API key, and none was sent (HTTP 401). {self._set_a_key}"
         if status == 401:
             # Some servers repeat the key in their message, so the message is left out.
             return "does not accept the API key (HTTP 401). Set the right key for it."
-        if status == 403:
-            return f"does not allow this key to use it ({told}). Use a key that may."
-        if status in (402, 429):
-            return f"needs payment: the account is out of credit ({told}). Add credit to it."
-        if status == 413 or too_long(text):
-            return (
-                f"does not accept a prompt this long ({told}). "
-                "Set its true context size, or use a model with a larger one."
-            )
-        if status == 404:
-            return (
-                f"was not found ({told}). Check the model's name, and that the URL is "
-                "the server's base (most end in /v1)."
-            )
-        return f"does not accept the request ({told}). Check the model's name and settings."
+        if status < 400:
+            status = 300
+        elif status == 413 or too_long(text):
+            status = 413
+        what, advice = _REFUSALS.get(status, _REFUSALS[400])
+        return f"{what} ({told}). {advice}"
 
     def cleaned(self, text: str) -> str:
         """Text from the server as one short line without the key."""
@@ -259,6 +273,13 @@ def count(value: Any) -> int | None:
     """A number of tokens that a server reports; None if it cannot be one."""
     usable = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10_000_000
     return value if usable else None
+
+
+def used_tokens(reply: Any) -> int | None:
+    """The tokens that an embedder or reranker reports."""
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    return count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
 
 
 def _encoded(body: Any) -> bytes:

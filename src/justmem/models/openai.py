@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from justmem.domain import Call
 from justmem.errors import (
@@ -19,7 +18,7 @@ from justmem.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from justmem.models.http_client import Declined, HttpClient, Setback, Sleep, count, too_long
+from justmem.models.http_client import Declined, HttpClient, HttpOptions, Setback, count, too_long
 from justmem.ports import Completion, Prompt
 from justmem.runtime import tokens
 from justmem.runtime.addresses import OPENAI_URL, checked_url
@@ -53,10 +52,7 @@ def openai_client(
     path: str,
     base_url: str | None,
     api_key: str | None,
-    *,
-    timeout: float,
-    attempts: int,
-    sleep: Sleep,
+    **options: Unpack[HttpOptions],
 ) -> HttpClient:
     """A client for one path of an OpenAI-compatible server. `base_url` may include the path."""
     url = checked_url(base_url or OPENAI_URL).removesuffix(path)
@@ -65,15 +61,7 @@ def openai_client(
             f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
             "that needs none."
         )
-    return HttpClient(
-        model,
-        url + path,
-        api_key,
-        timeout=timeout,
-        attempts=attempts,
-        sleep=sleep,
-        set_a_key=_SET_A_KEY,
-    )
+    return HttpClient(model, url + path, api_key, set_a_key=_SET_A_KEY, **options)
 
 
 class OpenAIModel:
@@ -87,21 +75,11 @@ class OpenAIModel:
         base_url: str | None = None,
         api_key: str | None = None,
         context: int = 128_000,
-        timeout: float = 60.0,
-        attempts: int = 4,
-        sleep: Sleep = asyncio.sleep,
+        **options: Unpack[HttpOptions],
     ) -> None:
         self.name = name
         self.context = context
-        self._client = openai_client(
-            name,
-            "/chat/completions",
-            base_url,
-            api_key,
-            timeout=timeout,
-            attempts=attempts,
-            sleep=sleep,
-        )
+        self._client = openai_client(name, "/chat/completions", base_url, api_key, **options)
         self._format: Format = "schema"
         self._temperature = {"temperature": 0.0}
         self._limit_by = "max_tokens"
@@ -219,8 +197,8 @@ class OpenAIModel:
         return True
 
     def _completion(self, reply: _Reply, exchange: _Exchange) -> Completion:
-        if reply.bare:
-            return Completion(reply.bare, exchange.call(reply), truncated=reply.reason == "length")
+        if text := bare(reply.text):
+            return Completion(text, exchange.call(reply), truncated=reply.reason == "length")
         if reply.refusal or reply.reason == "content_filter":
             said = self._client.cleaned(reply.refusal or "its content filter stopped the reply")
             message = (
@@ -322,10 +300,6 @@ class _Reply:
     @property
     def text(self) -> str:
         return clean("".join(self._text))
-
-    @property
-    def bare(self) -> str:
-        return bare(self.text)
 
 
 def bare(text: str) -> str:

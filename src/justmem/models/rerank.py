@@ -10,17 +10,16 @@ The URL of DashScope tells its format. A server that asks for the field `texts` 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import ModelNonsense
-from justmem.models.http_client import Declined, HttpClient, Sleep, count
+from justmem.models.http_client import Declined, HttpClient, HttpOptions, used_tokens
 from justmem.ports import Reranked
 from justmem.runtime import tokens
 from justmem.runtime.addresses import checked_url
@@ -43,9 +42,7 @@ class HttpReranker:
         url: str,
         api_key: str | None = None,
         batch: int = 100,
-        timeout: float = 60.0,
-        attempts: int = 4,
-        sleep: Sleep = asyncio.sleep,
+        **options: Unpack[HttpOptions],
     ) -> None:
         self.name = name
         url = checked_url(url)
@@ -58,15 +55,7 @@ class HttpReranker:
             url = url.removesuffix(parts.path) + _DASHSCOPE_PATH
         elif not parts.path.endswith(("/rerank", "/reranks")):
             url += "/rerank"
-        self._client = HttpClient(
-            name,
-            url,
-            api_key,
-            timeout=timeout,
-            attempts=attempts,
-            sleep=sleep,
-            set_a_key=_SET_A_KEY,
-        )
+        self._client = HttpClient(name, url, api_key, set_a_key=_SET_A_KEY, **options)
         self._batch = batch
 
     def __repr__(self) -> str:
@@ -83,7 +72,7 @@ class HttpReranker:
             if reply is None:
                 continue  # again, in the other format
             scores.append(self._scores(reply, len(batch)))
-            used += _spent(reply) or (
+            used += used_tokens(reply) or (
                 len(batch) * tokens.count(query) + sum(map(tokens.count, batch))
             )
             at += size
@@ -132,8 +121,3 @@ class HttpReranker:
 
     def _nonsense(self, what: str) -> ModelNonsense:
         return ModelNonsense(f"{self._client} sent {what}. Check that the URL is a reranker's.")
-
-
-def _spent(reply: Any) -> int | None:
-    usage = reply.get("usage") if isinstance(reply, dict) else None
-    return count(usage.get("total_tokens")) if isinstance(usage, dict) else None
