@@ -12,7 +12,7 @@ from justmem.config import load
 from justmem.domain import quote_place
 from justmem.errors import InputError, InvalidSession, InvalidSetting, NotInMemory
 from justmem.runtime.validation import as_count, as_id, as_path, as_text, describe
-from justmem.server.uvicorn_run import listening
+from justmem.server.run import listening
 from stories import BIKE, Make
 
 

@@ -17,7 +17,7 @@ from justmem.server.access_keys import RIGHTS
 from justmem.server.application import application
 from justmem.server.mcp import mcp_server
 from justmem.server.problems import STATUS
-from justmem.server.proxy.passage import ERROR, RECEIPT
+from justmem.server.proxy.chat import ERROR, RECEIPT
 from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
 

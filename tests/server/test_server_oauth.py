@@ -137,7 +137,7 @@ async def test_a_token_is_refreshed_once_and_a_copy_ends_them_all(server: Runnin
         second = http.post("/token", data={**form, "refresh_token": first.refresh_token})
         assert second.status_code == 200, second.text
         owner.kept.tokens = OAuthToken.model_validate(second.json())
-        assert not (await use(server, owner, "list_sessions")).is_error
+        assert not (await use(server, owner, "show", what="sessions")).is_error
         again = http.post("/token", data={**form, "refresh_token": first.refresh_token})
         assert again.status_code == 400
         token = second.json()["access_token"]
@@ -156,13 +156,13 @@ async def test_read_is_not_write_and_a_space_is_not_another(server: Running) -> 
     async with httpx2.AsyncClient(headers=sent, timeout=30, trust_env=False) as http:
         transport = streamable_http_client(f"{server.url}/mcp", http_client=http)
         async with Client(transport) as client:
-            other = await client.call_tool("list_sessions", {})
+            other = await client.call_tool("show", {"what": "sessions"})
     assert other.is_error
 
 
 async def test_a_revoked_key_takes_its_tokens_along(server: Running) -> None:
     owner = Owner(server.key("ana", name="laptop"))
-    await use(server, owner, "list_sessions")
+    await use(server, owner, "show", what="sessions")
     from justmem.server.access_keys import Keys
 
     keys = Keys(server.home)
@@ -182,7 +182,7 @@ async def test_a_revoked_key_takes_its_tokens_along(server: Running) -> None:
 )
 async def test_without_consent_there_is_no_code(server: Running, owner: Owner, shown: str) -> None:
     with pytest.raises((PermissionError, ExceptionGroup)):
-        await use(server, owner, "list_sessions")
+        await use(server, owner, "show", what="sessions")
     assert owner.kept.tokens is None
     assert shown in owner.pages[-1]
 

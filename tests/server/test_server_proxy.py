@@ -13,8 +13,7 @@ import openai
 import pytest
 
 from justmem.runtime import tokens
-from justmem.server.proxy.chats import Exchange
-from justmem.server.proxy.formats import COMPLETIONS
+from justmem.server.proxy.formats import COMPLETIONS, Exchange
 from justmem.testing import (
     Request,
     Respond,
@@ -67,7 +66,7 @@ def upstream(request: Request) -> Respond:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     with serve_openai(upstream) as behind:
-        settings = f'upstream = "{behind.url}"\npause_seconds = 0.1\nchat_turns = 6'
+        settings = f'upstream = "{behind.url}"\npause_seconds = 0.1'
         folder = tmp_path_factory.mktemp("proxy")
         with serve(folder, server=settings, JUSTMEM_UPSTREAM_KEY=KEY) as running:
             yield Proxy(running, behind)
@@ -210,7 +209,7 @@ def test_a_conversation_grows_by_what_is_new_in_each_request(proxy: Proxy) -> No
     messages.append({"role": "assistant", "content": "You said: Three."})
     messages.append({"role": "user", "content": "Four."})
     client.chat.completions.create(model="m", messages=messages)
-    until(lambda: turns_of(proxy, "grows", "chat-c.2")[:1] == ["User: Four."])
+    until(lambda: turns_of(proxy, "grows", "chat-c")[6:7] == ["User: Four."])
 
 
 def test_only_what_the_user_said_since_the_last_reply_is_new() -> None:

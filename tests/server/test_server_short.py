@@ -47,7 +47,7 @@ def test_what_comes_over_http_is_redacted_first(server: Running, client: httpx.C
     assert "1 of 1 turns were redacted" in done["receipt"]["notes"]
     # The id that was made from the words is the one the session is known by.
     status = client.get(f"/v1/spaces/redacted/sessions/{done['session_id']}/status")
-    assert status.json()["session"]["state"] == done["state"] == "stored"
+    assert status.json()["state"] == done["state"] == "stored"
     asked = client.post("/v1/spaces/redacted/ask", json={"question": f"Who paid with {CARD}?"})
     assert asked.json()["evidence"]["question"] == "Who paid with [card number]?"
     assert b"1111" not in held(server)
@@ -83,7 +83,7 @@ def test_a_chat_goes_on_beside_words_that_are_gone(client: httpx.Client) -> None
     say("I moved to Porto in May.")
     until(lambda: stored() == {"chat-trip": "stored"})
     say(f"I bought a piano with {CARD}.")
-    until(lambda: stored() == {"chat-trip": "stored", "chat-trip.2": "stored"})
+    until(lambda: len(client.get("/v1/spaces/chat/cards").json()["cards"]) == 2)
     facts = [card["fact"] for card in client.get("/v1/spaces/chat/cards").json()["cards"]]
     assert any("Porto" in fact for fact in facts)
     assert any("[card number]" in fact for fact in facts)

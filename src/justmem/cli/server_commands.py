@@ -48,8 +48,8 @@ def serve(
     need("server")
     from justmem.runtime.addresses import checked_url, is_loopback
     from justmem.server.access_keys import Keys
+    from justmem.server.run import run
     from justmem.server.state import Server
-    from justmem.server.uvicorn_run import run
 
     settings = _settings(
         context, host=host, port=port, upstream=upstream, anthropic_upstream=anthropic_upstream

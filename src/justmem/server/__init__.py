@@ -1,14 +1,16 @@
 """The HTTP and MCP server, the chat proxy and the inspector pages.
 
+run.py           uvicorn, and the limits on connections
 application.py   the ASGI application: routes, lifespan, OpenAPI
 middleware.py    checks each request before a route sees it: origin, key, size, rate; access log
 routes/          parse the request, call AsyncMemory, return the result
-schemas.py       request bodies and views that OpenAPI describes
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
-ingestion.py     sessions that wait for their cards
 access_keys.py   keys, rights and the spaces they open
 rate_limits.py   requests and questions that one key may make at a time
+expiry_task.py   forgets expired data
+metrics.py       counts for Prometheus
 mcp/             the same operations as tools, resources and prompts for agents
 proxy/           chat URLs that remember
+inspector/       the web pages
 """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,14 +20,7 @@ from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem
 from justmem.server.proxy import routes as proxy_routes
 from justmem.server.proxy.upstreams import connected
-from justmem.server.routes import (
-    ask_routes,
-    card_routes,
-    monitor_routes,
-    note_routes,
-    session_routes,
-    space_routes,
-)
+from justmem.server.routes import ask_routes, card_routes, remember_routes, space_routes
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -65,22 +59,21 @@ def application(server: Server) -> ASGIApp:
     )
     app.state.server = server
     problems.install(app)
-    for part in (
-        space_routes,
-        card_routes,
-        session_routes,
-        ask_routes,
-        note_routes,
-        monitor_routes,
-        proxy_routes,
+    for router in (
+        space_routes.router,
+        remember_routes.router,
+        remember_routes.note_router,
+        ask_routes.router,
+        card_routes.router,
+        space_routes.running,
+        proxy_routes.router,
     ):
-        app.include_router(part.router)
-    app.include_router(ask_routes.across)
+        app.include_router(router)
     if tools is not None:
         app.add_route("/mcp", tools, include_in_schema=False)
         app.router.routes.extend(tools.sign_in_routes)
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
-    app.openapi = _described(app)  # type: ignore[method-assign]
+    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return _cross_origin(Middleware(app, server), server)
 
 
@@ -98,7 +91,7 @@ def _cross_origin(app: ASGIApp, server: Server) -> ASGIApp:
     return CORSMiddleware(
         app,
         allow_origins=server.serving.origins,
-        allow_methods=["GET", "POST", "DELETE"],
+        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["authorization", "content-type", "x-justmem-space", "x-justmem-session"],
         expose_headers=["location", "retry-after", "x-justmem-receipt", "x-justmem-error"],
     )
@@ -110,35 +103,29 @@ _PROBLEM: dict[str, Any] = {
 }
 
 
-def _on_the_wall(schema: Any) -> Any:
+def _with_local_times(schema: Any) -> Any:
     """Our times have no offset, and `date-time` promises one."""
     if isinstance(schema, list):
-        return [_on_the_wall(each) for each in schema]
+        return [_with_local_times(each) for each in schema]
     if not isinstance(schema, dict) or schema.get("title") == "Entry":  # whose times are in UTC
         return schema
     if schema.get("format") == "date-time":
-        about = "ISO 8601 by the clock on the wall, without an offset: 2024-05-20T14:30:00"
+        about = "ISO 8601, local time without an offset: 2024-05-20T14:30:00"
         return {**schema, "format": "local-date-time", "description": about}
-    return {name: _on_the_wall(each) for name, each in schema.items()}
+    return {name: _with_local_times(each) for name, each in schema.items()}
 
 
-def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    made = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schema = _on_the_wall(made())
-            parts = schema.setdefault("components", {})
-            parts["schemas"]["Problem"] = Problem.model_json_schema()
-            parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            schema["security"] = [{"key": []}]
-            for path, operations in schema["paths"].items():
-                for operation in operations.values():
-                    # Ours are told as problems, and by `default`.
-                    operation["responses"].pop("422", None)
-                    if path.startswith("/health"):
-                        operation["security"] = []
-            app.openapi_schema = schema
-        return app.openapi_schema
-
-    return openapi
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = _with_local_times(FastAPI.openapi(app))
+        parts = schema.setdefault("components", {})
+        parts["schemas"]["Problem"] = Problem.model_json_schema()
+        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"key": []}]
+        for path, operations in schema["paths"].items():
+            for operation in operations.values():
+                operation["responses"].pop("422", None)  # `default` describes our problems
+                if path.startswith("/health"):
+                    operation["security"] = []
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -5,7 +5,7 @@ Without the extra nothing is counted, and reading the metrics is an error that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -30,7 +30,6 @@ _HISTOGRAMS = {
 class Metrics:
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
-        self._gauges: list[tuple[Any, Callable[[], Any]]] = []
         if find_spec("prometheus_client") is None:
             return
         from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -42,14 +41,12 @@ class Metrics:
         for name, (about, labels) in _HISTOGRAMS.items():
             self._known[name] = Histogram(name, about, labels, buckets=BUCKETS, **named)
 
-    def gauge(self, name: str, about: str, label: str, read: Callable[[], Any]) -> None:
-        """`read` is called when the metrics are read. With a label it gives a number for each."""
+    def gauge(self, name: str, about: str, read: Callable[[], float]) -> None:
+        """`read` is called when the metrics are read."""
         if self._known:
             from prometheus_client import Gauge
 
-            labels = [label] if label else []
-            made = Gauge(name, about, labels, namespace="justmem", registry=self._registry)
-            self._gauges.append((made, read))
+            Gauge(name, about, namespace="justmem", registry=self._registry).set_function(read)
 
     def _count(self, name: str, *labels: str, by: float = 1) -> None:
         if self._known:
@@ -82,11 +79,4 @@ class Metrics:
         need("metrics")
         from prometheus_client import generate_latest
 
-        for gauge, read in self._gauges:
-            value = read()
-            if isinstance(value, Mapping):
-                for label, number in value.items():
-                    gauge.labels(label).set(number)
-            else:
-                gauge.set(value)
         return generate_latest(self._registry).decode()

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, Unfinished
+from justmem.errors import JustMemError, KeyNeeded, Refused, TooLarge, TooSlow, Unfinished
 from justmem.runtime.addresses import is_loopback
 from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
@@ -25,6 +26,7 @@ from justmem.server.state import Server, SignIn
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_OTHER_ORIGIN = "Pages of other origins are not allowed: see `origins` in [server]."
 _PAGES = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
@@ -55,49 +57,59 @@ class Middleware:
             return
         # The undecoded path: %2F in a name must not split it, and %2e%2e must not go up.
         scope["path"] = scope.get("raw_path", b"").decode("ascii", "replace") or scope["path"]
-        passage = _Passage(self._server, scope, send)
+        response = _Response(self._server, scope, send)
         try:
-            headers = Headers(scope=scope)
-            if "content-length" in headers and "transfer-encoding" in headers:
-                await two_lengths(scope["path"])(scope, receive, passage.send)
+            async with asyncio.timeout(self._serving.request_seconds) as response.deadline:
+                await self._answer(scope, receive, response.send)
+        except (JustMemError, TimeoutError) as error:
+            response.deadline = None
+            if response.status:  # it has begun: uvicorn closes the connection
+                log.warning("a response was cut short: %s", type(error).__name__)
                 return
-            self._check_origin(headers)
-            if _inner(scope).startswith(_GUARDED):
-                self._check_site(headers)
-                scope[KEY] = self._identify(headers, self._sign_in(scope))
-            receive = await self._body(headers, receive)
-            with incoming(headers):
-                await self._app(scope, receive, passage.send)
-        except JustMemError as error:
-            if passage.status:  # the response has begun, so the connection is closed
-                raise
-            answer = respond(error, scope["path"])
-            if isinstance(error, KeyNeeded) and (sign_in := self._sign_in(scope)):
-                answer.headers["www-authenticate"] = sign_in.challenge
-            await answer(scope, receive, passage.send)
+            await self._problem(error, scope)(scope, receive, response.send)
         finally:
-            passage.note()
+            response.log()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            await two_lengths(scope["path"])(scope, receive, send)
+            return
+        self._check_origin(headers)
+        if _inner(scope).startswith(_GUARDED):
+            self._check_site(headers)
+            scope[KEY] = self._identify(headers, self._sign_in(scope))
+        receive = await self._body(headers, receive)
+        with incoming(headers):
+            await self._app(scope, receive, send)
+
+    def _problem(self, error: JustMemError | TimeoutError, scope: Scope) -> JSONResponse:
+        if not isinstance(error, JustMemError):
+            seconds = self._serving.request_seconds
+            error = TooSlow(f"This took longer than {seconds:g} seconds: try again, or ask less.")
+        answer = respond(error, scope["path"])
+        if isinstance(error, KeyNeeded) and (sign_in := self._sign_in(scope)):
+            answer.headers["www-authenticate"] = sign_in.challenge
+        return answer
 
     # ------------------------------------------------------------ checks
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuses requests of other web pages. Without keys nothing else stops them. The check of
         the host prevents DNS rebinding."""
-        host = headers.get("host", "")
+        host = headers.get("host", "").lower()
         if self._server.keys is None and not is_loopback(host_of(host)):
             raise Refused("Without keys, only requests to this machine's own address are allowed.")
         origin = headers.get("origin")
-        if origin is None or origin in self._serving.origins:
-            return
-        if _place(origin) != host.lower():
-            raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
+        if origin is not None and origin not in self._serving.origins and _place(origin) != host:
+            raise Refused(_OTHER_ORIGIN)
 
     def _check_site(self, headers: Headers) -> None:
         """Without keys, refuses requests of other web pages that have no Origin header."""
         if self._server.keys is not None or headers.get("origin") in self._serving.origins:
             return
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
+            raise Refused(_OTHER_ORIGIN)
 
     def _sign_in(self, scope: Scope) -> SignIn | None:
         """OAuth tokens are valid for the MCP tools only."""
@@ -158,14 +170,16 @@ def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
     return replay
 
 
-class _Passage:
-    """One request: adds headers to its response, and logs it."""
+class _Response:
+    """Adds headers to a response, limits its time, and logs it. It has `request_seconds` to begin
+    and `stream_seconds` to end."""
 
     def __init__(self, server: Server, scope: Scope, send: Send) -> None:
         self._server = server
         self._scope = scope
         self._send = send
         self._started = time.perf_counter()
+        self.deadline: asyncio.Timeout | None = None
         self.status = 0
         self._bytes = 0
 
@@ -175,13 +189,16 @@ class _Passage:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
+            if self.deadline is not None and not self.deadline.expired():
+                now = asyncio.get_running_loop().time()
+                self.deadline.reschedule(now + self._server.serving.stream_seconds)
         self._bytes += len(message.get("body", b""))
         # A client that stops reading must not block the response forever.
         async with asyncio.timeout(self._server.serving.write_seconds):
             with suppress(LocalProtocolError):  # the client did not send HTTP
                 await self._send(message)
 
-    def note(self) -> None:
+    def log(self) -> None:
         seconds = time.perf_counter() - self._started
         route = getattr(self._scope.get("route"), "path", None) or self._kind()
         method, status = self._scope["method"], str(self.status or 499)
@@ -189,15 +206,9 @@ class _Passage:
             method = "other"
         key: Key | None = self._scope.get(KEY)
         self._server.metrics.request(method, route, status, seconds)
-        log.info(
-            "%s %s %s %d bytes %.0f ms key=%s",
-            method,
-            route,
-            status,
-            self._bytes,
-            seconds * 1000,
-            key.id if key else "-",
-        )
+        line = "%s %s %s %d bytes %.0f ms key=%s"
+        name = key.id if key else "-"
+        log.info(line, method, route, status, self._bytes, seconds * 1000, name)
 
     def _kind(self) -> str:
         """Unknown paths have one name: an unlimited number would fill the metrics."""

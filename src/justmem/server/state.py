@@ -4,52 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from justmem.config import Settings
-from justmem.domain import Answer, Evidence, Plan, Receipt, SpacesEvidence
-from justmem.errors import JustMemError, KeyTooWeak, TooSlow
-from justmem.intake.redaction import Redaction
-from justmem.intake.sessions import as_time
+from justmem.domain import Receipt, Remembered
+from justmem.errors import JustMemError, KeyTooWeak, NoRoom
+from justmem.intake.sessions import SessionLike
 from justmem.memory import AsyncMemory
-from justmem.opening import shared_parts, spaces_of
+from justmem.models.onnx import OnnxEmbedder, OnnxReranker
 from justmem.providers import Report
 from justmem.runtime import tokens
 from justmem.server.access_keys import OWNER, Key, Keys, Right
 from justmem.server.expiry_task import ExpiryTask
-from justmem.server.ingestion import Ingestion
 from justmem.server.metrics import Metrics
-from justmem.server.question_priority import YieldingEmbedder, YieldingReranker, yielding
 from justmem.server.rate_limits import Limits
-from justmem.spaces.merging import merged
-from justmem.spaces.opened import OpenSpaces, no_such_space
+from justmem.spaces import Spaces
+from justmem.spaces.opened import no_such_space
 
 T = TypeVar("T")
-Step = Plan | Evidence | str | Answer
 log = logging.getLogger("justmem.server")
 
 OPEN_SPACES = 64  # an open space costs a file handle and a few MB; reopening takes milliseconds
 EXPIRE_SECONDS = 3600.0  # between two expiry runs: ages are counted in days
-
-
-@dataclass(frozen=True, slots=True)
-class Inquiry:
-    """A question to one space, by one key."""
-
-    key: Key
-    space: str
-    question: str
-    at: object = None
-    speaker: str | None = None
-    plan: Mapping[str, Any] | None = None
-    filters: Mapping[str, Any] = field(default_factory=dict)
-
-    def given(self, at: datetime) -> dict[str, Any]:
-        return {"at": at, "speaker": self.speaker, "plan": self.plan}
+_VERBS: dict[Right, str] = {"read": "read", "write": "write", "admin": "administer"}
 
 
 class SignIn(Protocol):
@@ -80,73 +60,57 @@ class Server:
         self.sign_in: SignIn | None = None
         self.metrics = Metrics()
         self.limits = Limits(self.serving)
-        own = settings.model_copy(update={"actor": settings.actor or "server"})
-        self._parts = yielding(shared_parts(own, report=report))
-        self.spaces = OpenSpaces(
-            spaces_of(settings),
-            self._parts,
+        self.spaces = Spaces(
+            settings.model_copy(update={"actor": settings.actor or "server"}),
             most_open=OPEN_SPACES,
             idle_seconds=self.serving.idle_seconds,
-        )
-        self.ingestion = Ingestion(
-            self.spaces,
-            self.serving,
-            settings.concurrency,
-            self.metrics,
-            Redaction(self._parts["redact"]),
+            create=False,
+            on_done=self.metrics.remembered,
+            clock=clock,
+            report=report,
         )
         self.not_ready: str | None = "The server is starting."
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._streams: set[asyncio.Task[Any]] = set()
-        self.metrics.gauge(
-            "sessions_waiting",
-            "Sessions whose cards are not made yet.",
-            "state",
-            self.ingestion.counts,
-        )
-        self.metrics.gauge("open_spaces", "Spaces that are open.", "", lambda: self.spaces.open)
+        jobs = self.spaces.background
+        self.metrics.gauge("sessions_waiting", "Sessions that wait.", lambda: jobs.waiting)
+        self.metrics.gauge("sessions_working", "Sessions in work.", lambda: jobs.working)
+        self.metrics.gauge("open_spaces", "Spaces that are open.", lambda: self.spaces.open)
 
     # ------------------------------------------------------------ starting and stopping
 
     @asynccontextmanager
     async def running(self, only: str | None = None) -> AsyncIterator[None]:
         """With `only`, this process continues the pending sessions of that space alone."""
-        beside = [
-            asyncio.create_task(self._warm()),
-            asyncio.create_task(self.ingestion.take_up(only)),
-            asyncio.create_task(self.spaces.sweep()),
-        ]
-        if self.settings.retention.limited:
-            upkeep = ExpiryTask(self.spaces, self.clock, EXPIRE_SECONDS)
-            beside.append(asyncio.create_task(upkeep.run()))
-        try:
-            yield
-        finally:
-            self.not_ready = "The server is stopping."
-            ending = [*beside, *self._streams]
-            for task in ending:
-                task.cancel()
-            await asyncio.gather(*ending, return_exceptions=True)
-            await self._stop()
-
-    async def _stop(self) -> None:
-        grace = self.serving.grace_seconds
-        stopping = asyncio.create_task(self.ingestion.stop(grace))
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(stopping, *self._tasks, return_exceptions=True)
-        await self.spaces.close()
+        jobs, grace = self.spaces.background, self.serving.grace_seconds
+        async with self.spaces:
+            beside = [
+                asyncio.create_task(self._warm()),
+                asyncio.create_task(jobs.add_pending(self.serving.queue, only)),
+            ]
+            if self.settings.retention.limited:
+                expiry = ExpiryTask(self.spaces, self.clock, EXPIRE_SECONDS)
+                beside.append(asyncio.create_task(expiry.run()))
+            try:
+                yield
+            finally:
+                self.not_ready = "The server is stopping."
+                for task in beside:
+                    task.cancel()
+                stopping = asyncio.create_task(jobs.stop(grace))
+                if self._tasks:
+                    await asyncio.wait(self._tasks, timeout=grace)
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(stopping, *beside, *self._tasks, return_exceptions=True)
 
     async def _warm(self) -> None:
         """Downloads and loads the local models. The server is ready after that."""
+        embedder, reranker = self.spaces.parts["embedder"], self.spaces.parts["reranker"]
         try:
             await asyncio.to_thread(tokens.count, "hello")
-            embedder, reranker = self._parts["embedder"], self._parts["reranker"]
-            if isinstance(embedder, YieldingEmbedder):
+            if isinstance(embedder, OnnxEmbedder):
                 await embedder.embed(["hello"], query=True)
-            if isinstance(reranker, YieldingReranker):
+            if isinstance(reranker, OnnxReranker):
                 await reranker.rerank("hello", ["hello"])
         except JustMemError as error:
             self.not_ready = "A local model is not available: see the server's log."
@@ -173,94 +137,131 @@ class Server:
         if not key.may(right):
             raise KeyTooWeak(f"This key may not {_VERBS[right]} in this space.")
 
-    # ------------------------------------------------------------ verbs
-
-    def moment(self, at: object) -> datetime:
-        return self.clock() if at is None else as_time(at)
-
-    async def recall(self, asked: Inquiry) -> Evidence:
-        return await self.within(self._recall(asked))
-
-    async def _recall(self, asked: Inquiry) -> Evidence:
-        async with self._asking(asked) as (memory, given):
-            found = await memory.recall(asked.question, **given, **asked.filters)
-            self.metrics.receipt(found.receipt)
-            return found
-
-    async def recall_spaces(self, asked: Inquiry, spaces: Sequence[str]) -> SpacesEvidence:
-        """One ranking over several spaces. The key must open all of them."""
-        for space in spaces:
-            self.check(asked.key, space, "read")
-
-        async def work() -> SpacesEvidence:
-            names = dict.fromkeys(spaces)
-            found = {space: await self._recall(replace(asked, space=space)) for space in names}
-            return merged(found, self._parts["budget"], self._parts["profile"])
-
-        return await self.within(work())
-
-    async def ask(self, asked: Inquiry) -> Answer:
-        async def work() -> Answer:
-            async with self._asking(asked) as (memory, given):
-                answer = await memory.ask(asked.question, **given)
-                self.metrics.receipt(answer.receipt)
-                return answer
-
-        return await self.within(work())
-
-    async def follow(self, asked: Inquiry, tell: Callable[[Step], bool]) -> None:
-        """`tell` receives each step and returns whether the client still listens. If not, the work
-        ends before the next model call. A call in progress is finished, so that it is counted."""
-        async with (
-            self._asking(asked) as (memory, given),
-            aclosing(memory.follow(asked.question, **given)) as steps,
-        ):
-            async for step in steps:
-                heard = tell(step)
-                if isinstance(step, Answer):
-                    self.metrics.receipt(step.receipt)
-                elif not heard and isinstance(step, Plan | Evidence):
-                    return
-
     @asynccontextmanager
-    async def _asking(self, asked: Inquiry) -> AsyncIterator[tuple[AsyncMemory, dict[str, Any]]]:
-        """Counts the question for its key, and the calls of one that fails."""
-        at = self.moment(asked.at)
-        with self.limits.asking(asked.key.id):
+    async def asking(self, key: Key, space: str) -> AsyncIterator[AsyncMemory]:
+        """Counts the question for its key, and the model calls of a question that fails."""
+        with self.limits.asking(key.id):
             try:
-                async with self.spaces.use(asked.space, asked.key.actor) as memory:
-                    yield memory, asked.given(at)
+                async with self.spaces.use(space, key.actor) as memory:
+                    yield memory
             except JustMemError as error:
                 self.metrics.receipt(Receipt(calls=error.calls))
                 raise
 
-    async def within(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
-        """The result, or TooSlow. The work continues after that, so that a model call in progress
-        is counted."""
-        task = self.background(work)
-        limit = seconds or self.serving.request_seconds
-        await asyncio.wait({task}, timeout=limit)
-        if not task.done():
-            raise TooSlow(f"This took longer than {limit:g} seconds: try again, or ask for less.")
-        return task.result()
+    # ------------------------------------------------------------ remembering
 
-    def streaming(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work for one reader. It is cancelled when the server stops."""
-        task = asyncio.create_task(work)
-        self._streams.add(task)
-        task.add_done_callback(self._streams.discard)
-        return task
+    async def remember(
+        self,
+        key: Key,
+        space: str,
+        session: SessionLike,
+        *,
+        at: Any = None,
+        id: str | None = None,
+        wait: float = 0.0,
+    ) -> Remembered:
+        """Returns when the words are stored, or up to `wait` seconds later with the cards."""
+        self._check_room()
+        async with self.spaces.use(space, key.actor, create=True) as memory:
+            kept = await memory.keep(session, at=at, id=id)
+        return await self._made(key, space, kept, wait)
 
-    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    async def append(
+        self,
+        key: Key,
+        space: str,
+        turns: SessionLike,
+        *,
+        id: str,
+        at: Any = None,
+        wait: float = 0.0,
+        pause: float = 0.0,
+    ) -> Remembered:
+        """As `remember`. The cards are made when nothing was appended for `pause` seconds."""
+        self._check_room()
+        async with self.spaces.use(space, key.actor, create=True) as memory:
+            kept = await memory.append(turns, id=id, at=at, cards=False)
+        return await self._made(key, space, kept, wait, pause)
+
+    def _check_room(self) -> None:
+        if self.spaces.background.waiting >= self.serving.queue:
+            error = NoRoom(
+                "Too many sessions wait to be remembered, so this one was not stored. Send it "
+                "again in a few seconds."
+            )
+            error.after = 5.0
+            raise error
+
+    async def _made(
+        self, key: Key, space: str, kept: Remembered, wait: float, pause: float = 0.0
+    ) -> Remembered:
+        if kept.state.settled:
+            return kept
+        task = self.spaces.background.add(space, kept.session_id, key.actor, pause=pause)
+        if wait:
+            await asyncio.wait({task}, timeout=wait)
+        if not task.done() or task.cancelled():
+            return kept
+        done = task.result()
+        notes = (*kept.receipt.notes, *done.receipt.notes)
+        return done.model_copy(update={"receipt": done.receipt.model_copy(update={"notes": notes})})
+
+    async def queue(
+        self, key: Key, space: str, *, session: str | None, rebuild: bool, wait: float
+    ) -> int:
+        """Queues the pending and failed sessions; with `rebuild` those whose cards are made too.
+        Returns their number, after up to `wait` seconds."""
+        self._check_room()
+        async with self.spaces.use(space, key.actor) as memory:
+            if rebuild:
+                ids = await self.spaces.store(space).rebuild(session)
+            else:
+                records = await memory.sessions()
+                ids = [each.id for each in records if not each.state.settled]
+        chosen = [id for id in ids if session in (None, id)]
+        tasks = [self.spaces.background.add(space, id, key.actor) for id in chosen]
+        if tasks and wait:
+            await asyncio.wait(tasks, timeout=wait)
+        return len(tasks)
+
+    # ------------------------------------------------------------ tasks
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Work that continues after its request."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._ended)
         return task
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: asyncio warns otherwise
 
+    async def read_ahead(
+        self, items: AsyncGenerator[T], most: int = 0, silence: float | None = None
+    ) -> AsyncIterator[T | None]:
+        """Reads in a task of its own, at most `most` items ahead, so that a slow client holds
+        nothing open. None after each `silence` seconds without an item."""
+        queue: asyncio.Queue[T] = asyncio.Queue(most)
 
-_VERBS: dict[Right, str] = {"read": "read", "write": "write", "admin": "administer"}
+        async def read() -> None:
+            async with aclosing(items):
+                async for item in items:
+                    await queue.put(item)
+
+        reading = self.start(read())
+        try:
+            while not (reading.done() and queue.empty()):
+                item = asyncio.ensure_future(queue.get())
+                first = asyncio.FIRST_COMPLETED
+                await asyncio.wait({item, reading}, timeout=silence, return_when=first)
+                if item.done():
+                    yield item.result()
+                    continue
+                item.cancel()
+                if not reading.done():
+                    yield None
+            reading.result()
+        finally:
+            reading.cancel()

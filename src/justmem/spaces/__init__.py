@@ -111,7 +111,7 @@ class Spaces(OpenSpaces):
         for name in names:  # one after another: they share the processor and the models
             async with self.use(name, create=False) as memory:
                 found[name] = await memory.recall(question, at=at, speaker=speaker, plan=plan)
-        return merged(found, self._parts["budget"], self._parts["profile"])
+        return merged(found, self.parts["budget"], self.parts["profile"])
 
     # ------------------------------------------------------------ opening and closing
 

@@ -117,7 +117,7 @@ class Background:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, job: Job) -> Remembered:
-        while (left := job.start - asyncio.get_running_loop().time()) > 0:
+        while (left := job.start - asyncio.get_running_loop().time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         share = self._shares.setdefault(job.space, asyncio.Semaphore(self._workers_of_one))
         async with share, self._workers:

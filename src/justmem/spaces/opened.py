@@ -74,7 +74,7 @@ class OpenSpaces:
     ) -> None:
         self._create = create
         self._storage = storage
-        self._parts = parts
+        self.parts = parts
         self._most_open = most_open
         self._idle_seconds = idle_seconds
         self._slots: OrderedDict[str, _Slot] = OrderedDict()  # the latest used last
@@ -174,7 +174,7 @@ class OpenSpaces:
                 store = await self._storage.open(space, create=create)
             except NoSuchSpace:
                 raise no_such_space(space) from None
-            slot = _Slot(store, AsyncMemory(store=store, **self._parts))
+            slot = _Slot(store, AsyncMemory(store=store, **self.parts))
             self._slots[space] = slot
         self._slots.move_to_end(space)
         return slot

@@ -16,7 +16,7 @@ export function sessionView(context) {
 
 async function loaded(context, title, body, again) {
   const { space, id, signal } = context;
-  const [{ session: record, receipt }, session, found, unsupported] = await Promise.all([
+  const [record, session, found, unsupported] = await Promise.all([
     get(inSpace(space, "sessions", id, "status"), {}, signal),
     get(inSpace(space, "sessions", id), {}, signal),
     get(inSpace(space, "cards"), { session: id, limit: 200 }, signal),
@@ -31,7 +31,6 @@ async function loaded(context, title, body, again) {
       fact("Turns", number(record.turns)),
       fact("Cards", number(record.cards)),
       fact("Words", `${number(record.tokens)} tokens`),
-      receipt ? fact("Cost", `${number(receipt.tokens)} tokens to remember`) : "",
       fact("Id", h("code", {}, id))),
     record.reason ? h("p", { class: "wrong" }, record.reason) : "",
     h("div", { class: "actions" },

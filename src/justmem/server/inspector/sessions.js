@@ -69,8 +69,8 @@ export function retryButton(context, record, again) {
     button.disabled = true;
     button.textContent = "Trying…";
     try {
-      await post(inSpace(space, "sessions", record.id, "retry"), {}, signal);
-      const now = await settled(space, record.id, signal);
+      await post(`${inSpace(space, "retry")}?wait=true&session=${encodeURIComponent(record.id)}`, {}, signal);
+      const now = await get(inSpace(space, "sessions", record.id, "status"), {}, signal);
       announce(`Session ${record.id} is ${now.state}. ${now.reason}`);
       await again();
       context.counted();
@@ -87,13 +87,8 @@ function retryAll(context, waiting, again) {
     const button = event.currentTarget;
     button.disabled = true;
     try {
-      const { sessions } = await post(inSpace(space, "retry"), {}, signal);
-      announce(`${count(sessions, "session")} in turn again.`);
-      for (let tries = 0; tries < 60; tries++) {
-        await pause(1000, signal);
-        const stats = await get(inSpace(space), {}, signal);
-        if (!stats.sessions.pending) break;
-      }
+      const { sessions } = await post(`${inSpace(space, "retry")}?wait=true`, {}, signal);
+      announce(`Tried ${count(sessions, "session")} again.`);
       await again();
       context.counted();
     } catch (error) {
@@ -102,17 +97,3 @@ function retryAll(context, waiting, again) {
   };
   return h("button", { type: "button", click }, `Retry ${count(waiting, "session")}`);
 }
-
-/** The session's record once the server is done with it. */
-async function settled(space, id, signal) {
-  for (let wait = 150; ; wait = Math.min(wait * 1.5, 3000)) {
-    const { session, waiting } = await get(inSpace(space, "sessions", id, "status"), {}, signal);
-    if (!waiting) return session;
-    await pause(wait, signal);
-  }
-}
-
-const pause = (wait, signal) => new Promise((done, left) => {
-  setTimeout(done, wait);
-  signal.addEventListener("abort", () => left(signal.reason), { once: true });
-});

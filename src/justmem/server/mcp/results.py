@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Literal
 
 from pydantic import BaseModel
 
-from justmem.domain import Answer, Card, Citation, Evidence, Forgotten, SessionRecord, Source
+from justmem.domain import Answer, Card, Citation, Evidence, Forgotten, Remembered, Source
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
 from justmem.prompts import fence, new_mark, one_line
 from justmem.prompts.evidence import card_line, turn_lines
 
 _ID = re.compile("c[0-9a-f]{12}")
-
-
-class Said(BaseModel):
-    """One turn of the conversation to remember."""
-
-    text: str
-    role: Literal["user", "assistant"] = "user"
-    speaker: str | None = None
-
-
-class RememberResult(BaseModel):
-    session: str
-    state: str  # pending: the words are stored, the cards follow
-    reason: str = ""
-    cards: list[str]
+_ALL = 2**31
 
 
 class RecallResult(BaseModel):
@@ -42,16 +27,14 @@ class RecallResult(BaseModel):
     def of(cls, evidence: Evidence) -> RecallResult:
         return cls(
             access=evidence.access.value,
-            cards=lines(evidence.cards, evidence.earlier),
-            sources=[said(source) for source in evidence.sources],
+            cards=card_lines(evidence.cards, evidence.earlier),
+            sources=[conversation(source) for source in evidence.sources],
             tokens=evidence.receipt.tokens,
         )
 
     @property
     def text(self) -> str:
-        """Fenced: nothing that was said may pass for the tool's own words."""
-        parts = ["\n".join(self.cards) or "(nothing in memory)", *self.sources]
-        return fence("memory", "\n\n".join(parts), new_mark())
+        return fenced(["\n".join(self.cards) or "(nothing in memory)", *self.sources])
 
 
 class AskResult(BaseModel):
@@ -65,17 +48,29 @@ class AskResult(BaseModel):
         return cls(
             answer=answer.text,
             sufficient=answer.sufficient,
-            quotes=[quoted(citation) for citation in answer.citations],
+            quotes=[quotation(citation) for citation in answer.citations],
             tokens=answer.receipt.tokens,
         )
 
 
-class ReplayResult(BaseModel):
-    card: str
+class RememberResult(BaseModel):
     session: str
-    at: str
-    quotes: list[str]
-    source: str
+    state: str  # pending: the words are stored, the cards follow
+    reason: str = ""
+    cards: list[str]
+
+    @classmethod
+    def of(cls, done: Remembered) -> RememberResult:
+        state, cards = done.state.value, card_lines(done.cards)
+        return cls(session=done.session_id, state=state, reason=done.reason, cards=cards)
+
+
+class CardResult(BaseModel):
+    card: str
+
+    @classmethod
+    def of(cls, card: Card) -> CardResult:
+        return cls(card=card_lines([card])[0])
 
 
 class ForgetResult(BaseModel):
@@ -90,9 +85,12 @@ class ForgetResult(BaseModel):
         return cls(cards=gone.cards, sessions=gone.sessions, turns=gone.turns, verified=verified)
 
 
-class SessionsResult(BaseModel):
-    sessions: dict[str, str]
-    total: int
+class ShowResult(BaseModel):
+    lines: list[str]
+
+    @property
+    def text(self) -> str:
+        return fenced(["\n".join(self.lines) or "(nothing in memory)"])
 
 
 class SearchResult(BaseModel):
@@ -109,37 +107,101 @@ class FetchResult(BaseModel):
     metadata: dict[str, str]
 
 
-def lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
+# ---------------------------------------------------------------- lines
+
+
+def fenced(parts: Sequence[str]) -> str:
+    """Nothing that was said may pass for the tool's own words."""
+    return fence("memory", "\n\n".join(parts), new_mark())
+
+
+def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
     """Each as `id date words`."""
-    return [f"{short(card.id)} {card_line(card, earlier=card.id in earlier)}" for card in cards]
+    return [f"{short_id(card.id)} {card_line(card, earlier=card.id in earlier)}" for card in cards]
 
 
-def short(id: str) -> str:
-    """Seven characters tell the cards of a space apart; `full` finds the card again."""
+def conversation(source: Source) -> str:
+    turns = "\n".join(turn_lines(source, "s1.{}"))
+    return f"Conversation {one_line(source.session_id)} of {source.at:%A %Y-%m-%d}:\n{turns}"
+
+
+def quotation(citation: Citation) -> str:
+    words = f"“{citation.quote}”" if citation.kept else "(the words are not kept)"
+    return f"{citation.said_at:%Y-%m-%d} {one_line(citation.speaker)}: {words}"
+
+
+def short_id(id: str) -> str:
+    """Seven characters tell the cards of a space apart; `full_id` finds the card again."""
     return id[:7] if _ID.fullmatch(id) else id
 
 
-async def full(memory: AsyncMemory, id: str) -> str:
+async def full_id(memory: AsyncMemory, id: str) -> str:
     """The id that a short one stands for."""
     if len(id) != 7:
         return id
-    found = [card for card in await memory.cards() if card.id.startswith(id)]
+    found = [card for card in await memory.cards(limit=_ALL) if card.id.startswith(id)]
     if len(found) > 1:
         choices = "; ".join(f"{card.id} ({one_line(card.text)[:60]})" for card in found[:5])
         raise InputError(f"{id} stands for several cards: give one of {choices}.")
     return found[0].id if found else id
 
 
-def session_line(record: SessionRecord) -> str:
-    at, state = record.at.isoformat(" ", "minutes"), record.state.value
-    return f"{at}, {state}, {record.turns} turns, {record.cards} cards"
+# ---------------------------------------------------------------- what `show` lists
 
 
-def said(source: Source) -> str:
-    turns = "\n".join(turn_lines(source, "s1.{}"))
-    return f"Conversation {one_line(source.session_id)} of {source.at:%A %Y-%m-%d}:\n{turns}"
+async def show_profile(memory: AsyncMemory, name: str | None) -> list[str]:
+    return (await memory.profile(name)).text.splitlines()
 
 
-def quoted(citation: Citation) -> str:
-    words = f"“{citation.quote}”" if citation.kept else "(the words are not kept)"
-    return f"{citation.said_at:%Y-%m-%d} {one_line(citation.speaker)}: {words}"
+async def show_history(memory: AsyncMemory, name: str | None) -> list[str]:
+    card = await full_id(memory, name or "")
+    by_card = _ID.fullmatch(card) is not None
+    entries = await memory.history(None if by_card else name, card=card if by_card else None)
+    return [
+        f"{each.since} to {each.until or 'now'}: {card_lines([each.card])[0]}" for each in entries
+    ]
+
+
+async def show_about(memory: AsyncMemory, name: str | None) -> list[str]:
+    found = await memory.about(name or "")
+    return [*card_lines(found.known), *map(quotation, found.said)]
+
+
+async def show_notes(memory: AsyncMemory, name: str | None) -> list[str]:
+    return [
+        f"{note.key}: {note.text}" + (f" = {note.value_json}" if note.value_json else "")
+        for note in await memory.notes(name or "")
+    ]
+
+
+async def show_sessions(memory: AsyncMemory, name: str | None) -> list[str]:
+    """The latest first."""
+    return [
+        f"{one_line(each.id)}: {each.at:%Y-%m-%d %H:%M}, {each.state.value}, {each.turns} turns, "
+        f"{each.cards} cards"
+        for each in reversed(await memory.sessions())
+        if (name or "") in each.id
+    ]
+
+
+async def show_session(memory: AsyncMemory, name: str | None) -> list[str]:
+    found = await memory.session(name or "")
+    turns = [f"{turn.speaker}: {turn.text}" for turn in found.turns if not turn.forgotten]
+    return [f"{found.at:%A %Y-%m-%d}", *turns]
+
+
+async def show_source(memory: AsyncMemory, name: str | None) -> list[str]:
+    id = await full_id(memory, name or "")
+    card, source = await memory.card(id), await memory.source(id)
+    return [card_line(card), *conversation(source).splitlines()]
+
+
+SHOW = {
+    "profile": show_profile,
+    "history": show_history,
+    "about": show_about,
+    "notes": show_notes,
+    "sessions": show_sessions,
+    "session": show_session,
+    "source": show_source,
+}

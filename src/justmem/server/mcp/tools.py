@@ -1,12 +1,11 @@
-"""The verbs as tools for agents."""
+"""The operations as tools for agents."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -14,38 +13,42 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from justmem.domain import Evidence, SessionState
+from justmem.domain import Evidence
 from justmem.errors import InputError, JustMemError
-from justmem.intake.sessions import as_session
 from justmem.integrations.arguments import PLAN, Question
 from justmem.memory import AsyncMemory
 from justmem.prompts.evidence import card_line
 from justmem.server.access_keys import OWNER, Key, Right
 from justmem.server.mcp.results import (
+    SHOW,
     AskResult,
+    CardResult,
     FetchResult,
     ForgetResult,
     RecallResult,
     RememberResult,
-    ReplayResult,
-    Said,
     SearchResult,
-    SessionsResult,
-    full,
-    lines,
-    quoted,
-    said,
-    session_line,
+    ShowResult,
+    full_id,
+    show_source,
 )
 from justmem.server.middleware import KEY
 from justmem.server.problems import public
-from justmem.server.routes.access import space_for
-from justmem.server.state import Inquiry, Server
+from justmem.server.routes.shared import space_for
+from justmem.server.state import Server
 
 _WAIT = 20.0  # seconds that `remember` waits for the cards
-_SHOWN = 50
 Call = Context[Any, Any]
+
+
 When = Annotated[str | None, Field(description="As 2024-05-20T14:30. Default: now.")]
+Labels = dict[str, str] | None
+
+
+class TurnIn(BaseModel):
+    text: str
+    role: Literal["user", "assistant"] = "user"
+    speaker: str | None = None
 
 
 class Tools:
@@ -57,7 +60,7 @@ class Tools:
         self._space = space
 
     @asynccontextmanager
-    async def _may(self, context: Call, right: Right) -> AsyncIterator[tuple[Key, str]]:
+    async def _access(self, context: Call, right: Right) -> AsyncIterator[tuple[Key, str]]:
         """The key and the space of a call. Our errors become the tool's own."""
         try:
             key, space = self._caller(context)
@@ -67,10 +70,20 @@ class Tools:
             raise ToolError(public(error)) from error
 
     @asynccontextmanager
-    async def opened(self, context: Call) -> AsyncIterator[AsyncMemory]:
+    async def memory(
+        self, context: Call, right: Right = "read", *, create: bool = False
+    ) -> AsyncIterator[AsyncMemory]:
         async with (
-            self._may(context, "read") as (key, space),
-            self._server.spaces.use(space, key.actor) as memory,
+            self._access(context, right) as (key, space),
+            self._server.spaces.use(space, key.actor, create=create) as memory,
+        ):
+            yield memory
+
+    @asynccontextmanager
+    async def _asking(self, context: Call) -> AsyncIterator[AsyncMemory]:
+        async with (
+            self._access(context, "read") as (key, space),
+            self._server.asking(key, space) as memory,
         ):
             yield memory
 
@@ -81,13 +94,13 @@ class Tools:
         key = request.scope[KEY]
         return key, space_for(key, request.headers.get("x-justmem-space"))
 
-    async def evidence(
-        self, context: Call, question: str, at: str | None, plan: dict[str, Any] | None
-    ) -> Evidence:
-        async with self._may(context, "read") as (key, space):
-            return await self._server.recall(Inquiry(key, space, question, at, plan=plan))
+    async def evidence(self, context: Call, question: str, **options: Any) -> Evidence:
+        async with self._asking(context) as memory:
+            found = await memory.recall(question, **options)
+        self._server.metrics.receipt(found.receipt)
+        return found
 
-    # ------------------------------------------------------------ tools
+    # ------------------------------------------------------------ read
 
     @PLAN
     async def recall(
@@ -96,12 +109,20 @@ class Tools:
         question: Question,
         at: When = None,
         plan: dict[str, Any] | None = None,
+        as_of: Annotated[str | None, Field(description="Memory as of this day.")] = None,
+        since: Annotated[str | None, Field(description="Said on this day or later.")] = None,
+        until: Annotated[str | None, Field(description="Said on this day or earlier.")] = None,
+        labels: Labels = None,
+        sessions: list[str] | None = None,
+        limit: int | None = None,
     ) -> Annotated[CallToolResult, RecallResult]:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
-        `id day words`, where the day is the one it was said. Set the other
-        arguments if you can: they improve the search and cost nothing."""
-        return _result(RecallResult.of(await self.evidence(context, question, at, plan)))
+        `id day words`, where the day is the one it was said."""
+        filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
+        filters |= {"labels": labels, "sessions": sessions, "limit": limit}
+        found = await self.evidence(context, question, at=at, plan=plan, **filters)
+        return _result(RecallResult.of(found))
 
     @PLAN
     async def ask(
@@ -114,101 +135,122 @@ class Tools:
         """Get one finished answer from memory with the quotes it rests on, or a refusal. Use it
         instead of recall only if the user wants proof: it may call a model. Arguments as in
         recall."""
-        async with self._may(context, "read") as (key, space):
-            answer = await self._server.ask(Inquiry(key, space, question, at, plan=plan))
+        async with self._asking(context) as memory:
+            answer = await memory.ask(question, at=at, plan=plan)
+        self._server.metrics.receipt(answer.receipt)
         return _result(AskResult.of(answer))
+
+    async def show(
+        self,
+        context: Call,
+        what: Literal["profile", "history", "about", "notes", "sessions", "session", "source"],
+        name: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Annotated[CallToolResult, ShowResult]:
+        """Look up by name: the profile of a person (default: the user), the history of a person or
+        card (what was true when), all about a subject, notes by the start of their key, all
+        sessions, one session, the source of a card that is unclear."""
+        async with self.memory(context) as memory:
+            lines = await SHOW[what](memory, name)
+        return _result(ShowResult(lines=lines[max(0, offset) :][: max(1, limit)]))
+
+    # ------------------------------------------------------------ write
 
     async def remember(
         self,
         context: Call,
-        text: Annotated[
-            str | None, Field(description="One thing to remember, in the user's words.")
-        ] = None,
-        turns: Annotated[
-            list[Said] | None, Field(description="Or a stretch of conversation, in order.")
-        ] = None,
+        text: Annotated[str | None, Field(description="In the user's words.")] = None,
+        turns: Annotated[list[TurnIn] | None, Field(description="Or a conversation.")] = None,
         at: When = None,
-        session: Annotated[
-            str | None, Field(description="An id. The same id again replaces it.")
-        ] = None,
+        session: Annotated[str | None, Field(description="An id. Replaces its session.")] = None,
+        append: Annotated[bool, Field(description="Add to the session instead.")] = False,
+        rebuild: Annotated[bool, Field(description="Only make its cards again.")] = False,
     ) -> Annotated[CallToolResult, RememberResult]:
         """Save something for later chats: a fact, preference, plan, decision or correction the
         user states. Not small talk and no secrets. Give text or turns."""
-        async with self._may(context, "write") as (key, space):
-            if bool(text) == bool(turns):
-                raise InputError("Give either text or turns.")
-            spoken = turns or [Said(text=text or "")]
-            known = as_session(
-                [turn.model_dump(exclude_none=True) for turn in spoken],
-                at=self._server.moment(at),
-                id=session,
-            )
-            job = await self._server.ingestion.accept(space, known, key.actor)
-            await asyncio.wait({job.done}, timeout=_WAIT)
-            if not job.done.done() or job.done.cancelled():
-                pending = SessionState.PENDING.value
-                return _result(RememberResult(session=job.session_id, state=pending, cards=[]))
-            done = job.done.result()
-        return _result(
-            RememberResult(
-                session=done.session_id,
-                state=done.state.value,
-                reason=done.reason,
-                cards=lines(done.cards),
-            )
-        )
+        async with self._access(context, "write") as (key, space):
+            if append + rebuild > (session is not None):
+                raise InputError("Name the session, to append to it or to rebuild it.")
+            if bool(text) + bool(turns) != (not rebuild):
+                raise InputError("Give either text or turns; with rebuild neither.")
+            if rebuild:
+                async with self._server.spaces.use(space, key.actor) as memory:
+                    (done,) = await memory.rebuild(session)
+                return _result(RememberResult.of(done))
+            given = [
+                turn.model_dump(exclude_none=True) for turn in turns or [TurnIn(text=text or "")]
+            ]
+            store: Any = self._server.append if append else self._server.remember
+            done = await store(key, space, given, id=session, at=at, wait=_WAIT)
+        return _result(RememberResult.of(done))
 
-    async def replay(
-        self, context: Call, card: Annotated[str, Field(description="A card's id from recall.")]
-    ) -> Annotated[CallToolResult, ReplayResult]:
-        """Read the original conversation behind one card, when the card is unclear or too short."""
-        return _result(await self._replayed(context, card))
+    async def note(
+        self,
+        context: Call,
+        text: Annotated[str, Field(description="Stored exactly as given.")],
+        key: Annotated[str | None, Field(description="Replaces the note of this key.")] = None,
+        value: Any = None,
+        until: Annotated[str | None, Field(description="When it expires.")] = None,
+        labels: Labels = None,
+    ) -> Annotated[CallToolResult, CardResult]:
+        """Store a fact or setting of your own under a key, to read it again with show notes. What
+        the user said goes to remember."""
+        async with self.memory(context, "write", create=True) as memory:
+            card = await memory.note(text, key=key, value=value, until=until, labels=labels)
+        return _result(CardResult.of(card))
+
+    async def correct(
+        self,
+        context: Call,
+        card: str,
+        action: Literal["correct", "pin", "unpin", "undo"] = "correct",
+        fact: Annotated[str | None, Field(description="The right words.")] = None,
+        subject: str | None = None,
+        event_date: Annotated[str | None, Field(description="As 2024-05.")] = None,
+        status: str | None = None,
+        kind: str | None = None,
+    ) -> Annotated[CallToolResult, CardResult]:
+        """Replace a wrong card, whose history stays; pin one, so that every recall of its subject
+        has it; or undo the last change. Only when the user asks for it or contradicts a card."""
+        changes = {"fact": fact, "subject": subject, "event_date": event_date}
+        changes |= {"status": status, "kind": kind}
+        async with self.memory(context, "write") as memory:
+            id = await full_id(memory, card)
+            if action == "correct":
+                return _result(CardResult.of(await memory.correct(id, **changes)))
+            change = {"pin": memory.pin, "unpin": memory.unpin, "undo": memory.undo}[action]
+            return _result(CardResult.of(await change(id)))
 
     async def forget(
         self,
         context: Call,
-        card: Annotated[str | None, Field(description="A card's id.")] = None,
+        card: str | None = None,
         turn: Annotated[str | None, Field(description="As in chat-17#3.")] = None,
-        session: Annotated[str | None, Field(description="A session's id.")] = None,
-        subject: Annotated[str | None, Field(description="A person or thing.")] = None,
-        since: Annotated[str | None, Field(description="Sessions from this day on.")] = None,
-        until: Annotated[str | None, Field(description="Sessions up to this day.")] = None,
+        session: str | None = None,
+        subject: str | None = None,
+        key: Annotated[str | None, Field(description="Of a note.")] = None,
+        since: str | None = None,
+        until: str | None = None,
         preview: Annotated[bool, Field(description="Only count what would go.")] = False,
         verify: Annotated[bool, Field(description="Search for leftovers afterwards.")] = False,
     ) -> Annotated[CallToolResult, ForgetResult]:
-        """Erase for good: one card, turn, session, subject or period (since, until). Only when the
-        user asks for it; show a preview first."""
-        what: dict[str, Any] = {"card": card, "turn": turn, "session": session}
-        what |= {"subject": subject, "since": since, "until": until}
-        async with self._may(context, "write") as (key, space):
+        """Erase for good: one card, turn, session, subject, note or period (since, until). Only
+        when the user asks for it; show a preview first."""
+        what: dict[str, Any] = {"turn": turn, "session": session, "subject": subject}
+        what |= {"card": card, "key": key, "since": since, "until": until}
+        async with self.memory(context, "write") as memory:
             if not any(what.values()):
                 raise InputError(
-                    "Say what to forget: give card, turn, session, subject, or since and until."
+                    "Say what to forget: give card, turn, session, subject, key, since or until."
                 )
             if card:
-                async with self._server.spaces.use(space, key.actor) as memory:
-                    what["card"] = await full(memory, card)
+                what["card"] = await full_id(memory, card)
             if preview:
-                async with self._server.spaces.use(space, key.actor) as memory:
-                    gone = (await memory.preview_forget(**what)).forgotten
+                gone = (await memory.preview_forget(**what)).forgotten
             else:
-                work = self._server.ingestion.forget(space, key.actor, verify=verify, **what)
-                gone = await self._server.within(work)
+                gone = await memory.forget(**what, verify=verify)
         return _result(ForgetResult.of(gone))
-
-    async def list_sessions(
-        self,
-        context: Call,
-        limit: Annotated[int, Field(ge=1, le=200)] = _SHOWN,
-        offset: Annotated[int, Field(ge=0)] = 0,
-    ) -> Annotated[CallToolResult, SessionsResult]:
-        """List the remembered conversations, latest first. Use it to find a session's id or to
-        show what memory covers, not to search."""
-        async with self.opened(context) as memory:
-            found = await memory.sessions()
-        latest = found[::-1][offset : offset + limit]
-        rows = {each.id: session_line(each) for each in latest}
-        return _result(SessionsResult(sessions=rows, total=len(found)))
 
     # ------------------------------------------------------------ as ChatGPT's connectors want it
 
@@ -216,7 +258,7 @@ class Tools:
         self, context: Call, query: Annotated[str, Field(description="A question.")]
     ) -> Annotated[CallToolResult, SearchResult]:
         """Search memory. Returns ids for fetch."""
-        cards = (await self.evidence(context, query, None, None)).cards
+        cards = (await self.evidence(context, query)).cards
         rows = [{"id": c.id, "title": card_line(c), "url": card_url(c.id)} for c in cards]
         return _result(SearchResult(results=rows))
 
@@ -224,38 +266,29 @@ class Tools:
         self, context: Call, id: Annotated[str, Field(description="An id that search returned.")]
     ) -> Annotated[CallToolResult, FetchResult]:
         """Read one memory with the conversation it comes from."""
-        found = await self._replayed(context, id)
-        about = {"said_at": found.at, "session": found.session}
-        title, text = found.card, found.source
-        return _result(FetchResult(id=id, title=title, text=text, url=card_url(id), metadata=about))
-
-    async def _replayed(self, context: Call, id: str) -> ReplayResult:
-        async with self.opened(context) as memory:
-            id = await full(memory, id)
-            card, source = await memory.card(id), await memory.source(id)
-        return ReplayResult(
-            card=card_line(card),
-            session=card.session_id,
-            at=card.said_at.isoformat(timespec="minutes"),
-            quotes=[quoted(citation) for citation in source.citations],
-            source=said(source),
-        )
+        async with self.memory(context) as memory:
+            card = await memory.card(await full_id(memory, id))
+            title, *lines = await show_source(memory, card.id)
+        said_at = card.said_at.isoformat(timespec="minutes")
+        about = {"said_at": said_at, "session": card.session_id}
+        text, url = "\n".join(lines), card_url(id)
+        return _result(FetchResult(id=id, title=title, text=text, url=url, metadata=about))
 
     # ------------------------------------------------------------ their definitions
 
     def offered(self) -> list[Tool]:
         tools = [
-            _defined(self.recall, "Recall", reads=True),
-            _defined(self.ask, "Ask memory", reads=True),
-            # It is destructive where it replaces a session of the same id.
-            _defined(self.remember, "Remember", destroys=True, repeats=False),
-            _defined(self.forget, "Forget", destroys=True),
-            _defined(self.list_sessions, "List sessions", reads=True),
+            _defined(self.recall, reads=True),
+            _defined(self.ask, reads=True),
+            _defined(self.remember),
+            _defined(self.note, repeats=True),
+            _defined(self.correct),
+            _defined(self.forget, repeats=True),
         ]
-        if not self._server.serving.search_and_fetch:
-            return [*tools, _defined(self.replay, "Replay a source", reads=True)]
-        tools.append(_defined(self.search, "Search memory", reads=True))
-        return [*tools, _defined(self.fetch, "Fetch a memory", reads=True)]  # instead of replay
+        if self._server.serving.search_and_fetch:  # instead of show
+            pair = (self.search, self.fetch)
+            return [*tools, *(_defined(each, reads=True) for each in pair)]
+        return [*tools, _defined(self.show, reads=True)]
 
 
 def card_url(id: str) -> str:
@@ -270,26 +303,16 @@ def _client(context: Call) -> str:
 
 def _result(found: BaseModel) -> CallToolResult:
     """The same twice: as data, and as text for clients that show only text."""
-    text = found.text if isinstance(found, RecallResult) else found.model_dump_json()
+    text = found.text if isinstance(found, RecallResult | ShowResult) else found.model_dump_json()
     content = TextContent(type="text", text=text)
     return CallToolResult(content=[content], structured_content=found.model_dump(mode="json"))
 
 
-def _defined(
-    work: Callable[..., Any],
-    title: str,
-    *,
-    reads: bool = False,
-    destroys: bool = False,
-    repeats: bool = True,
-) -> Tool:
-    """With all four hints. No tool reaches beyond this memory."""
+def _defined(work: Callable[..., Any], *, reads: bool = False, repeats: bool = False) -> Tool:
+    """With the hints that differ from the default: it changes something, may destroy, is not safe
+    to repeat, and reaches the outside world."""
     hints = ToolAnnotations(
-        title=title,
-        read_only_hint=reads,
-        destructive_hint=destroys,
-        idempotent_hint=repeats,
-        open_world_hint=False,
+        read_only_hint=reads or None, idempotent_hint=repeats or None, open_world_hint=False
     )
     about = " ".join((work.__doc__ or "").split())
     tool = Tool.from_function(work, description=about, annotations=hints, structured_output=True)
@@ -297,7 +320,11 @@ def _defined(
     if work.__name__ == "ask":
         for each in tool.parameters["properties"].values():
             each.pop("description", None)  # recall has the same ones
-    tool.fn_metadata.output_schema = _slim(tool.fn_metadata.output_schema or {})
+    output = _slim(tool.fn_metadata.output_schema or {})
+    output.pop("required", None)
+    for each in output["properties"].values():
+        each.pop("items", None)
+    tool.fn_metadata.output_schema = output
     return tool
 
 
@@ -307,9 +334,11 @@ def _slim(schema: Any) -> Any:
         return [_slim(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    dropped = {"title", "default"} if "type" in schema or "anyOf" in schema else set()
+    dropped = {"title", "default"} if isinstance(schema.get("title"), str) else set()
     if "properties" in schema:
         dropped.add("description")  # of a whole object: its docstring
+    if schema.get("additionalProperties") == {"type": "string"}:
+        dropped.add("additionalProperties")
     kept = {name: _slim(each) for name, each in schema.items() if name not in dropped}
     options = kept.get("anyOf", [])
     if {"type": "null"} in options and len(options) == 2:

@@ -43,15 +43,15 @@ class Estimate:
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Estimate:
         found = [each for name in _COUNTED for each in _strings(body.get(name))]
-        said = [(name, text) for name, text in found if name not in _UNREAD]
-        words = [text for name, text in said if name not in _MEDIA]
+        read = [(name, text) for name, text in found if name not in _UNREAD]
+        words = [text for name, text in read if name not in _MEDIA]
         longest = next(filter(None, (_positive(body.get(name)) for name in _LONGEST)), REPLY)
         earlier = any(body.get(name) for name in _EARLIER)
         return cls(
             words=_ENVELOPE + 4 * len(words) + tokens.count("\n".join(words)),
-            media=_MEDIUM * (len(said) - len(words)),
+            media=_MEDIUM * (len(read) - len(words)),
             reply=longest * (_positive(body.get("n")) or 1),
-            size=_MOST if earlier else sum(len(text) for _, text in said),
+            size=_MOST if earlier else sum(len(text) for _, text in read),
         )
 
     @property
@@ -79,14 +79,14 @@ def _positive(value: Any) -> int | None:
 def spent(estimate: Estimate, tokens_in: Any, tokens_out: Any, texts: list[str]) -> Call:
     """The counts of the provider if they are plausible, else our own."""
     own_out = tokens.count("".join(texts))
-    told_in = plausible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
-    told_out = plausible(tokens_out, own_out, _MOST)
+    reported_in = plausible(tokens_in, estimate.words, 20_000 + 8 * estimate.size)
+    reported_out = plausible(tokens_out, own_out, _MOST)
     return Call(
         stage="chat",
         model="upstream",
-        tokens_in=estimate.words + estimate.media if told_in is None else told_in,
-        tokens_out=own_out if told_out is None else told_out,
-        estimated=told_in is None or told_out is None,
+        tokens_in=estimate.words + estimate.media if reported_in is None else reported_in,
+        tokens_out=own_out if reported_out is None else reported_out,
+        estimated=reported_in is None or reported_out is None,
     )
 
 
@@ -109,7 +109,7 @@ class Expense:
 
     async def allow(self) -> None:
         """Raises BudgetExceeded if the estimate exceeds the rest of the daily limit."""
-        holding = self._server.background(self._hold())
+        holding = self._server.start(self._hold())
         seconds = self._server.serving.request_seconds
         try:
             async with asyncio.timeout(seconds):

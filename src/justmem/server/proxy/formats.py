@@ -6,18 +6,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from justmem.server.proxy.chats import Exchange
-
 Body = dict[str, Any]
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-")
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a request adds to a conversation: the new messages of the user. `before` is the last
+    reply that the client sends along. Memory is searched for `question`."""
+
+    messages: tuple[str, ...]
+    before: str = ""
+    question: str = ""
+
+
 @dataclass
-class Heard:
+class Reply:
     """The text and the cost of a reply, from its events or from the whole reply."""
 
-    words: list[str] = field(default_factory=list)  # of the reply's text
+    texts: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)  # all that the model wrote, tool calls too
     tokens_in: Any = None  # as the provider reports them
     tokens_out: Any = None
@@ -26,17 +34,17 @@ class Heard:
 
     @property
     def text(self) -> str:
-        return "".join(self.words).strip()
+        return "".join(self.texts).strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`add_note` changes the body. `hear` takes an event of a stream or a whole reply."""
+    """`add_note` changes the body. `read` takes an event of a stream or a whole reply."""
 
     path: str
     exchange: Callable[[Body], Exchange]
     add_note: Callable[[Body, str], None]
-    hear: Callable[[Heard, Mapping[str, Any]], None]
+    read: Callable[[Reply, Mapping[str, Any]], None]
     anthropic: bool = False
 
 
@@ -56,10 +64,10 @@ def _text(content: Any) -> str:
 
 
 def _exchange(messages: Iterable[tuple[str, str, bool]]) -> Exchange:
-    """From (role, text, whether it calls or answers a tool), in order. `said` is new since the
-    last message of the assistant. `question` goes back to its last reply, past tool calls, so
+    """From (role, text, whether it calls or answers a tool), in order. `messages` are new since
+    the last message of the assistant. `question` goes back to its last reply, past tool calls, so
     every step of a tool loop recalls the same."""
-    said: list[str] = []
+    new: list[str] = []
     question: list[str] = []
     before: str | None = None
     for role, text, tool in reversed(list(messages)):
@@ -70,8 +78,8 @@ def _exchange(messages: Iterable[tuple[str, str, bool]]) -> Exchange:
         elif role == "user" and text:
             question.insert(0, text)
             if before is None:
-                said.insert(0, text)
-    return Exchange(tuple(said), before=before or "", question="\n".join(question))
+                new.insert(0, text)
+    return Exchange(tuple(new), before=before or "", question="\n".join(question))
 
 
 def _append(body: Body, name: str, note: str) -> None:
@@ -95,26 +103,26 @@ def _completions_note(body: Body, note: str) -> None:
     messages.insert(next(places, len(messages)), {"role": "system", "content": note})
 
 
-def _completions_hear(heard: Heard, data: Mapping[str, Any]) -> None:
-    heard.id = str(data.get("id") or heard.id)
+def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
+    reply.id = str(data.get("id") or reply.id)
     if isinstance(usage := data.get("usage"), Mapping):
-        heard.tokens_in = usage.get("prompt_tokens")
-        heard.tokens_out = usage.get("completion_tokens")
+        reply.tokens_in = usage.get("prompt_tokens")
+        reply.tokens_out = usage.get("completion_tokens")
     for choice in _dicts(data.get("choices")):
-        said = choice.get("delta") or choice.get("message")  # `message`: it did not stream
-        if not isinstance(said, Mapping):
+        message = choice.get("delta") or choice.get("message")  # `message`: it did not stream
+        if not isinstance(message, Mapping):
             continue
         if choice.get("index", 0) == 0:
-            heard.words += _strings(said, ["content"])
-        heard.written += _strings(said, [name for name in said if name != "role"])
-        for call in _dicts(said.get("tool_calls")):
+            reply.texts += _strings(message, ["content"])
+        reply.written += _strings(message, [name for name in message if name != "role"])
+        for call in _dicts(message.get("tool_calls")):
             if isinstance(function := call.get("function"), Mapping):
-                heard.written += _strings(function, function)
+                reply.written += _strings(function, function)
 
 
 _INSTRUCTS = ("system", "developer")
 COMPLETIONS = Format(
-    "chat/completions", _completions_exchange, _completions_note, _completions_hear
+    "chat/completions", _completions_exchange, _completions_note, _completions_read
 )
 
 # ---------------------------------------------------------------- OpenAI responses
@@ -135,23 +143,23 @@ def _item(item: Mapping[str, Any]) -> tuple[str, str, bool]:
     return "tool" if kind.endswith("_output") else "assistant", "", True
 
 
-def _responses_hear(heard: Heard, data: Mapping[str, Any]) -> None:
+def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
     kind = str(data.get("type", ""))
     if kind.endswith(".delta"):
-        heard.written += _strings(data, ["delta"])
+        reply.written += _strings(data, ["delta"])
         if kind == "response.output_text.delta":
-            heard.words += _strings(data, ["delta"])
+            reply.texts += _strings(data, ["delta"])
         return
     whole = data.get("response") if kind.startswith("response.") else data
     if not isinstance(whole, Mapping):
         return
-    heard.id = str(whole.get("id") or heard.id)
+    reply.id = str(whole.get("id") or reply.id)
     if isinstance(usage := whole.get("usage"), Mapping):
-        heard.tokens_in, heard.tokens_out = usage.get("input_tokens"), usage.get("output_tokens")
-    heard.complete = heard.complete or kind in _ENDS
+        reply.tokens_in, reply.tokens_out = usage.get("input_tokens"), usage.get("output_tokens")
+    reply.complete = reply.complete or kind in _ENDS
     if output := _dicts(whole.get("output")):  # all of it: the pieces are in there again
-        heard.words = [_text(one.get("content")) for one in output if one.get("type") == "message"]
-        heard.written = [*heard.words, *(str(each.get("arguments", "")) for each in output)]
+        reply.texts = [_text(one.get("content")) for one in output if one.get("type") == "message"]
+        reply.written = [*reply.texts, *(str(each.get("arguments", "")) for each in output)]
 
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -159,7 +167,7 @@ RESPONSES = Format(
     "responses",
     _responses_exchange,
     lambda body, note: _append(body, "instructions", note),
-    _responses_hear,
+    _responses_read,
 )
 
 # ---------------------------------------------------------------- Anthropic messages
@@ -186,29 +194,29 @@ def _messages_note(body: Body, note: str) -> None:
         _append(body, "system", note)
 
 
-def _messages_hear(heard: Heard, data: Mapping[str, Any]) -> None:
+def _messages_read(reply: Reply, data: Mapping[str, Any]) -> None:
     kind = data.get("type")
     if kind == "message_start" and isinstance(data.get("message"), Mapping):
         data = data["message"]
     if isinstance(delta := data.get("delta"), Mapping):
         texts = _strings(delta, _WRITTEN)
-        heard.written += texts
-        heard.words += texts if delta.get("type") == "text_delta" else []
-    heard.id = str(data.get("id") or heard.id)
-    heard.complete = heard.complete or kind == "message_stop"
+        reply.written += texts
+        reply.texts += texts if delta.get("type") == "text_delta" else []
+    reply.id = str(data.get("id") or reply.id)
+    reply.complete = reply.complete or kind == "message_stop"
     for block in _dicts(data.get("content")):
-        heard.written += _strings(block, _WRITTEN)
+        reply.written += _strings(block, _WRITTEN)
         if "input" in block:
-            heard.written.append(str(block["input"]))
+            reply.written.append(str(block["input"]))
         if block.get("type") == "text":
-            heard.words.append(str(block.get("text", "")))
+            reply.texts.append(str(block.get("text", "")))
     if isinstance(usage := data.get("usage"), Mapping):
         read = [usage.get(name) for name in _READ]
         if isinstance(read[0], int):
-            heard.tokens_in = sum(each for each in read if isinstance(each, int))
-        heard.tokens_out = usage.get("output_tokens", heard.tokens_out)
+            reply.tokens_in = sum(each for each in read if isinstance(each, int))
+        reply.tokens_out = usage.get("output_tokens", reply.tokens_out)
 
 
 _WRITTEN = ("text", "thinking", "partial_json")
 _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-MESSAGES = Format("messages", _messages_exchange, _messages_note, _messages_hear, anthropic=True)
+MESSAGES = Format("messages", _messages_exchange, _messages_note, _messages_read, anthropic=True)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Request
 from starlette.responses import Response
 
+from justmem.server.proxy.chat import forward
 from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES
-from justmem.server.proxy.passage import forward
 from justmem.server.proxy.upstreams import pass_through
-from justmem.server.routes.access import SpaceHeader
+from justmem.server.routes.shared import SpaceHeader
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
 SessionHeader = Annotated[

@@ -16,7 +16,6 @@ from starlette.responses import Response
 
 from justmem.errors import ModelUnavailable
 from justmem.runtime.addresses import checked_url, is_local
-from justmem.server.proxy.chats import Chats
 from justmem.server.state import Server
 
 _FORWARDED = (
@@ -62,7 +61,6 @@ def upstream_secrets(url: str, key: str | None) -> list[str]:
 async def connected(app: FastAPI) -> AsyncIterator[None]:
     server: Server = app.state.server
     serving, settings = server.serving, server.settings
-    app.state.chats = Chats(server)
     app.state.questions = OrderedDict()  # the question that a response answered, by space and id
     app.state.upstreams = {}
     secrets: list[str] = []

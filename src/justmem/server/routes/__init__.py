@@ -1,1 +1,1 @@
-"""Parse, call AsyncMemory, translate."""
+"""The routes: parse the request, call AsyncMemory, return the result."""

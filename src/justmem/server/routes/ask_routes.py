@@ -2,56 +2,130 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from datetime import date
+from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from justmem.domain import Answer, Evidence, Plan
-from justmem.errors import JustMemError, TooSlow
+from justmem.domain import Answer, Evidence, Plan, SpacesEvidence
+from justmem.errors import JustMemError
+from justmem.plan import PlanParts
 from justmem.server.problems import problem_of
-from justmem.server.routes.access import Grant, Reader, key_of, server_of
-from justmem.server.schemas import (
-    EvidenceView,
-    Question,
-    Recall,
-    RecallSpaces,
-    SpacesEvidenceView,
-    brief,
+from justmem.server.routes.shared import (
+    Access,
+    Body,
+    Labels,
+    ReadAccess,
+    Time,
+    key_of,
+    server_of,
+    with_examples,
 )
-from justmem.server.state import Inquiry, Step
 
-router = APIRouter(prefix="/v1/spaces/{space}", tags=["questions"])
-across = APIRouter(prefix="/v1", tags=["questions"])
+router = APIRouter(prefix="/v1", tags=["questions"])
 EVENTS = ("plan", "evidence", "token", "answer", "receipt", "error")
 _SILENCE = 15.0  # seconds between comments that keep the connection alive
 
 
-@across.post("/recall", summary="Recall from several spaces")
-async def recall_spaces(asked: RecallSpaces, request: Request) -> SpacesEvidenceView:
-    """One ranking over several spaces, each card with its space."""
+class Question(Body):
+    """`at` is the time of the question (default: now). "Last week" is relative to it, and later
+    sessions are left out. `speaker` is who asks: "my" refers to them. With `plan`, a plan or parts
+    of one, no model is called to plan. `candidates` adds everything that discovery found."""
+
+    model_config = with_examples(
+        {"question": "What did my bike cost?", "at": "2024-06-01T12:00"},
+        {
+            "question": "Which sports have I taken up?",
+            "plan": {"rewrites": ["ran a race", "joined a riding group"]},
+        },
+    )
+
+    question: str = Field(min_length=1, max_length=100_000)
+    at: Time | None = None
+    speaker: str | None = Field(None, min_length=1, max_length=200)
+    plan: PlanParts | None = None
+    candidates: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `AsyncMemory.ask` besides the question."""
+        plan = None if self.plan is None else self.plan.model_dump(exclude_none=True)
+        return {"at": self.at, "speaker": self.speaker, "plan": plan}
+
+    def shown(self, evidence: Evidence) -> Evidence:
+        """Discovery finds hundreds of candidates. They are sent only on request."""
+        return evidence if self.candidates else evidence.model_copy(update={"candidates": ()})
+
+
+class Recall(Question):
+    """`prompt` adds a block for a model's prompt, of at most this many tokens. The others are
+    filters: at most `limit` places; only sessions and notes with all these `labels`; only these
+    `sessions`; only what was said from `since` to `until`, inclusive; memory `as_of` a day."""
+
+    prompt: int | None = Field(None, ge=1, le=100_000)
+    limit: int | None = Field(None, ge=1, le=1000)
+    labels: Labels = None
+    sessions: list[str] | None = Field(None, max_length=1000)
+    since: date | None = None
+    until: date | None = None
+    as_of: date | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        names = {"limit", "labels", "sessions", "since", "until", "as_of"}
+        return super().options | self.model_dump(include=names)
+
+
+class RecallSpaces(Question):
+    """`spaces`: the names of those to recall from. The rest as for one space."""
+
+    model_config = with_examples({"question": "When do we meet?", "spaces": ["ana", "team"]})
+
+    spaces: list[str] = Field(min_length=1, max_length=20)
+    prompt: int | None = Field(None, ge=1, le=100_000)
+
+
+class EvidenceView(Evidence):
+    """The evidence, and on request a block for a model's prompt."""
+
+    prompt_text: str | None = Field(None, serialization_alias="prompt")
+
+
+class SpacesEvidenceView(SpacesEvidence):
+    """The cards of several spaces, and on request a block for a model's prompt."""
+
+    prompt_text: str | None = Field(None, serialization_alias="prompt")
+
+
+@router.post("/recall", summary="Recall from several spaces")
+async def recall_spaces(body: RecallSpaces, request: Request) -> SpacesEvidenceView:
+    """One ranking over several spaces, each card with its space. The key must open all of them."""
     server, key = server_of(request), key_of(request)
-    inquiry = _inquiry(asked, Grant(server, key, ""))
-    evidence = await server.recall_spaces(inquiry, asked.spaces)
-    text = None if asked.prompt is None else evidence.prompt(asked.prompt)
-    return SpacesEvidenceView.trusted(**dict(evidence), prompt_text=text)
+    for space in body.spaces:
+        server.check(key, space, "read")
+    with server.limits.asking(key.id):
+        found = await server.spaces.recall(body.question, body.spaces, **body.options)
+    server.metrics.receipt(found.receipt)
+    text = None if body.prompt is None else found.prompt(body.prompt)
+    return SpacesEvidenceView.trusted(**dict(found), prompt_text=text)
 
 
-@router.post("/recall", summary="Recall")
-async def recall(asked: Recall, grant: Reader) -> EvidenceView:
+@router.post("/spaces/{space}/recall", summary="Recall")
+async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     """The evidence for a question, without an answer."""
-    inquiry = replace(_inquiry(asked, grant), filters=asked.filters)
-    evidence = await grant.server.recall(inquiry)
-    text = None if asked.prompt is None else evidence.prompt(asked.prompt)
-    fields = dict(brief(evidence, candidates=asked.candidates))
-    return EvidenceView.trusted(**fields, prompt_text=text)
+    async with access.server.asking(access.key, access.space) as memory:
+        found = await memory.recall(body.question, **body.options)
+    access.server.metrics.receipt(found.receipt)
+    text = None if body.prompt is None else found.prompt(body.prompt)
+    return EvidenceView.trusted(**dict(body.shown(found)), prompt_text=text)
 
 
 @router.post(
-    "/ask",
+    "/spaces/{space}/ask",
     summary="Ask",
     response_model=Answer,
     responses={
@@ -62,88 +136,51 @@ async def recall(asked: Recall, grant: Reader) -> EvidenceView:
         }
     },
 )
-async def ask(asked: Question, grant: Reader, request: Request) -> Answer | StreamingResponse:
+async def ask(body: Question, access: ReadAccess, request: Request) -> Answer | StreamingResponse:
     """An answer from memory, with citations and a receipt."""
-    if "text/event-stream" in request.headers.get("accept", ""):
-        await _check(grant)
-        return StreamingResponse(_events(asked, grant), media_type="text/event-stream")
-    answer = await grant.server.ask(_inquiry(asked, grant))
-    return answer.model_copy(
-        update={"evidence": brief(answer.evidence, candidates=asked.candidates)}
-    )
+    async with access.server.asking(access.key, access.space) as memory:
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            answer = await memory.ask(body.question, **body.options)
+            access.server.metrics.receipt(answer.receipt)
+            return answer.model_copy(update={"evidence": body.shown(answer.evidence)})
+    # A question that may not be asked was refused above, with a proper status.
+    return StreamingResponse(_stream(body, access), media_type="text/event-stream")
 
 
-def _inquiry(asked: Question, grant: Grant) -> Inquiry:
-    plan = None if asked.plan is None else asked.plan.model_dump(exclude_none=True)
-    return Inquiry(grant.key, grant.space, asked.question, asked.at, asked.speaker, plan)
+async def _stream(body: Question, access: Access) -> AsyncIterator[str]:
+    # Read in another task: a model call is then cancelled and counted if the client leaves.
+    events = access.server.read_ahead(_events(body, access), silence=_SILENCE)
+    async for event in events:
+        yield event or ": still there\n\n"
 
 
-async def _check(grant: Grant) -> None:
-    """Refuse with a proper status before the stream begins."""
-    with grant.server.limits.asking(grant.key.id):
-        async with grant.memory():
-            pass
+async def _events(body: Question, access: Access) -> AsyncGenerator[str]:
+    try:
+        async with (
+            access.server.asking(access.key, access.space) as memory,
+            aclosing(memory.follow(body.question, **body.options)) as steps,
+        ):
+            async for step in steps:
+                if isinstance(step, Plan):
+                    plan = step.model_dump_json()
+                    yield _event("plan", f'{{"access":"{step.access.value}","plan":{plan}}}')
+                elif isinstance(step, Evidence):
+                    yield _event("evidence", body.shown(step))
+                elif isinstance(step, str):
+                    yield _event("token", _Token(text=step))
+                else:
+                    access.server.metrics.receipt(step.receipt)
+                    parts = {"text", "sufficient", "citations"}
+                    yield _event("answer", step.model_dump_json(include=parts))
+                    yield _event("receipt", step.receipt)
+    except JustMemError as error:
+        yield _event("error", problem_of(error, "/v1/spaces/{space}/ask"))
 
 
 class _Token(BaseModel):
     text: str
 
 
-async def _events(asked: Question, grant: Grant) -> AsyncIterator[str]:
-    steps: asyncio.Queue[Step | JustMemError | None] = asyncio.Queue()
-    listening = True
-
-    def tell(step: Step) -> bool:
-        steps.put_nowait(step)
-        return listening
-
-    async def work() -> None:
-        try:
-            await grant.server.follow(_inquiry(asked, grant), tell)
-        except JustMemError as error:
-            steps.put_nowait(error)
-        finally:
-            steps.put_nowait(None)
-
-    # A separate task: a client that reads slowly or leaves does not affect the work.
-    grant.server.background(work())
-    instance = "/v1/spaces/{space}/ask"
-    loop = asyncio.get_running_loop()
-    ends = loop.time() + grant.server.serving.request_seconds
-    try:
-        while loop.time() < ends:
-            try:
-                async with asyncio.timeout(min(_SILENCE, ends - loop.time())):
-                    step = await steps.get()
-            except TimeoutError:
-                yield ": still there\n\n"
-                continue
-            if step is None:
-                return
-            for event in _told(step, asked, instance):
-                yield event
-        late = TooSlow("The answer took too long: try again, or ask for less.")
-        yield _event("error", problem_of(late, instance))
-    finally:
-        listening = False
-
-
-def _told(step: Step | JustMemError, asked: Question, instance: str) -> list[str]:
-    if isinstance(step, Plan):
-        return [f"event: plan\ndata: {_planned(step)}\n\n"]
-    if isinstance(step, Evidence):
-        return [_event("evidence", brief(step, candidates=asked.candidates))]
-    if isinstance(step, str):
-        return [_event("token", _Token(text=step))]
-    if isinstance(step, Answer):
-        told = step.model_dump_json(include={"text", "sufficient", "citations"})
-        return [f"event: answer\ndata: {told}\n\n", _event("receipt", step.receipt)]
-    return [_event("error", problem_of(step, instance))]
-
-
-def _planned(plan: Plan) -> str:
-    return f'{{"access":"{plan.access.value}","plan":{plan.model_dump_json()}}}'
-
-
-def _event(name: str, data: BaseModel) -> str:
-    return f"event: {name}\ndata: {data.model_dump_json()}\n\n"
+def _event(name: str, data: BaseModel | str) -> str:
+    text = data if isinstance(data, str) else data.model_dump_json()
+    return f"event: {name}\ndata: {text}\n\n"

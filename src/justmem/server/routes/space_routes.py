@@ -1,49 +1,60 @@
-"""Spaces: list, count, timeline, change log, export, erase."""
+"""Spaces: list, count, timeline, change log, export, erase. And health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
-from starlette.responses import StreamingResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 
-from justmem.domain import Checked, Forgotten, Stats
-from justmem.errors import JustMemError, TooSlow
-from justmem.server.routes.access import Admin, Grant, Reader, key_of, server_of
-from justmem.server.schemas import EntryList, SpaceList
+from justmem.domain import Checked, Entry, Forgotten, Stats
+from justmem.errors import KeyTooWeak, NoRoom
+from justmem.server import metrics
+from justmem.server.routes.shared import (
+    Access,
+    AdminAccess,
+    Administrable,
+    Limit,
+    Readable,
+    ReadAccess,
+    Verify,
+    key_of,
+    server_of,
+)
 
 router = APIRouter(prefix="/v1/spaces", tags=["spaces"])
-_AHEAD = 8  # lines of an export that are read before they are sent
+running = APIRouter(tags=["running"])
+_LINES_AHEAD = 8  # lines of an export that are read before they are sent
+
+
+class SpaceList(BaseModel):
+    spaces: list[str]
 
 
 @router.get("", summary="List spaces")
 async def list_spaces(request: Request) -> SpaceList:
     """The spaces that the key opens."""
     key = key_of(request)
-    found = await server_of(request).spaces.names()
-    return SpaceList(spaces=[name for name in found if key.opens(name)])
+    names = await server_of(request).spaces.names()
+    return SpaceList(spaces=[name for name in names if key.opens(name)])
 
 
 @router.get("/{space}", summary="Count a space")
-async def space_stats(grant: Reader) -> Stats:
+async def space_stats(memory: Readable) -> Stats:
     """What the space holds and what it has cost."""
-    async with grant.memory() as memory:
-        return await memory.stats()
+    return await memory.stats()
 
 
 @router.delete("/{space}", summary="Erase a space")
-async def erase_space(
-    grant: Admin,
-    verify: Annotated[bool, Query(description="Search all files for it afterwards.")] = False,
-) -> Forgotten:
+async def erase_space(access: AdminAccess, verify: Verify = False) -> Forgotten:
     """Forgets everything in the space, and the space itself."""
-    forgetting = grant.server.ingestion.erase(grant.space, grant.key.actor, verify=verify)
-    return await grant.server.within(forgetting)
+    work = access.server.spaces.erase(access.space, access.key.actor, verify=verify)
+    return await asyncio.shield(access.server.start(work))
 
 
 class Month(BaseModel):
@@ -62,44 +73,43 @@ class Timeline(BaseModel):
 
 
 @router.get("/{space}/timeline", summary="Count a space by months")
-async def timeline(grant: Reader) -> Timeline:
+async def timeline(memory: Readable) -> Timeline:
     """Months in which something was said, in order of time."""
-    async with grant.memory() as memory:
-        records = await memory.sessions()
     months: dict[str, Month] = {}
-    before = 0
-    for record in records:
+    offset = 0
+    for record in await memory.sessions():
         name = record.at.isoformat()[:7]
-        month = months.setdefault(name, Month(month=name, offset=before))
+        month = months.setdefault(name, Month(month=name, offset=offset))
         month.sessions += 1
         month.turns += record.turns
         month.cards += record.cards
-        before += record.cards
+        offset += record.cards
     return Timeline(months=list(months.values()))
+
+
+class EntryList(BaseModel):
+    entries: list[Entry]
 
 
 @router.get("/{space}/log", summary="Who changed what")
 async def list_log(
-    grant: Admin,
+    memory: Administrable,
     of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
     since: Annotated[datetime | None, Query(description="From this time on.")] = None,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="A number.")] = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    limit: Limit = 100,
 ) -> EntryList:
     """The latest entries, in order."""
-    async with grant.memory() as memory:
-        found = await memory.log(of=of, since=since, before=before, limit=limit)
-    return EntryList(entries=found)
+    return EntryList(entries=await memory.log(of=of, since=since, before=before, limit=limit))
 
 
 @router.get("/{space}/log/check", summary="Is the log whole?")
 async def check_log(
-    grant: Admin,
+    memory: Administrable,
     last: Annotated[str | None, Query(description="A hash that an earlier check gave.")] = None,
 ) -> Checked:
     """Whether every entry is as it was written, and none is missing."""
-    async with grant.memory() as memory:
-        return await memory.check_log(last=last)
+    return await memory.check_log(last=last)
 
 
 @router.get(
@@ -108,45 +118,60 @@ async def check_log(
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
-async def export_space(grant: Reader, vectors: bool = False) -> StreamingResponse:
+async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingResponse:
     """The whole space as JSON Lines, for `justmem import`."""
-    async with grant.memory():
+    async with access.server.spaces.use(access.space, access.key.actor):
         pass  # a missing space is an error before the response begins
-    return StreamingResponse(_lines(grant, vectors), media_type="application/x-ndjson")
+    return StreamingResponse(_stream(access, vectors), media_type="application/x-ndjson")
 
 
-async def _lines(grant: Grant, vectors: bool) -> AsyncIterator[str]:
-    """A separate task reads the store, so that a slow client does not block erasing the space or
-    stopping the server. An export that was cut short has no last line."""
-    lines: asyncio.Queue[str | JustMemError | None] = asyncio.Queue(_AHEAD)
-    reading = grant.server.streaming(_read_into(lines, grant, vectors))
-    try:
-        while (line := await lines.get()) is not None:
-            if isinstance(line, JustMemError):
-                raise line
+async def _stream(access: Access, vectors: bool) -> AsyncIterator[str]:
+    """An export that was cut short has no last line."""
+    async for line in access.server.read_ahead(_lines(access, vectors), _LINES_AHEAD):
+        if line is not None:
             yield line
-    finally:
-        reading.cancel()
 
 
-async def _read_into(
-    lines: asyncio.Queue[str | JustMemError | None], grant: Grant, vectors: bool
-) -> None:
-    seconds = grant.server.serving.stream_seconds
-    try:
-        async with asyncio.timeout(seconds):
-            async with (
-                grant.memory() as memory,
-                aclosing(memory.export(vectors=vectors)) as exported,
-            ):
-                async for line in exported:
-                    await lines.put(line)
-            await lines.put(None)
-            return
-    except TimeoutError:
-        end: JustMemError = TooSlow(f"The export was not read within {seconds:g} seconds.")
-    except JustMemError as error:
-        end = error
-    while lines.full():
-        lines.get_nowait()
-    lines.put_nowait(end)
+async def _lines(access: Access, vectors: bool) -> AsyncGenerator[str]:
+    async with (
+        access.server.spaces.use(access.space, access.key.actor) as memory,
+        aclosing(memory.export(vectors=vectors)) as lines,
+    ):
+        async for line in lines:
+            yield line
+
+
+# ---------------------------------------------------------------- health and metrics
+
+
+class Health(BaseModel):
+    status: str
+
+
+@running.get("/health/live", summary="Is the process alive?")
+async def health_live() -> Health:
+    return Health(status="alive")
+
+
+@running.get("/health/ready", summary="Can it answer?")
+async def health_ready(request: Request) -> Health:
+    """503 while local models load, and once the server is stopping."""
+    if (reason := server_of(request).not_ready) is not None:
+        raise NoRoom(reason)
+    return Health(status="ready")
+
+
+@running.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def read_metrics(request: Request) -> PlainTextResponse:
+    """Tokens by stage, latencies, sessions by state, requests. Only for admin keys that open all
+    spaces, because the numbers cover all spaces."""
+    key = key_of(request)
+    if not (key.may("admin") and key.opens_all):
+        raise KeyTooWeak("Metrics are of all spaces: they need an admin key that opens all.")
+    text = server_of(request).metrics.text()
+    return PlainTextResponse(text, media_type=metrics.CONTENT_TYPE)

@@ -19,24 +19,23 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from justmem.domain import Evidence, Receipt
-from justmem.errors import JustMemError, ModelUnavailable, NotInMemory
+from justmem.errors import InputError, JustMemError, ModelUnavailable, NotInMemory, TooSlow
 from justmem.models.http_client import NOT_SENT
 from justmem.prompts import one_line
 from justmem.prompts.evidence import PromptBlock, prompt_block
 from justmem.server.access_keys import Key
 from justmem.server.problems import public
-from justmem.server.proxy.chats import Exchange
 from justmem.server.proxy.costs import Estimate, Expense, spent
-from justmem.server.proxy.formats import RESPONSES, Body, Format, Heard
+from justmem.server.proxy.formats import RESPONSES, Body, Exchange, Format, Reply
 from justmem.server.proxy.upstreams import SecretMask, check_upstream, headers_of, read, send
-from justmem.server.routes.access import key_of, server_of, space_for
-from justmem.server.state import Inquiry, Server
+from justmem.server.routes.shared import key_of, server_of, space_for
+from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")
 
 RECEIPT, ERROR = "x-justmem-receipt", "x-justmem-error"
 _UNREADABLE = (ValueError, RecursionError)  # the latter: nesting made to do harm
-_RECALL_SECONDS = 10.0  # a chat does not wait longer for memory
+_MEMORY_SECONDS = 10.0  # a chat does not wait longer for memory
 _MOST_KNOWN = 1000
 # The mark of a note depends on the question alone, so the provider's prompt cache holds through a
 # tool loop. Nobody outside can know it.
@@ -69,21 +68,20 @@ async def forward(
         refused = isinstance(error, ModelUnavailable) and type(error.__cause__).__name__ in NOT_SENT
         chat.expense.end(abandoned=not refused)
         raise
-    await chat.finish(answer, _whole(format, replied))
+    await chat.finish(answer, _reply_of(format, replied))
     return Response(replied, answer.status_code, headers | chat.headers)
 
 
-def _whole(format: Format, content: bytes) -> Heard:
-    heard = Heard()
+def _reply_of(format: Format, content: bytes) -> Reply:
+    reply = Reply(complete=True)
     try:
-        reply = json.loads(content)
+        data = json.loads(content)
     except _UNREADABLE:
-        heard.written.append(content.decode("utf-8", "replace"))
+        reply.written.append(content.decode("utf-8", "replace"))
     else:
-        if isinstance(reply, Mapping):
-            format.hear(heard, reply)
-    heard.complete = True
-    return heard
+        if isinstance(data, Mapping):
+            format.read(reply, data)
+    return reply
 
 
 @dataclass
@@ -104,8 +102,8 @@ class _Chat:
     def headers(self) -> dict[str, str]:
         shown = {RECEIPT: json.dumps(self.receipt, separators=(",", ":"))}
         if self.trouble:
-            said = " ".join(self.trouble.split())[:300]
-            shown[ERROR] = said.encode("ascii", "replace").decode()
+            line = " ".join(self.trouble.split())[:300]
+            shown[ERROR] = line.encode("ascii", "replace").decode()
         return shown
 
     @property
@@ -126,13 +124,17 @@ class _Chat:
             return
         started = time.perf_counter()
         try:
-            work = self.server.recall(Inquiry(self.key, self.space, question))
-            evidence = await self.server.within(work, _RECALL_SECONDS)
+            async with (
+                asyncio.timeout(_MEMORY_SECONDS),
+                self.server.asking(self.key, self.space) as memory,
+            ):
+                evidence = await memory.recall(question)
         except NotInMemory:  # nothing has been said yet
             return
-        except JustMemError as error:
+        except (JustMemError, TimeoutError) as error:
             self._failed("not recalled", error)
             return
+        self.server.metrics.receipt(evidence.receipt)
         limit = self.server.serving.note_tokens
         self.note = prompt_block(_without_echo(evidence, question), limit, mark=_mark(question))
         self.receipt = {
@@ -158,37 +160,66 @@ class _Chat:
             if not isinstance(error, NotInMemory) and not self.trouble:
                 self._failed("not counted", error)
 
-    async def finish(self, answer: httpx.Response, heard: Heard) -> None:
+    async def finish(self, answer: httpx.Response, reply: Reply) -> None:
         """Enters the cost and remembers the exchange."""
-        if not heard.complete or answer.status_code in (408, 504):  # the model may still work on it
+        if not reply.complete or answer.status_code in (408, 504):  # the model may still work on it
             self.expense.end(abandoned=True)
         elif answer.is_success:
-            counts = heard.tokens_in, heard.tokens_out, heard.written
+            counts = reply.tokens_in, reply.tokens_out, reply.written
             call = await asyncio.to_thread(spent, self.expense.estimate, *counts)
             self.server.metrics.receipt(Receipt(calls=(call,)))
             self.expense.end(call)
         else:
             self.expense.end()
         if answer.is_success and not self.expense.erased and self.key.may("write"):
-            await self._remember(heard)
+            await self._remember(reply)
         self.server.metrics.chat(failed=bool(self.trouble))
 
-    async def _remember(self, heard: Heard) -> None:
+    async def _remember(self, reply: Reply) -> None:
+        """A named conversation is a session of its own. The others belong to the session of the
+        day. Cards are made when the chat has been quiet for a while."""
         if self.format is RESPONSES:
-            self._questions[self.space, heard.id] = self.exchange.question
+            self._questions[self.space, reply.id] = self.exchange.question
             while len(self._questions) > _MOST_KNOWN:
                 self._questions.popitem(last=False)
-        exchange = replace(self.exchange, reply=heard.text)
-        chats = self.request.app.state.chats
+        turns = _turns(self.exchange, reply.text)
+        if not turns:
+            return
         try:
-            work = chats.add(self.space, self.conversation, exchange, self.key.actor)
-            self.receipt["session"] = await self.server.within(work)
-        except JustMemError as error:
+            name = _checked(self.conversation) if self.conversation else f"{self.server.clock():%F}"
+            pause = self.server.serving.pause_seconds
+            async with asyncio.timeout(_MEMORY_SECONDS):
+                stored = await self.server.append(
+                    self.key, self.space, turns, id=f"chat-{name}", pause=pause
+                )
+            self.receipt["session"] = stored.session_id
+        except (JustMemError, TimeoutError) as error:
             self._failed("not remembered", error)
 
-    def _failed(self, what: str, error: JustMemError) -> None:
+    def _failed(self, what: str, error: JustMemError | TimeoutError) -> None:
         log.warning("a chat goes on without memory: %s: %s", what, type(error).__name__)
+        if not isinstance(error, JustMemError):
+            error = TooSlow(f"This took longer than {_MEMORY_SECONDS:g} seconds.")
         self.trouble = f"{what}: {public(error)}"
+
+
+def _turns(exchange: Exchange, reply: str) -> list[dict[str, str]]:
+    """The same message or reply after the same words has the same key, so it is stored once."""
+    turns = [{"role": "user", "text": text} for text in exchange.messages]
+    if reply:
+        turns.append({"role": "assistant", "text": reply})
+    key = exchange.before
+    for turn in turns:
+        place = json.dumps([key, turn["text"]]).encode()
+        key = turn["key"] = hashlib.blake2b(place, digest_size=16).hexdigest()
+    return turns
+
+
+def _checked(conversation: str) -> str:
+    name = conversation.strip()
+    if not name or len(name) > 150 or not name.isprintable():
+        raise InputError("X-JustMem-Session is 1 to 150 printable characters.")
+    return name
 
 
 def _without_echo(evidence: Evidence, question: str) -> Evidence:
@@ -211,7 +242,7 @@ class _Stream(StreamingResponse):
     def __init__(self, chat: _Chat, answer: httpx.Response, headers: dict[str, str]) -> None:
         self._chat = chat
         self._answer = answer
-        self._heard = Heard()
+        self._reply = Reply()
         super().__init__(self._lines(), answer.status_code, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -219,43 +250,38 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             # A separate task: this one ends when the client disconnects.
-            self._chat.server.background(self._end())
+            self._chat.server.start(self._end())
 
     async def _end(self) -> None:
         await self._answer.aclose()
-        await self._chat.finish(self._answer, self._heard)
+        await self._chat.finish(self._answer, self._reply)
 
     async def _lines(self) -> AsyncIterator[bytes]:
         mask: SecretMask = self._chat.request.app.state.mask
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._chat.server.serving.stream_seconds
         rest = b""
         try:
             async for chunk in self._answer.aiter_bytes():
-                if loop.time() > ends:
-                    log.warning("a forwarded chat was not read in time")
-                    return
                 # Only whole lines are sent: a secret may be split between two chunks.
                 lines, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
                     lines = mask.bytes(lines)
-                    self._listen(lines)
+                    self._read(lines)
                     yield lines + newline
-            self._heard.complete = True
+            self._reply.complete = True
         except (httpx.TransportError, httpx.DecodingError):
             log.warning("the chat server broke off in the middle of its answer")
         if rest:
             yield mask.bytes(rest)
 
-    def _listen(self, lines: bytes) -> None:
+    def _read(self, lines: bytes) -> None:
         for line in lines.split(b"\n"):
             data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
             if data == b"[DONE]":
-                self._heard.complete = True
+                self._reply.complete = True
                 continue
             try:
                 event = json.loads(data) if data else None
             except _UNREADABLE:
                 continue
             if isinstance(event, Mapping):
-                self._chat.format.hear(self._heard, event)
+                self._chat.format.read(self._reply, event)

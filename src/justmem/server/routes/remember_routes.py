@@ -1,0 +1,303 @@
+"""Sessions and notes: remember, append, note, read, retry, rebuild."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+
+from justmem.domain import (
+    Card,
+    Forgotten,
+    Note,
+    Quarantined,
+    Remembered,
+    Session,
+    SessionRecord,
+    SessionState,
+)
+from justmem.errors import InputError, NotInMemory
+from justmem.server.routes.shared import (
+    Access,
+    Body,
+    Id,
+    Labels,
+    Limit,
+    Offset,
+    Readable,
+    Time,
+    Writable,
+    WriteAccess,
+    with_examples,
+)
+
+router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
+note_router = APIRouter(prefix="/v1/spaces/{space}/notes", tags=["notes"])
+
+# ---------------------------------------------------------------- remember and append
+
+
+class TurnIn(BaseModel):
+    """One utterance: `text` (or `content`), by a `speaker` (or `name`) or in a `role`. Other fields
+    of chat messages are ignored."""
+
+    role: Literal["user", "assistant", "system", "developer", "tool", "function"] | None = None
+    speaker: str | None = None
+    name: str | None = None
+    text: str | None = None
+    content: str | list[dict[str, Any]] | None = None
+    at: Time | None = None
+    key: str | None = Field(None, description="Your own key. A turn is added once under it.")
+    forgotten: bool | None = Field(None, description="The words were forgotten: none are given.")
+
+
+Turns = Annotated[list[TurnIn], Field(min_length=1, max_length=10_000)]
+
+
+class SessionIn(Body):
+    """A dated conversation, as `turns` or as chat `messages`. Without `id` one is made from the
+    content. Without `at` it takes place now."""
+
+    model_config = with_examples(
+        {
+            "id": "chat-17",
+            "at": "2024-05-20T20:00",
+            "turns": [
+                {"role": "user", "text": "Bought a gravel bike today, 1,450 euros."},
+                {"role": "assistant", "text": "Nice! What colour?"},
+                {"role": "user", "text": "Moss green."},
+            ],
+        }
+    )
+
+    id: str | None = Field(None, max_length=200)
+    at: Time | None = None
+    labels: Labels = None
+    until: None = Field(None, description="Only null: a note has its end set at its own address.")
+    turns: Turns | None = None
+    messages: Turns | None = None
+
+    @model_validator(mode="after")
+    def _one_list(self) -> SessionIn:
+        if (self.turns is None) == (self.messages is None):
+            raise ValueError("give either turns or messages")
+        return self
+
+
+def _form(value: object) -> str:
+    return "messages" if isinstance(value, list) else "session"
+
+
+# A session, or a bare list of chat messages that take place now
+SessionBody = Annotated[
+    Annotated[SessionIn, Tag("session")] | Annotated[Turns, Tag("messages")], Discriminator(_form)
+]
+
+
+class TurnsIn(Body):
+    """Turns to add to a session. `at` is when the session takes place, if it is not there yet."""
+
+    model_config = with_examples(
+        {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
+    )
+
+    at: Time | None = None
+    turns: Turns
+
+
+Wait = Annotated[bool, Query(description="Respond when the cards are made.")]
+_STORED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Remembered, "description": "The cards are made."},
+    202: {"model": Remembered, "description": "The words are stored; the cards follow."},
+}
+
+
+@router.post("/sessions", status_code=202, summary="Remember a session", responses=_STORED)
+async def remember(
+    session: SessionBody,
+    access: WriteAccess,
+    request: Request,
+    response: Response,
+    wait: Wait = False,
+) -> Remembered:
+    """The words are stored before the response. Sending the same session again costs nothing; a
+    changed one replaces its cards. The body may be a bare list of chat messages."""
+    given = _dump(session) if isinstance(session, list) else session.model_dump(exclude_none=True)
+    seconds = _seconds(access, wait)
+    done = await access.server.remember(access.key, access.space, given, wait=seconds)
+    return _with_status(done, access, request, response)
+
+
+@router.post(
+    "/sessions/{id}/turns",
+    status_code=202,
+    summary="Append turns to a session",
+    responses=_STORED,
+)
+async def append(
+    id: Id,
+    body: TurnsIn,
+    access: WriteAccess,
+    request: Request,
+    response: Response,
+    wait: Wait = False,
+) -> Remembered:
+    """The turns are stored before the response. A turn whose `key` the session already has is left
+    out. A new session is made at the time `at` (default: now)."""
+    seconds = _seconds(access, wait)
+    done = await access.server.append(
+        access.key, access.space, _dump(body.turns), id=id, at=body.at, wait=seconds
+    )
+    return _with_status(done, access, request, response)
+
+
+def _dump(turns: list[TurnIn]) -> list[dict[str, Any]]:
+    return [turn.model_dump(exclude_none=True) for turn in turns]
+
+
+def _with_status(
+    done: Remembered, access: Access, request: Request, response: Response
+) -> Remembered:
+    """200 when the cards are made or cannot be made; else 202 and the address of the status."""
+    if done.state is not SessionState.PENDING:
+        response.status_code = 200
+        return done
+    root = request.scope.get("root_path", "")
+    space, id = quote(access.space, safe=""), quote(done.session_id, safe="")
+    response.headers["location"] = f"{root}/v1/spaces/{space}/sessions/{id}/status"
+    return done
+
+
+# ---------------------------------------------------------------- sessions
+
+
+class SessionList(BaseModel):
+    sessions: list[SessionRecord]
+    next: int | None = Field(None, description="The offset of the next page.")
+
+
+@router.get("/sessions", summary="List sessions")
+async def list_sessions(
+    memory: Readable, state: SessionState | None = None, limit: Limit = 100, offset: Offset = 0
+) -> SessionList:
+    """In order of time, without their words."""
+    chosen = [record for record in await memory.sessions() if state in (None, record.state)]
+    end = offset + limit
+    return SessionList(sessions=chosen[offset:end], next=end if end < len(chosen) else None)
+
+
+@router.get("/sessions/{id}", summary="Read a session")
+async def get_session(id: Id, memory: Readable) -> Session:
+    """The turns of a session."""
+    return await memory.session(id)
+
+
+@router.get("/sessions/{id}/status", summary="Status of a session")
+async def session_status(id: Id, memory: Readable) -> SessionRecord:
+    """pending, stored, empty (nothing durable was said) or failed, with the reason."""
+    for record in await memory.sessions():
+        if record.id == id:
+            return record
+    raise NotInMemory(f"There is no session {id!r} in this space.")
+
+
+@router.get("/sessions/{id}/quarantined", summary="Cards that no turn supports")
+async def list_quarantined(id: Id, memory: Readable) -> list[Quarantined]:
+    """Cards that no turn supports. They are never used as memory."""
+    return await memory.quarantined(id)
+
+
+class Queued(BaseModel):
+    sessions: int
+
+
+OneSession = Annotated[str | None, Query(description="Only this session.")]
+
+
+@router.post("/retry", status_code=202, summary="Make missing cards")
+async def retry(access: WriteAccess, session: OneSession = None, wait: Wait = False) -> Queued:
+    """Queues the pending and failed sessions."""
+    return await _queued(access, session, wait, rebuild=False)
+
+
+@router.post("/rebuild", status_code=202, summary="Make cards again")
+async def rebuild(access: WriteAccess, session: OneSession = None, wait: Wait = False) -> Queued:
+    """Queues one session or all, to make their cards again. Corrections and pins stay."""
+    return await _queued(access, session, wait, rebuild=True)
+
+
+async def _queued(access: Access, session: str | None, wait: bool, *, rebuild: bool) -> Queued:
+    number = await access.server.queue(
+        access.key, access.space, session=session, rebuild=rebuild, wait=_seconds(access, wait)
+    )
+    return Queued(sessions=number)
+
+
+def _seconds(access: Access, wait: bool) -> float:
+    """A little less than the time that the request has."""
+    return 0.9 * access.server.serving.request_seconds if wait else 0.0
+
+
+# ---------------------------------------------------------------- notes
+
+
+class NoteIn(Body):
+    """`value` is any JSON; `value_json` is JSON as a text, which stays byte for byte. Give one of
+    them or none. The note expires at `until`. `at`: when it holds from; default: now."""
+
+    model_config = with_examples({"text": "Ana is allergic to walnuts.", "value": 1})
+
+    text: str = Field(min_length=1, max_length=100_000, examples=["Ana is allergic to walnuts."])
+    value: Any = None
+    value_json: str | None = Field(None, max_length=1_000_000)
+    at: Time | None = None
+    until: Time | None = None
+    labels: Labels = None
+
+
+class NoteOut(BaseModel):
+    """`value_json` of the note is the value's text, byte for byte."""
+
+    note: Note
+    value: Any = None
+
+    @classmethod
+    def of(cls, note: Note) -> NoteOut:
+        return cls(note=note, value=note.value)
+
+
+class NoteList(BaseModel):
+    notes: list[NoteOut]
+
+
+@note_router.put("/{id}", summary="Write a note")
+async def note(id: Id, body: NoteIn, access: WriteAccess) -> Card:
+    """Stores a card exactly as given, without extraction. A note with the same key is replaced."""
+    if body.value_json is not None and body.value is not None:
+        raise InputError("Give value or value_json, not both.")
+    value = body.value if body.value_json is None else body.value_json.encode()
+    more: dict[str, Any] = body.model_dump(include={"at", "until", "labels"})
+    async with access.server.spaces.use(access.space, access.key.actor, create=True) as memory:
+        return await memory.note(body.text, key=id, value=value, **more)
+
+
+@note_router.get("", summary="List notes")
+async def notes(
+    memory: Readable, prefix: Annotated[str, Query(description="How their keys begin.")] = ""
+) -> NoteList:
+    """In order of their keys."""
+    return NoteList(notes=[NoteOut.of(each) for each in await memory.notes(prefix)])
+
+
+@note_router.get("/{id}", summary="Read a note")
+async def note_at(id: Id, memory: Readable) -> NoteOut:
+    """The note with that key."""
+    return NoteOut.of(await memory.note_at(id))
+
+
+@note_router.delete("/{id}", summary="Forget a note")
+async def forget_note(id: Id, memory: Writable) -> Forgotten:
+    """On disk too."""
+    return await memory.forget(key=id)

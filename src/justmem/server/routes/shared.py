@@ -1,0 +1,130 @@
+"""What the routes share: access to a space, path parameters, times and bodies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Header, Path, Query, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from justmem.errors import InputError
+from justmem.memory import AsyncMemory
+from justmem.server.access_keys import Key, Right
+from justmem.server.middleware import KEY
+from justmem.server.state import Server
+
+# ---------------------------------------------------------------- parameters and bodies
+
+
+def _decoded(text: str) -> str:
+    """Path parameters arrive as they were sent: see `Middleware`."""
+    return unquote(text, errors="strict")
+
+
+def checked_space(name: str) -> str:
+    if not name.strip() or len(name) > 200 or not name.isprintable():
+        raise ValueError("the name of a space is 1 to 200 printable characters")
+    return name
+
+
+SpaceName = Annotated[
+    str,
+    Path(description="The name of a space: any text, percent-encoded.", examples=["ana"]),
+    AfterValidator(_decoded),
+    AfterValidator(checked_space),
+]
+SpaceHeader = Annotated[
+    str | None, Header(alias="x-justmem-space", description="The space, percent-encoded.")
+]
+Id = Annotated[str, Path(description="Percent-encoded."), AfterValidator(_decoded)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
+Verify = Annotated[bool, Query(description="Search all files for it afterwards.")]
+# Everything that `intake.sessions.as_time` reads
+Time = Annotated[
+    str | float,
+    Field(
+        description="ISO 8601, or seconds since 1970. Local time of the speaker; an offset is "
+        "ignored.",
+        examples=["2024-05-20T14:30"],
+    ),
+]
+Labels = Annotated[
+    dict[str, str] | None, Field(max_length=20, description="Names and values to filter by.")
+]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+def with_examples(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)})
+
+
+# ---------------------------------------------------------------- access
+
+
+def server_of(request: Request) -> Server:
+    server = request.app.state.server
+    assert isinstance(server, Server)
+    return server
+
+
+def key_of(request: Request) -> Key:
+    key = request.scope[KEY]
+    assert isinstance(key, Key)
+    return key
+
+
+def space_for(key: Key, named: str | None) -> str:
+    """The space of a request whose path names none: by header, or the key's only one."""
+    space = unquote(named) if named else key.only
+    if space is None:
+        raise InputError(
+            "Say whose memory it is about with the header X-JustMem-Space, or use a key that "
+            "opens a single space."
+        )
+    try:
+        return checked_space(space)
+    except ValueError as error:
+        raise InputError(f"X-JustMem-Space: {error}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A request whose key has the right that the route needs."""
+
+    server: Server
+    key: Key
+    space: str
+
+
+def _access(right: Right) -> Callable[..., Access]:
+    def check(request: Request, space: SpaceName) -> Access:
+        server, key = server_of(request), key_of(request)
+        server.check(key, space, right)
+        return Access(server, key, space)
+
+    return check
+
+
+def _memory(right: Right) -> Any:
+    async def opened(request: Request, space: SpaceName) -> AsyncIterator[AsyncMemory]:
+        access = _access(right)(request, space)
+        async with access.server.spaces.use(access.space, access.key.actor) as memory:
+            yield memory
+
+    return Depends(opened, scope="function")
+
+
+ReadAccess = Annotated[Access, Depends(_access("read"))]
+WriteAccess = Annotated[Access, Depends(_access("write"))]
+AdminAccess = Annotated[Access, Depends(_access("admin"))]
+# The opened memory of the space
+Readable = Annotated[AsyncMemory, _memory("read")]
+Writable = Annotated[AsyncMemory, _memory("write")]
+Administrable = Annotated[AsyncMemory, _memory("admin")]
