@@ -67,6 +67,7 @@ ASKED = (
     ("What is Nora allergic to?", ("session_2", 4)),
     ("Which buns sold best when the bakery opened?", ("session_3", 3)),
 )
+QUESTIONS: Mapping[str, Any] = {text: {} for text, _ in ASKED}  # without recorded plans
 _ENOUGH = 2  # of the questions: a model may lose one fact
 
 

@@ -18,7 +18,7 @@ from justmem.domain import Session, Turn
 from justmem.ports import Embedder
 from justmem.testing import Request, Respond, chat_body
 from justmem_eval.benchmarks import History
-from justmem_eval.benchmarks.recorded import CardRows
+from justmem_eval.benchmarks.recorded import CardRows, operation
 from justmem_eval.text import count, keywords
 
 _WORDS = 6  # in a list of keywords
@@ -109,8 +109,9 @@ class Scripted:
             return {"cards": [_written(row) for row in self.rows(prompt)]}
         asked = self._question(prompt)
         if "rewrites" in parts:
-            plain = {"operation": "lookup", "spans_sessions": False, "needs_source": False}
-            return {**plain, **self.plans.get(asked, {})}
+            known = self.plans.get(asked, {})
+            plain = {"spans_sessions": False, "needs_source": False}
+            return {**plain, **known, "operation": operation(known)}
         if asked:  # A-Mem: keywords of a question
             return {"keywords": ", ".join(keywords(asked))}
         return _filled(schema, self._said_in(prompt) or prompt[-300:])
@@ -144,6 +145,12 @@ class Scripted:
         data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(made)]
         usage = {"prompt_tokens": 5 * len(texts), "total_tokens": 5 * len(texts)}
         return Respond({"object": "list", "model": "scripted", "data": data, "usage": usage})
+
+
+def scripted_settings(embedder: Embedder) -> dict[str, Any]:
+    """What an adapter is told about this server."""
+    named = {"embedder": embedder.name, "dimensions": embedder.dim}
+    return {"model": "scripted", "api_key": "none", **named}
 
 
 def _facts(session: Session, number: int, turn: Turn, known: CardRows | None) -> list[Row]:

@@ -23,7 +23,7 @@ from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.meter import Meter, Metered, metering
 from justmem_eval.metrics import Figure, mean
 from justmem_eval.records import PeerCannotStart, PeerFailed, Retrieved
-from justmem_eval.scripted import Scripted
+from justmem_eval.scripted import Scripted, scripted_settings
 from justmem_eval.systems.alignment import realigned
 from justmem_eval.systems.peer import NAMES, Peer, PeerMemory
 from justmem_eval.systems.process import ADAPTERS
@@ -65,6 +65,7 @@ class Compared(Value):
     turn_by_words: Figure  # the same, all pieces placed by their words
     session_by_words: Figure
     turns: Figure  # claimed by the first ten pieces
+    turn_shown: Figure  # recall of everything that the reader is shown
     error: str = ""
 
 
@@ -105,13 +106,7 @@ async def compare(
         for name, python in systems.items():
             told(f"{TITLES.get(name, name)} ...")
             with metering(served.url) as meter:
-                settings = {
-                    "model": "scripted",
-                    "embedder": embedder.name,
-                    "dimensions": embedder.dim,
-                    "api_key": "none",
-                    "rules": name == "justmem_rules",
-                }
+                settings = {**scripted_settings(embedder), "rules": name == "justmem_rules"}
                 made.append(
                     await _one(
                         name, python, benchmark, histories, meter, settings, folder, patience
@@ -195,6 +190,7 @@ def _compared(
         turn_by_words=metrics.turn_recall(placed, "ten").fraction,
         session_by_words=metrics.session_recall(placed, "ten").fraction,
         turns=mean(len(metrics.turns_of(row, "ten")) for _, row in rows),
+        turn_shown=metrics.turn_recall(rows, "read").fraction,
         error=error,
     )
 
@@ -232,7 +228,8 @@ def install(name: str, environments: Path, run: Callable[[Sequence[str]], None])
 
 HEADINGS = ["", "calls", "tokens", "CPU s", "disk KB", "peak MB"]  # to build
 HEADINGS += ["calls/q", "tokens/q", "read/q", "ms/q"]  # to ask; `read` is what a reader is shown
-HEADINGS += ["turns", "sessions", "claimed", "turns*", "sessions*"]  # recall of ten pieces
+# Recall of ten pieces, and of everything that a reader is shown.
+HEADINGS += ["turns", "sessions", "claimed", "turns*", "sessions*", "all shown"]
 NOTE = "* all systems by one rule: each piece is placed by its words, whatever source it names."
 
 
@@ -254,6 +251,7 @@ def cells(found: Sequence[Compared]) -> list[list[str]]:
             each.turns.short(),
             each.turn_by_words.short(),
             each.session_by_words.short(),
+            each.turn_shown.short(),
         ]
         for each in found
     ]

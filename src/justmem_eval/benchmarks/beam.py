@@ -50,12 +50,11 @@ def load(name: str, data: Path) -> Benchmark:
         return History(id, _chat(by_name[id])[0])
 
     digests = {
-        f"{folder.name}/{path.name}": files.digest(path)
+        f"{folder.name}/{file}": digest
         for folder in folders
-        for path in (folder / "chat.json", folder / _QUESTIONS)
+        for file, digest in files.digests(folder / "chat.json", folder / _QUESTIONS).items()
     }
-    digest = files.digest_of("".join(digests.values()))
-    return Benchmark(name, digest, cases, history, notes, digests)
+    return Benchmark(name, cases, history, notes, digests)
 
 
 def _folders(data: Path, size: str) -> list[Path]:

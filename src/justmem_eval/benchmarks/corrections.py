@@ -17,8 +17,8 @@ from justmem_eval.benchmarks.types import Case
 _SAME_ANSWER = "WRONG_CITATION"  # the evidence is wrong, the answer is right
 
 
-def read(data: Path) -> tuple[dict[tuple[str, str], str], dict[str, str]]:
-    """Corrected answers by question and official answer, and the digests of the files."""
+def read(data: Path) -> tuple[dict[tuple[str, str], str], list[Path]]:
+    """Corrected answers by question and official answer, and the files."""
     folders = (data, *data.glob("*/"), *data.glob("*/*/"))
     paths = sorted({path for folder in folders for path in folder.glob("errors_conv_*.json")})
     found: dict[tuple[str, str], str] = {}
@@ -28,7 +28,7 @@ def read(data: Path) -> tuple[dict[tuple[str, str], str], dict[str, str]]:
             if item["error_type"] != _SAME_ANSWER:
                 official = str(item["golden_answer"])
                 found[str(item["question"]), official] = str(item["correct_answer"])
-    return found, {path.name: files.digest(path) for path in paths}
+    return found, paths
 
 
 def applied(cases: Sequence[Case], corrected: Mapping[tuple[str, str], str]) -> list[Case]:

@@ -34,13 +34,13 @@ def as_time(text: Any, format: str, where: str) -> datetime:
         raise InvalidFile(f"{where}: {error}. Not the published layout.") from error
 
 
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def digests(*paths: Path) -> dict[str, str]:
+    """The sha256 of each file, by its name."""
+    found = {}
+    for path in paths:
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def with_caption(text: str, caption: str | None) -> str:

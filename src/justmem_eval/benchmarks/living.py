@@ -25,9 +25,7 @@ def load() -> Benchmark:
     items = {path.stem: files.read_json(path) for path in paths}
     histories = {name: History(name, _sessions(item)) for name, item in items.items()}
     cases = [_case(name, item, q) for name, item in items.items() for q in item["questions"]]
-    digests = {path.name: files.digest(path) for path in paths}
-    digest = files.digest_of("".join(digests.values()))
-    return Benchmark("living", digest, cases, histories.__getitem__, (), digests)
+    return Benchmark("living", cases, histories.__getitem__, (), files.digests(*paths))
 
 
 def _sessions(item: Mapping[str, Any]) -> list[Session]:

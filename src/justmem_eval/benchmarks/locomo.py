@@ -34,11 +34,10 @@ def load(data: Path) -> Benchmark:
         name = str(item["sample_id"])
         histories[name] = History(name, sessions_of(item["conversation"], f"{path}: {name}"))
         cases += _cases(name, item["qa"], histories[name], notes)
-    digest = files.digest(path)
     corrected, keys = corrections.read(data)
     cases = corrections.applied(cases, corrected)
-    digests = {path.name: digest, **keys}
-    return Benchmark("locomo", digest, cases, histories.__getitem__, notes, digests)
+    digests = files.digests(path, *keys)
+    return Benchmark("locomo", cases, histories.__getitem__, notes, digests)
 
 
 def sessions_of(conversation: Mapping[str, Any], where: str) -> list[Session]:

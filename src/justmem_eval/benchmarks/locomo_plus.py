@@ -52,9 +52,8 @@ def load(data: Path) -> Benchmark:
         case, history = _case(index, item, histories[name], people, notes)
         cases.append(case)
         histories[history.id] = history
-    digests = {p.name: files.digest(p) for p in (path, base_path)}
-    digest = "+".join(d[:32] for d in digests.values())
-    return Benchmark("locomo_plus", digest, cases, histories.__getitem__, notes, digests)
+    digests = files.digests(path, base_path)
+    return Benchmark("locomo_plus", cases, histories.__getitem__, notes, digests)
 
 
 def _conversation(index: int, by_name: dict[str, Any], path: Path) -> str:

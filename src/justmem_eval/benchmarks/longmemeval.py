@@ -53,8 +53,7 @@ def load(data: Path) -> Benchmark:
     def history(id: str) -> History:
         return History(id, [session for session, _ in _sessions(by_id[id], path)])
 
-    digest = files.digest(path)
-    return Benchmark("longmemeval", digest, cases, history, notes, {path.name: digest})
+    return Benchmark("longmemeval", cases, history, notes, files.digests(path))
 
 
 def load_m(data: Path) -> Benchmark:
@@ -75,8 +74,7 @@ def load_m(data: Path) -> Benchmark:
         item = files.read_part(path, *places[id])
         return History(id, [session for session, _ in _sessions(item, path)])
 
-    digest = files.digest(path)
-    return Benchmark("longmemeval_m", digest, cases, history, notes, {path.name: digest})
+    return Benchmark("longmemeval_m", cases, history, notes, files.digests(path))
 
 
 def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:

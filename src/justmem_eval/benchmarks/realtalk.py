@@ -54,9 +54,7 @@ def load(data: Path) -> Benchmark:
                 sessions=frozenset(session for session, _ in turns),
             )
             cases.append(Case(Question(id=id, text=str(asked["question"]), at=at), gold, name))
-    digests = {path.name: files.digest(path) for path in paths}
-    digest = files.digest_of("".join(digests.values()))
-    return Benchmark("realtalk", digest, cases, histories.__getitem__, notes, digests)
+    return Benchmark("realtalk", cases, histories.__getitem__, notes, files.digests(*paths))
 
 
 def _paths(data: Path) -> list[Path]:

@@ -109,11 +109,14 @@ _OPERATIONS = {"verbatim": "quote", "advice": "advice", "reply": "reply"}
 def read_plan(row: Mapping[str, Any]) -> Plan:
     """One line of a recording, as a model's plan is read: rewrites only if it spans sessions."""
     known = {name: row[name] for name in Plan.model_fields if name in row}
-    operation = _OPERATIONS.get(row.get("mode", ""), row.get("operation", "lookup"))
-    known["operation"] = operation
+    known["operation"] = operation(row)
     known["period"] = _period(row.get("period", ""))
     known["rewrites"] = known["rewrites"] if row["spans_sessions"] else ()
     return Plan.model_validate(known)
+
+
+def operation(row: Mapping[str, Any]) -> str:
+    return _OPERATIONS.get(row.get("mode", ""), str(row.get("operation", "lookup")))
 
 
 def _period(text: str) -> EventDate:

@@ -61,7 +61,6 @@ class History:
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     name: str
-    digest: str  # of the files it was read from
     cases: Sequence[Case]
     history: Callable[[str], History]
     notes: Sequence[str] = ()  # every irregularity of the data, named

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from justmem.errors import InvalidSetting
+from justmem.testing import serve_openai
 from justmem_eval import benchmarks, cache, figures, peer_check, pictures, sidebyside
 from justmem_eval.benchmarks import recorded
 from justmem_eval.cli.shared import Cache, Data, Json, Published, grid, out, pairs
@@ -21,19 +22,21 @@ from justmem_eval.meter import metering
 from justmem_eval.peer_check import Checked
 from justmem_eval.records import write_json
 from justmem_eval.runs import PeerSettings, peer_settings, upstream
+from justmem_eval.scripted import Scripted, scripted_settings
 from justmem_eval.switches import parse
 from justmem_eval.systems.justmem import build_embedder
 from justmem_eval.systems.peer import NAMES
 
 _ENVIRONMENTS = Path("build/peers")
 _COMPARE = Path("build/compare")
-_NO_SERVER = "http://127.0.0.1:9/v1"  # nothing listens there: a peer without a model needs none
 
 
 def check(
     adapter: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or the path of an adapter.")],
     python: Annotated[str, typer.Option(help="Python of the peer's environment.")] = sys.executable,
-    model: Annotated[str, typer.Option(help="openai:NAME or openai:NAME@URL.")] = "",
+    model: Annotated[
+        str, typer.Option(help="openai:NAME or openai:NAME@URL. Default: a scripted one.")
+    ] = "",
     peer_embedder: Annotated[
         str, typer.Option(help="Its embedder, as its server knows it.")
     ] = "text-embedding-3-small",
@@ -44,17 +47,22 @@ def check(
     path = Path(adapter)
     own = path if path.suffix == ".py" else None
     name = path.stem if own else adapter
-    peer = PeerSettings(embedder=peer_embedder, dimensions=peer_dimensions)
-    settings = peer_settings(model or "openai:none", peer)
     folder = Path(mkdtemp(prefix="justmem-peer-check-"))
 
-    async def work() -> Checked:
-        with metering(upstream(model) or _NO_SERVER) as meter:
+    async def work(url: str, settings: dict[str, Any]) -> Checked:
+        with metering(url) as meter:
             return await peer_check.check(
                 name, python, meter, settings, folder, adapter=own, patience=patience
             )
 
-    found = asyncio.run(work())
+    if model:
+        peer = PeerSettings(embedder=peer_embedder, dimensions=peer_dimensions)
+        found = asyncio.run(work(upstream(model) or "", peer_settings(model, peer)))
+    else:
+        embedder = build_embedder(parse([]), cache.folder())
+        played = Scripted([peer_check.HISTORY], embedder, plans=peer_check.QUESTIONS)
+        with serve_openai(played) as served:
+            found = asyncio.run(work(served.url, scripted_settings(embedder)))
     typer.echo(peer_check.shown(found))
     if not found.problems:
         shutil.rmtree(folder)
