@@ -30,9 +30,6 @@ def meaning(text: str, at: date = AT) -> str:
         ("three days ago", "2023-05-22"),
         ("a week ago", "2023-05-18"),
         ("a couple of weeks ago", "2023-05-11"),
-        ("the first of June", "2023-06-01"),
-        ("May the twenty-first", "2023-05-21"),
-        ("the third of July 2022", "2022-07-03"),
     ],
 )
 def test_days(phrase: str, expected: str) -> None:
@@ -52,7 +49,6 @@ def test_days(phrase: str, expected: str) -> None:
         ("next month", "2023-06"),
         ("last year", "2022"),
         ("3 years ago", "2020"),
-        ("a year and a half ago", "2021-11"),
         ("a few months ago", "2022-12/2023-03"),
         ("last summer", "2022-06/2022-08"),
         ("the summer of 2021", "2021-06/2021-08"),
@@ -76,7 +72,6 @@ def test_weeks_months_and_years_keep_their_precision(phrase: str, expected: str)
         ("June 2022", "2022-06"),
         ("last Christmas", "2022-12-25"),
         ("on Valentine's Day", "2023-02-14"),
-        ("last Thanksgiving", "2022-11-24"),
         ("May 5-7", "2023-05-05/2023-05-07"),
     ],
 )

@@ -1,28 +1,24 @@
 """Resolves phrases such as "last Friday" to dates.
 
 `at` is when the words were said. The clock is never read. A phrase that is ambiguous stays unknown.
-`phrases` has the patterns.
+`date_phrases` has the patterns.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 from justmem.domain import UNKNOWN_DATE, EventDate
-from justmem.language.en.phrases import match_phrases
-from justmem.language.en.resolvers import Utterance, span
+from justmem.language.en.date_phrases import match_phrases, span
 
 
-@dataclass(frozen=True, slots=True)
-class DatePhrase:
+class DatePhrase(NamedTuple):
     """A date phrase at `text[start:end]`, and what it means."""
 
     start: int
     end: int
-    text: str
     date: EventDate
 
 
@@ -34,25 +30,26 @@ def resolve(text: str, at: date) -> EventDate:
 
 def find(text: str, at: date, *, future: bool | None = None) -> list[DatePhrase]:
     """Every date phrase in the text, in order, none inside another. `future` settles which
-    Friday "Friday" is; if it is None, the nearest sign before the phrase settles it, or else the
+    Friday "Friday" is; if it is None, the last sign before the phrase settles it, or else the
     first one after it."""
-    signs = _direction_signs(text) if future is None else ()
-    said = Utterance(_day(at), future, tuple(signs))
-    hits = [
-        DatePhrase(start, end, text[start:end], when)
-        for start, end, when in match_phrases(text, said)
-    ]
-    hits.sort(key=lambda one: (one.start - one.end, one.start))
-    # Sorted by place, without overlap: a hit can overlap only its two neighbours.
+    signs = [(match.end(), match["ahead"] is not None) for match in _DIRECTION.finditer(text)]
+
+    def direction(place: int) -> bool | None:
+        if future is not None or not signs:
+            return future
+        before = [ahead for end, ahead in signs if end <= place]
+        return before[-1] if before else signs[0][1]
+
+    found = [DatePhrase(*hit) for hit in match_phrases(text, _day(at), direction)]
+    found.sort(key=lambda one: (one.start - one.end, one.start))  # the longest first
     kept: list[DatePhrase] = []
-    for hit in hits:
-        place = bisect_left(kept, hit.start, key=lambda one: one.start)
-        before, after = kept[max(0, place - 1) : place], kept[place : place + 1]
-        if all(one.end <= hit.start for one in before) and all(
-            hit.end <= one.start for one in after
-        ):
-            kept.insert(place, hit)
-    return kept
+    for hit in found[:_MOST]:
+        if all(one.end <= hit.start or hit.end <= one.start for one in kept):
+            kept.append(hit)
+    return sorted(kept)
+
+
+_MOST = 100  # phrases of a text that are compared with each other
 
 
 def _day(at: date) -> date:
@@ -86,11 +83,6 @@ def points_ahead(text: str) -> bool | None:
     return None if match is None else match["ahead"] is not None
 
 
-def _direction_signs(text: str) -> list[tuple[int, bool]]:
-    """Where each sign of direction ends, and whether it points ahead."""
-    return [(match.end(), match["ahead"] is not None) for match in _DIRECTION.finditer(text)]
-
-
 # ---------------------------------------------------------------- the period of a question
 
 _BETWEEN = re.compile(
@@ -118,7 +110,7 @@ def period(question: str, at: date) -> EventDate:
         return UNKNOWN_DATE
     one = found[0]
     start, end = one.date.start, one.date.end
-    words = f"{question[max(0, one.start - 9) : one.start]}{one.text}".lower()
+    words = question[max(0, one.start - 9) : one.end].lower()
     if start is None or end is None:
         return UNKNOWN_DATE
     if re.search(r"\b(?:before|until|till|prior to|by)\b", words):
