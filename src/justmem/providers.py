@@ -44,7 +44,6 @@ _FORMS: dict[Part, tuple[str, ...]] = {
 }
 FORMS = {part: f"{', '.join(forms)} or package.module:attribute" for part, forms in _FORMS.items()}
 _SCHEMES = {form.partition(":")[0] for forms in _FORMS.values() for form in forms}
-_METHOD: dict[Part, str] = {"model": "complete", "embedder": "embed", "reranker": "rerank"}
 _NAME_AT_URL = re.compile(r"(?P<name>@?[^@\s]+)(?:@(?P<url>https?://\S+))?")
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _DIMENSIONS = {
@@ -85,14 +84,21 @@ def parse(text: str, part: Part) -> Spec:
 
 def build_model(value: Any, settings: Settings) -> LanguageModel | None:
     """None for `rules`."""
-    if not isinstance(value, str):
-        return cast(LanguageModel, _checked(value, "model", describe(value)))
-    spec = parse(value, "model")
-    if spec.scheme == "rules":
-        return None
-    if spec.scheme == "openai":
-        return _openai_model(spec, settings)
-    return cast(LanguageModel, _imported(spec.name, "model"))
+    model: LanguageModel | None = build_stage(value, "complete", settings, {})
+    return model
+
+
+def build_stage(
+    value: Any, method: str, settings: Settings, built: dict[str, LanguageModel | None]
+) -> Any:
+    """The user's own stage, a model for our stage, or None for the rules. `built` caches models, so
+    that stages with the same name share one."""
+    spec = parse(value, "model") if isinstance(value, str) else None
+    if spec is None or spec.scheme == "object":
+        return _own(value, "model", method, "complete")
+    if value not in built:
+        built[value] = None if spec.scheme == "rules" else _openai_model(spec, settings)
+    return built[value]
 
 
 def _openai_model(spec: Spec, settings: Settings) -> LanguageModel:
@@ -127,22 +133,20 @@ def _checked_key(spec: Spec, settings: Settings) -> str | None:
 
 
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
-    if not isinstance(value, str):
-        return cast(Embedder, _checked(value, "embedder", describe(value)))
-    spec = parse(value, "embedder")
-    if spec.scheme == "openai":
-        from justmem.models.embeddings import OpenAIEmbedder
-
-        dim = settings.dimensions or _DIMENSIONS.get(spec.name)
-        if dim is None:
-            raise InvalidSetting(f"The vector length of {spec.name} is unknown: set dimensions.")
-        key = _checked_key(spec, settings)
-        return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
+    spec = parse(value, "embedder") if isinstance(value, str) else None
+    if spec is None or spec.scheme == "object":
+        return cast(Embedder, _own(value, "embedder", "embed"))
     if spec.scheme == "onnx":
         from justmem.models.onnx import OnnxEmbedder
 
         return OnnxEmbedder(spec.name, _weights(spec.name, settings, report))
-    return cast(Embedder, _imported(spec.name, "embedder"))
+    from justmem.models.embeddings import OpenAIEmbedder
+
+    dim = settings.dimensions or _DIMENSIONS.get(spec.name)
+    if dim is None:
+        raise InvalidSetting(f"The vector length of {spec.name} is unknown: set dimensions.")
+    key = _checked_key(spec, settings)
+    return OpenAIEmbedder(spec.name, dim=dim, base_url=spec.url, api_key=key)
 
 
 def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[], Path]:
@@ -160,23 +164,19 @@ def _weights(name: str, settings: Settings, report: Report | None) -> Callable[[
 
 
 def build_reranker(value: Any, settings: Settings, report: Report | None) -> Reranker | None:
-    if value is None:
+    spec = parse(value, "reranker") if isinstance(value, str) else None
+    if value is None or (spec and spec.scheme == "none"):
         return None
-    if not isinstance(value, str):
-        return cast(Reranker, _checked(value, "reranker", describe(value)))
-    spec = parse(value, "reranker")
-    if spec.scheme == "none":
-        return None
+    if spec is None or spec.scheme == "object":
+        return cast(Reranker, _own(value, "reranker", "rerank"))
     if spec.scheme == "onnx":
         from justmem.models.onnx import OnnxReranker
 
         return OnnxReranker(spec.name, _weights(spec.name, settings, report))
-    if spec.scheme == "rerank":
-        from justmem.models.rerank import HttpReranker
+    from justmem.models.rerank import HttpReranker
 
-        key = settings.rerank_key.get_secret_value() if settings.rerank_key else None
-        return HttpReranker(spec.name, url=spec.url or "", api_key=key)
-    return cast(Reranker, _imported(spec.name, "reranker"))
+    key = settings.rerank_key.get_secret_value() if settings.rerank_key else None
+    return HttpReranker(spec.name, url=spec.url or "", api_key=key)
 
 
 def build_redaction(value: Any) -> Redact | None:
@@ -196,28 +196,24 @@ def build_redaction(value: Any) -> Redact | None:
     return cast("Redact", found)
 
 
-def build_stage(
-    value: Any, method: str, settings: Settings, built: dict[str, LanguageModel | None]
-) -> Any:
-    """The user's own stage, a model for our stage, or None for the rules. `built` caches models, so
-    that stages with the same name share one."""
-    if not isinstance(value, str):
-        return value if hasattr(value, method) else _checked(value, "model", describe(value))
-    if value not in built:
-        spec = parse(value, "model")
-        made = _imported(spec.name, "model", method) if spec.scheme == "object" else None
-        built[value] = made if made is not None else build_model(value, settings)
-    return built[value]
+def _own(value: Any, part: Part, *methods: str) -> Any:
+    """The user's object: itself, or named by its path. It has one of the methods. A path may also
+    name a function or class that returns the object."""
 
+    def usable(found: Any) -> bool:
+        return not isinstance(found, type) and any(hasattr(found, name) for name in methods)
 
-def _imported(path: str, part: Part, other: str | None = None) -> Any:
-    found = _attribute(path, part)
-    usable = hasattr(found, _METHOD[part]) or (other is not None and hasattr(found, other))
-    if callable(found) and (isinstance(found, type) or not usable):
-        found = found()
-    if other is not None and hasattr(found, other):
-        return found
-    return _checked(found, part, repr(path))
+    found = value
+    if isinstance(value, str):
+        found = _attribute(value.strip(), part)
+        if callable(found) and not usable(found):
+            found = found()
+    if not usable(found):
+        raise InvalidSetting(
+            f"{describe(value)} is not a {part}: it needs a {methods[-1]} method "
+            "(see justmem.ports)."
+        )
+    return found
 
 
 def _attribute(path: str, part: Part) -> Any:
@@ -233,11 +229,3 @@ def _attribute(path: str, part: Part) -> Any:
             raise InvalidSetting(f"{path!r}: {module_name} has no {attribute!r}.")
         found = getattr(found, attribute)
     return found
-
-
-def _checked(value: Any, part: Part, name: str) -> Any:
-    if isinstance(value, type) or not hasattr(value, _METHOD[part]):
-        raise InvalidSetting(
-            f"{name[:80]} is not a {part}: it needs a {_METHOD[part]} method (see justmem.ports)."
-        )
-    return value
