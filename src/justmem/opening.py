@@ -85,6 +85,15 @@ class Opening:
             await self._memory.close()
 
 
+async def open_memory(
+    settings: Settings, *, create: bool = True, report: providers.Report | None = None
+) -> AsyncMemory:
+    """The memory that the settings describe."""
+    from justmem.memory import AsyncMemory
+
+    return AsyncMemory(**await parts(settings, create=create, report=report))
+
+
 async def parts(
     settings: Settings,
     *,

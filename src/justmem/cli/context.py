@@ -106,14 +106,13 @@ async def _with_memory(
     settings: Settings, work: Callable[[AsyncMemory], Awaitable[T]], create: bool
 ) -> T:
     from justmem.cli.terminal import show_download
-    from justmem.memory import AsyncMemory
-    from justmem.opening import parts
+    from justmem.opening import open_memory
 
     try:
-        made = await parts(settings, create=create, report=show_download())
+        memory = await open_memory(settings, create=create, report=show_download())
     except NoSuchSpace:
         raise NoSuchSpace(await _no_such_space(settings)) from None
-    async with AsyncMemory(**made) as memory:
+    async with memory:
         return await work(memory)
 
 

@@ -19,8 +19,7 @@ from justmem.cli.context import Json, Run, run_of
 from justmem.cli.terminal import amount, out, print_json, say, show_download
 from justmem.config import KEY_SOURCES, Settings
 from justmem.domain import Answer, Remembered
-from justmem.memory import AsyncMemory
-from justmem.opening import parts
+from justmem.opening import open_memory
 
 SPACE = "demo"
 
@@ -68,7 +67,7 @@ async def _asked(
     settings: Settings, history: dict[str, Any], console: Console | None
 ) -> list[Answer]:
     answers = []
-    async with AsyncMemory(**await parts(settings, report=show_download())) as memory:
+    async with await open_memory(settings, report=show_download()) as memory:
         done = await memory.remember_many(history["sessions"])
         if console:
             console.print(_opening(done, history, settings.model))

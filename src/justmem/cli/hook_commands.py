@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -56,15 +57,21 @@ def remember(context: typer.Context, seconds: Seconds = 60.0) -> None:
     _run(context, "remember", seconds, 1500, work)
 
 
-def _run(context: typer.Context, name: str, seconds: float, tokens: int, work: object) -> None:
-    """Whatever happens, the assistant goes on."""
+def _run(
+    context: typer.Context,
+    name: str,
+    seconds: float,
+    tokens: int,
+    work: Callable[[Event, SafeMemory], Awaitable[None]],
+) -> None:
+    """Reports every error without raising it, so that the assistant goes on."""
     from justmem.integrations import hooks
 
     client, error = "unknown", ""
     try:
         event = hooks.Event.read(sys.stdin.read())
         client = event.client
-        error = asyncio.run(_done(context, event, seconds, tokens, work))
+        error = asyncio.run(_error(context, event, seconds, tokens, work))
     except Exception as raised:  # noqa: BLE001
         error = f"{type(raised).__name__}: {raised}"
     if error:
@@ -77,20 +84,21 @@ def _run(context: typer.Context, name: str, seconds: float, tokens: int, work: o
         say(f"justmem hook {name}: {raised}", "yellow")
 
 
-async def _done(
-    context: typer.Context, event: Event, seconds: float, tokens: int, work: object
+async def _error(
+    context: typer.Context,
+    event: Event,
+    seconds: float,
+    tokens: int,
+    work: Callable[[Event, SafeMemory], Awaitable[None]],
 ) -> str:
-    """What went wrong, if something did."""
+    """The error of the work, or an empty text."""
     from justmem.integrations.safe import SafeMemory
-    from justmem.memory import AsyncMemory
-    from justmem.opening import parts
+    from justmem.opening import open_memory
 
-    assert callable(work)
     settings = run_of(context).settings()
     actor = settings.actor or f"hook:{event.client}"
     async with asyncio.timeout(seconds):
-        made = await parts(settings.model_copy(update={"actor": actor}), create=True)
-        async with AsyncMemory(**made) as memory:
+        async with await open_memory(settings.model_copy(update={"actor": actor})) as memory:
             safe = SafeMemory(memory, tokens=tokens, seconds=seconds)
             await work(event, safe)
             return "" if safe.error is None else f"{type(safe.error).__name__}: {safe.error}"
