@@ -59,7 +59,7 @@ class Retention(Value):
 def _older(at: datetime, now: datetime, days: int | None) -> bool:
     if days is None:
         return False
-    # Both are times on a wall: a zone, where a store was given one, is left out.
+    # Times are local times: a time zone is ignored.
     return now.replace(tzinfo=None) - at.replace(tzinfo=None) > timedelta(days=days)
 
 

@@ -40,8 +40,8 @@ class Entry(Value):
 
 
 class Checked(Value):
-    """What looking through the log found. `last` is its newest entry's hash: kept elsewhere, it
-    shows later whether everything up to it is still there."""
+    """The result of checking the log. `last` is the hash of its newest entry. Keep it elsewhere to
+    check later that no entry up to it is missing."""
 
     entries: int = 0
     last: str = ""
@@ -92,7 +92,7 @@ class Note(Value):
 
 
 class Remembered(Value):
-    """What became of one session."""
+    """The result of remembering one session."""
 
     session_id: str
     state: SessionState
@@ -104,7 +104,7 @@ class Remembered(Value):
 
 
 class About(Value):
-    """Everything that memory holds on a subject: sums over all of it, and one page of it."""
+    """Everything that memory holds about a subject: totals, and one page of cards and turns."""
 
     subject: str
     cards: int = 0
@@ -155,8 +155,8 @@ class Loaded(Value):
 
 
 class Expiring(Value):
-    """What is older than its space allows: sessions whole, and of other sessions cards or the
-    words."""
+    """What is older than the retention setting allows: whole sessions, single cards, and the words
+    of sessions whose cards stay."""
 
     sessions: tuple[SessionRecord, ...] = ()
     cards: tuple[Card, ...] = ()
@@ -173,10 +173,10 @@ class Expiring(Value):
 
 
 class Certificate(Value):
-    """That something was forgotten: what, when, and where it was looked for and not found.
+    """States what was forgotten, when, and where it was searched for and not found.
 
-    It holds no words. A digest is the SHA-256 of a deleted text, so that whoever has the text can
-    see that it was among them."""
+    It contains no words. A digest is the SHA-256 of a deleted text: someone who has the text can
+    check that it was deleted."""
 
     space: str
     target: str  # as in "turn s12#3"; a subject is named by its digest
@@ -196,19 +196,19 @@ class Certificate(Value):
 
 
 class Forgotten(Value):
-    """What went. `cards` counts those that rested on forgotten turns too."""
+    """How much was forgotten. `cards` includes those that rested on forgotten turns."""
 
     cards: int = 0
     sessions: int = 0
     turns: int = 0
     quarantined: int = 0
     certificate: Certificate | None = None  # where it was asked for
-    # The log's entry for it. A whole space takes its log along: this is then all that is left.
+    # The entry in the change log. It is all that is left after a whole space is forgotten.
     entry: Entry | None = Field(None, repr=False)
 
 
 class Preview(Value):
-    """What would go. `turns` are those that would go from sessions that stay, as in `s12#3`."""
+    """What `forget` would remove. `turns` are turns of sessions that stay, such as `s12#3`."""
 
     forgotten: Forgotten
     cards: tuple[Card, ...] = ()

@@ -1,8 +1,8 @@
-"""Taking out what must not be kept, before anything is stored or sent to a model.
+"""Redaction: removes secrets before anything is stored or sent to a model.
 
-A hook is a function from text to text, plain or asynchronous. It sees every turn, every speaker's
-name and every question. It has to leave its own output as it is: words that wait for their cards
-pass it again.
+A hook is a function from text to text, synchronous or asynchronous. It gets every turn, every
+speaker's name and every question. It must not change its own output, because turns that wait for
+their cards pass it again.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ _NOTHING = "Nothing was kept or sent."
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A session as it may be kept, and how many of its turns were changed for that."""
+    """A redacted session, and how many of its turns redaction changed."""
 
     session: Session
     changed: int = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """For the receipt: how many, never what."""
+        """For the receipt: a count, no words."""
         turns = len(self.session.turns)
         return (f"{self.changed} of {turns} turns were redacted",) if self.changed else ()
 
 
 class Redaction:
-    """A hook at work; without one, everything passes as it is."""
+    """Applies the hook. Without a hook, nothing is changed."""
 
     def __init__(self, hook: Redact | None = None) -> None:
         self._hook = hook
 
     async def session(self, session: Session, *, rename: bool = True) -> Redacted:
-        """The session as it may be kept. An id that was made from the words is made anew from
-        what is left of them, since it would tell of the rest; not for a session that is known."""
+        """The redacted session. An id that was made from the words is made again from the redacted
+        words, because it would reveal a hash of the others; `rename=False` keeps the id of a known
+        session."""
         if self._hook is None:
             return Redacted(session)
         given_id = session.id != id_from_content(session)
@@ -54,8 +55,8 @@ class Redaction:
         passed = await self._passed([*names, *said, *([session.id] if given_id else ())])
         if given_id and passed[-1] != session.id:
             raise InvalidSession(
-                "The session's id holds something that is to be redacted, and to change an id "
-                f"would mix sessions up: give it another one. {_NOTHING}"
+                "The session's id contains something that must be redacted. An id cannot be "
+                f"changed without mixing up sessions: give it another one. {_NOTHING}"
             )
         speakers = dict(zip(names, passed[: len(names)], strict=True))
         texts = passed[len(names) : len(names) + len(said)]
@@ -74,7 +75,7 @@ class Redaction:
         return self._hook is not None
 
     async def passes(self, texts: Sequence[str]) -> bool:
-        """Whether nothing would be taken out of them."""
+        """Whether the hook leaves all of them as they are."""
         return await self._passed(texts) == list(texts)
 
     async def question(self, text: str) -> str:
@@ -88,7 +89,7 @@ class Redaction:
         return left
 
     async def plan(self, plan: P) -> P:
-        """The caller's plan without what must not be sent to a model."""
+        """The caller's plan, redacted."""
         passed = {
             name: tuple(filter(None, [await self.name(text) for text in texts]))
             for name in ("rewrites", "entities")
@@ -101,11 +102,10 @@ class Redaction:
         if hook is None:
             return list(texts)
         try:
-            # In a thread: a hook may look for names with a model of its own. An asynchronous one
-            # is only begun there.
+            # In a thread: a hook may run a model of its own.
             found = await asyncio.to_thread(lambda: [hook(text) for text in texts])
             left = [await each if inspect.isawaitable(each) else each for each in found]
-        except Exception as error:  # noqa: BLE001  its words may be the very ones to take out
+        except Exception as error:  # noqa: BLE001  its message may contain the secret
             raise InvalidSetting(
                 f"The redaction hook failed with {type(error).__name__}: correct the setting "
                 f"redact. {_NOTHING}"

@@ -50,7 +50,7 @@ def as_session(
         labels: object = value.labels
         until, note = value.until, value.is_note
     else:
-        fields, messages = _opened(value)
+        fields, messages = _fields_and_messages(value)
         turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
         own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
         labels, until, note = fields.get("labels"), None, False
@@ -94,7 +94,7 @@ def id_from_content(session: Session) -> str:
 # ---------------------------------------------------------------- the outer shape
 
 
-def _opened(value: object) -> tuple[Mapping[str, Any], Sequence[Any]]:
+def _fields_and_messages(value: object) -> tuple[Mapping[str, Any], Sequence[Any]]:
     """The session's own fields, and its messages."""
     if isinstance(value, Mapping):
         messages = _first(value, ("turns", "messages"))
@@ -165,7 +165,7 @@ def _turn(number: int, message: object) -> Turn:
         return Turn(
             speaker=speaker,
             role=role,
-            text="" if forgotten else _said(_text(message)),
+            text="" if forgotten else _checked_text(_text(message)),
             at=None if at is None else as_time(at),
             key=_key(message.get("key")),
             forgotten=forgotten,
@@ -177,7 +177,7 @@ def _turn(number: int, message: object) -> Turn:
 def _cleaned(turn: Turn) -> Turn:
     at = None if turn.at is None else as_time(turn.at)
     speaker = _speaker(turn.speaker, turn.role)
-    text = "" if turn.forgotten else _said(turn.text)
+    text = "" if turn.forgotten else _checked_text(turn.text)
     key = _key(turn.key)
     return Turn(
         speaker=speaker, role=turn.role, text=text, at=at, key=key, forgotten=turn.forgotten
@@ -190,7 +190,7 @@ def _key(value: object) -> str | None:
     return clean(value) if value else None
 
 
-def _said(text: str) -> str:
+def _checked_text(text: str) -> str:
     if len(text) > LONGEST_TURN:
         raise InvalidSession(
             f"it has {len(text):,} characters; the longest turn may have {LONGEST_TURN:,}. "
