@@ -83,16 +83,18 @@ async def test_words_kept_before_there_was_a_hook_pass_it_before_they_are_sent(m
     model = scripted(extract=extract_history)
     again = await make(model, redact=secrets)
     (done,) = await again.retry()
-    assert (done.session_id, done.state) == (kept.id, SessionState.STORED)
+    assert (done.session_id, done.state) == (kept.session_id, SessionState.STORED)
     assert "1111" not in model.prompts[0].user
-    assert "1111" not in (await again.session(kept.id)).turns[0].text
+    assert "1111" not in (await again.session(kept.session_id)).turns[0].text
     assert len(await again.sessions()) == 1
 
 
 async def test_an_id_made_from_the_words_tells_nothing_of_them(make: Make) -> None:
     memory = await make(redact=secrets)
     ids = {
-        (await memory.keep([{"role": "user", "content": f"Password: {word}"}], at="2024-05-01")).id
+        (
+            await memory.keep([{"role": "user", "content": f"Password: {word}"}], at="2024-05-01")
+        ).session_id
         for word in ("hunter2", "swordf1sh")
     }
     assert len(ids) == 1
@@ -110,7 +112,7 @@ async def test_speakers_are_redacted_too(make: Make) -> None:
     memory = await make(redact=lambda text: text.replace("Ana", "[name]"))
     turns = [{"speaker": "Ana", "text": "Hello from Ana."}, {"speaker": "Ben", "text": "Hi."}]
     kept = await memory.keep({"at": "2024-05-01", "turns": turns})
-    session = await memory.session(kept.id)
+    session = await memory.session(kept.session_id)
     assert [turn.speaker for turn in session.turns] == ["[name]", "Ben"]
     assert session.turns[0].text == "Hello from [name]."
 

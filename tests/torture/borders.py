@@ -210,7 +210,8 @@ class Commands:
         self._begin()
 
     def _walk(self, group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-        for name, each in group.commands.items():
+        for name in group.commands:
+            each = group.get_command(None, name)
             if hasattr(each, "commands"):
                 yield from self._walk(each, (*words, name))
             else:
