@@ -3,11 +3,23 @@ import type { components } from "./schema.d.ts";
 
 type Schemas = components["schemas"];
 export type Answer = Schemas["Answer"];
+export type Card = Schemas["Card"];
 export type Evidence = Schemas["EvidenceView"];
 export type Plan = Schemas["PlanParts"];
 export type Problem = Schemas["Problem"];
+export type Remembered = Schemas["Remembered"];
 export type Turn = { role: "user" | "assistant"; content: string };
-export type Question = { at?: string; speaker?: string; plan?: Partial<Plan>; prompt?: number };
+export type Question = { at?: string; speaker?: string; plan?: Partial<Plan> };
+export type Recall = Question & {
+  /** Adds a block for a model's prompt, of at most this many tokens. */
+  prompt?: number;
+  limit?: number;
+  labels?: Record<string, string>;
+  sessions?: string[];
+  since?: string;
+  until?: string;
+  as_of?: string;
+};
 export type Step = { event: string; data: unknown };
 
 export type Options = {
@@ -85,31 +97,31 @@ export class Space {
   remember(
     turns: Turn[],
     options: { id?: string; at?: string; wait?: boolean } = {},
-  ): Promise<Schemas["Accepted"]> {
+  ): Promise<Remembered> {
     const { wait, ...session } = options;
     const path = `${this.#path}/sessions${wait ? "?wait=true" : ""}`;
     return this.client.request("POST", path, { ...session, turns });
   }
 
   /** Adds turns to a session, which is made where it is missing. */
-  append(id: string, turns: (Turn & { key?: string })[]): Promise<Schemas["Accepted"]> {
+  append(id: string, turns: (Turn & { key?: string })[]): Promise<Remembered> {
     const path = `${this.#path}/sessions/${encodeURIComponent(id)}/turns`;
     return this.client.request("POST", path, { turns });
   }
 
-  /** The evidence for a question. `prompt`: also as a block of so many tokens for a prompt. */
-  recall(question: string, options: Question = {}): Promise<Evidence> {
+  /** The evidence for a question. */
+  recall(question: string, options: Recall = {}): Promise<Evidence> {
     return this.client.request("POST", `${this.#path}/recall`, { question, ...options });
   }
 
-  ask(question: string, options: Omit<Question, "prompt"> = {}): Promise<Answer> {
+  ask(question: string, options: Question = {}): Promise<Answer> {
     return this.client.request("POST", `${this.#path}/ask`, { question, ...options });
   }
 
   /** The steps of an answer as they come: plan, evidence, token, answer, receipt. */
   async *follow(
     question: string,
-    options: Omit<Question, "prompt"> = {},
+    options: Question = {},
   ): AsyncGenerator<Step, void, undefined> {
     const body = { question, ...options };
     const answer = await this.client.send("POST", `${this.#path}/ask`, body, "text/event-stream");
@@ -117,6 +129,54 @@ export class Space {
       if (step.event === "error") throw new JustMemError(step.data as Problem);
       yield step;
     }
+  }
+
+  /** Stores a text as it is. A note with the same key is replaced. */
+  note(key: string, note: Partial<Schemas["NoteIn"]> & { text: string }): Promise<Card> {
+    return this.client.request("PUT", `${this.#path}/notes/${encodeURIComponent(key)}`, note);
+  }
+
+  noteAt(key: string): Promise<Schemas["NoteOut"]> {
+    return this.client.request("GET", `${this.#path}/notes/${encodeURIComponent(key)}`);
+  }
+
+  notes(prefix = ""): Promise<Schemas["NoteList"]> {
+    return this.client.request("GET", `${this.#path}/notes?${new URLSearchParams({ prefix })}`);
+  }
+
+  /** Replaces a card by a corrected one, which has another id. */
+  correct(card: string, changes: Partial<Schemas["Changes"]>): Promise<Card> {
+    return this.client.request("PATCH", `${this.#path}/cards/${encodeURIComponent(card)}`, changes);
+  }
+
+  pin(card: string): Promise<Card> {
+    return this.client.request("PUT", `${this.#path}/cards/${encodeURIComponent(card)}/pin`);
+  }
+
+  unpin(card: string): Promise<Card> {
+    return this.client.request("DELETE", `${this.#path}/cards/${encodeURIComponent(card)}/pin`);
+  }
+
+  /** Takes back the last correction, pin or unpin of a card. */
+  undo(card: string): Promise<Card> {
+    return this.client.request("POST", `${this.#path}/cards/${encodeURIComponent(card)}/undo`);
+  }
+
+  /** What was true when, of a person or of a card. */
+  history(of: { subject: string } | { card: string }): Promise<Schemas["History"]> {
+    return this.client.request("GET", `${this.#path}/history?${new URLSearchParams(of)}`);
+  }
+
+  /** Short lines about a person. Default: the person whom most cards are about. */
+  profile(subject?: string): Promise<Schemas["SubjectProfile"]> {
+    const query = subject === undefined ? "" : `?${new URLSearchParams({ subject })}`;
+    return this.client.request("GET", `${this.#path}/profile${query}`);
+  }
+
+  /** Makes the cards of a session, or of all, again. */
+  rebuild(session?: string): Promise<Schemas["Queued"]> {
+    const query = session === undefined ? "" : `?${new URLSearchParams({ session })}`;
+    return this.client.request("POST", `${this.#path}/rebuild${query}`);
   }
 
   forget(what: Partial<Schemas["Forget"]>): Promise<Schemas["ForgetResult"]> {

@@ -56,6 +56,27 @@ test("remembers, recalls, asks, follows and forgets", async () => {
   assert.equal((await space.sessions()).sessions.length, 0);
 });
 
+test("appends, notes, corrects, pins, undoes and rebuilds", async () => {
+  const space = client.space("living");
+  const turns = [{ role: "user" as const, content: "I live in Graz.", key: "m1" }];
+  await space.append("home", turns);
+  const { cards } = await space.remember(turns, { id: "home", wait: true });
+  const card = cards![0]!;
+  const better = await space.correct(card.id, { fact: "lives in Vienna" });
+  assert.equal((await space.pin(better.id)).fact, "lives in Vienna");
+  assert.equal((await space.history({ card: better.id })).entries.length, 2);
+  await space.undo(better.id);
+  assert.equal((await space.undo(better.id)).id, card.id);
+  assert.equal((await space.rebuild("home")).sessions, 1);
+  assert.match((await space.profile()).text, /Graz/);
+  await space.note("food/nuts", { text: "No walnuts.", value: [1], labels: { topic: "food" } });
+  assert.deepEqual((await space.noteAt("food/nuts")).value, [1]);
+  assert.equal((await space.notes("food/")).notes.length, 1);
+  const found = await space.recall("walnuts?", { labels: { topic: "food" }, limit: 1 });
+  assert.equal(found.cards.length, 1);
+  await space.forget({ key: "food/nuts" });
+});
+
 test("an error says what to do", async () => {
   await assert.rejects(client.space("nobody").stats(), (error: JustMemError) => {
     assert.equal(error.status, 404);
