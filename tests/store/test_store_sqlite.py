@@ -414,7 +414,7 @@ class TestForgottenBytes:
         await remember(store, session(), "plays the theremin")
         with monkeypatch.context() as patch:
             patch.setattr(sqlite, "_sweep", _interrupted)
-            with pytest.raises(StoreBusy, match="gone from memory, but not from the file yet"):
+            with pytest.raises(StoreBusy, match="bytes are still in the file"):
                 await store.forget(sessions=["s1"])
         assert b"theremin" in _bytes(folder)
         await open_space()

@@ -1,7 +1,7 @@
-"""Marks of turns that were forgotten on their own, beside the ids of such cards.
+"""Marks of forgotten turns. A store keeps them, and the ids of forgotten cards.
 
-A mark is a hash of the session's id, one of the turn's words, and its number: none of the words
-stay. It tells the turn when its session comes again, though it may have moved.
+A mark consists of a hash of the session's id, a hash of the turn's words, and the turn's number.
+It recognises the turn when its session is remembered again, also at another place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from justmem.ports.store import Whole
 from justmem.ports.vectors import Vectors
 from justmem.runtime import tokens
 
-FORGOTTEN_SINCE = "a turn of it was forgotten since"  # in the place of a reason that may quote it
+FORGOTTEN_SINCE = "a turn of it was forgotten since"  # replaces a reason that may quote the turn
 
 
 def _hash(text: str) -> str:
@@ -28,17 +28,17 @@ _PREFIX = 17  # characters
 
 
 def prefix(session_id: str) -> str:
-    """What the marks of a session begin with."""
+    """The start of all marks of a session."""
     return "t" + _hash(session_id)
 
 
 def prefix_of(id: str) -> str:
-    """Of a mark; empty for the id of a card."""
+    """The session's part of a mark; empty for the id of a card."""
     return id[:_PREFIX] if "." in id else ""
 
 
 def _words(session_id: str, text: str) -> str:
-    """A turn that comes back with other spaces or capitals is the same turn."""
+    """The words' part of a mark. Spaces and capitals do not matter."""
     return prefix(session_id) + _hash(f"{session_id}\0{' '.join(text.split()).casefold()}")
 
 
@@ -47,9 +47,9 @@ def mark(session: Session, number: int) -> str:
 
 
 def find_marked(session: Session, marks: Iterable[str]) -> set[int]:
-    """Numbers of the turns that the marks mean. One that has moved is known by its words; where
-    several say the same, all of them are meant."""
-    said = [
+    """Numbers of the turns that the marks stand for. A moved turn is recognised by its words. If
+    several turns have these words, all of them count."""
+    hashes = [
         "" if turn.forgotten else _words(session.id, turn.text) if turn.text.strip() else ""
         for turn in session.turns
     ]
@@ -57,12 +57,12 @@ def find_marked(session: Session, marks: Iterable[str]) -> set[int]:
     for each in marks:
         words, _, place = each.rpartition(".")
         number = int(place)
-        if number <= len(said) and session.turn(number).forgotten:
+        if number <= len(hashes) and session.turn(number).forgotten:
             continue
-        if number <= len(said) and said[number - 1] == words:
+        if number <= len(hashes) and hashes[number - 1] == words:
             gone.add(number)
         else:
-            gone |= {n for n, own in enumerate(said, 1) if own == words}
+            gone |= {n for n, own in enumerate(hashes, 1) if own == words}
     return gone
 
 
@@ -76,8 +76,8 @@ def by_session(places: Iterable[Place]) -> dict[str, list[int]]:
 def find_turns(
     current: Session, waiting: Session | None, numbers: Iterable[int]
 ) -> Iterator[tuple[Session, int]]:
-    """The text in which each number counts: the current one, or for a turn that is only in a
-    changed text, the one that waits."""
+    """The text and number of each turn. A turn that is not in the current text is looked up in the
+    waiting one."""
     for number in numbers:
         for text in (current, waiting):
             if text is not None and 1 <= number <= len(text.turns):
@@ -94,7 +94,7 @@ def remove_marked(session: Session, marks: Collection[str]) -> Session:
 
 
 def remove_forgotten(whole: Whole, forgotten: Collection[str]) -> Whole:
-    """Without what was forgotten of it: its cards, and turns with all that rests on them."""
+    """The session without its forgotten cards and turns, and without what rests on those turns."""
     own = [each for each in forgotten if each.startswith(prefix(whole.session.id))]
     gone, made = find_marked(whole.session, own), whole.digested
     cards = [

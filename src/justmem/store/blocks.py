@@ -1,5 +1,5 @@
-"""What is stored of a session to search it: its terms and its vectors, as two blobs for its cards
-and two for its passages."""
+"""The search index of one session: terms and vectors, as two blobs for its cards and two for its
+passages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Hashes = NDArray[np.uint32]
 
 
 def words(text: str) -> list[str]:
-    """Each once, in lower case, in order."""
+    """Each word once, in lower case, in order."""
     return list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
 
 
@@ -130,7 +130,7 @@ class Block:
         )
 
     def only(self, stay: NDArray[np.bool_]) -> Block:
-        """Without the other rows. Keys stay as they are."""
+        """Only the rows that `stay` selects. They keep their keys."""
         places = self.places
         if self.kind == "cards":
             places = places[stay[places[:, 0]]]

@@ -1,11 +1,9 @@
-"""What follows from the words of a session: cards, passages, vectors, terms."""
+"""Writes what is derived from the text of a session: cards, passages, vectors, terms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from justmem.domain import Card, Correction, Session, corrections_of
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
@@ -20,20 +18,20 @@ from justmem.store.engine import Connection, one, row
 def put_derived(
     db: Connection, session: Session, digested: Digested, *, cards_before: int, tokens_before: int
 ) -> None:
-    """In the place of what was made of the session before."""
+    """Replaces everything that was derived from the session before."""
     removed = remove_derived(db, session.id)
     if removed:
-        leave_traces(db)
+        mark_replaced(db)
     dim, key, generation = one(
         db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
     )
-    places = _wanted(db, digested.cards)
+    places = _to_store(db, digested.cards)
     cards = [digested.cards[place] for place in places]
     vectors = {
         "cards": _checked(digested.card_vectors, len(digested.cards), dim),
         "passages": _checked(digested.passage_vectors, len(digested.passages), dim),
     }
-    given = [each for each in vectors.values() if each is not None]
+    present = [each for each in vectors.values() if each is not None]
     _put_cards(db, session, cards, key)
     rest_on = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
     of_cards = None if vectors["cards"] is None else vectors["cards"][places]
@@ -62,12 +60,12 @@ def put_derived(
         "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
         "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
         *(int(removed), first + len(spans), len(cards) - cards_before),
-        *(digested.tokens - tokens_before, given[0].shape[1] if given else dim, db.space),
+        *(digested.tokens - tokens_before, present[0].shape[1] if present else dim, db.space),
     )
 
 
-def _wanted(db: Connection, cards: Sequence[Card]) -> list[int]:
-    """Places of the cards to store: each id once, and none that was forgotten on its own."""
+def _to_store(db: Connection, cards: Sequence[Card]) -> list[int]:
+    """Positions of the cards to store: each id once, without forgotten cards."""
     first = {card.id: place for place, card in reversed(list(enumerate(cards)))}
     forgotten = reads.forgotten_among(db, list(first))
     return sorted(place for id, place in first.items() if id not in forgotten)
@@ -94,7 +92,7 @@ def _put_cards(db: Connection, session: Session, cards: Sequence[Card], key: int
 
 
 def put_block(db: Connection, block: Block, generation: int) -> None:
-    """An empty one is removed."""
+    """Writes a block. If it is empty, only removes the old one."""
     where = (db.space, block.kind, block.session)
     db.run("DELETE FROM blocks WHERE space = ? AND kind = ? AND session = ?", *where)
     if len(block):
@@ -107,7 +105,7 @@ def put_block(db: Connection, block: Block, generation: int) -> None:
 
 
 def remove_derived(db: Connection, session_id: str) -> bool:
-    """Whether anything was there that could be found."""
+    """Returns whether a search could have found anything of it."""
     deleted = [
         db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
         for table in ("cards", "blocks", "quarantine")
@@ -116,7 +114,7 @@ def remove_derived(db: Connection, session_id: str) -> bool:
 
 
 def bound(db: Connection) -> tuple[str, int, str]:
-    """The embedder, the dimensions and the rules for terms that the space was made with."""
+    """The embedder, the dimension and the version of the term rules that the space uses."""
     name, dim, terms = one(db, "SELECT embedder, dim, terms FROM spaces WHERE space = ?", db.space)
     return name, dim, terms
 
@@ -141,37 +139,26 @@ def replace_vectors(
     db: Connection,
     embedder: str,
     dim: int,
-    replaced: Mapping[Index, tuple[Sequence[int], Vectors]],
+    made: Mapping[tuple[Index, str], Vectors],
+    generation: int,
 ) -> None:
-    """All vectors. An index that is left out has none afterwards."""
-    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
-    for block in reads.blocks(db):
-        keys, vectors = replaced.get(block.kind, ((), np.zeros((0, 0), np.float32)))
-        known = np.asarray(keys, np.int64)
-        packed = None
-        if block.kind in replaced:
-            places = np.searchsorted(known, block.keys)
-            if not len(known) or (known[places.clip(max=len(known) - 1)] != block.keys).any():
-                raise StoreBusy(
-                    "Another process added to the space while it was embedded again: run it again."
-                )
-            packed = replace(block, vectors=coded(vectors[places])).packed_vectors()
-        db.run(
-            "UPDATE blocks SET vectors = ?, generation = ? "
-            "WHERE space = ? AND kind = ? AND session = ?",
-            *(packed, generation + 1, db.space, block.kind, block.session),
-        )
+    """`made`: vectors by index and session. `generation`: that of the space when it was read."""
+    if reads.generation(db) != generation:
+        raise StoreBusy("Another process changed the space while it was embedded: run it again.")
+    for (kind, session_id), vectors in made.items():
+        for block in reads.blocks(db, kind=kind, sessions=[session_id], vectors=False):
+            put_block(db, replace(block, vectors=coded(vectors)), generation + 1)
     db.run(
         "UPDATE spaces SET embedder = ?, dim = ?, generation = generation + 1, "
         "removals = removals + 1, replaced = 1 WHERE space = ?",
         *(embedder, dim, db.space),
     )
-    log.add(db, "reembed", texts=sum(len(keys) for keys, _ in replaced.values()))
+    log.add(db, "reembed", texts=sum(map(len, made.values())))
 
 
 def index_again(db: Connection) -> None:
-    """The postings anew, after the rules for terms have changed."""
-    (generation,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    """Makes all postings again, after the term rules have changed."""
+    generation = reads.generation(db)
     for block in list(reads.blocks(db)):
         texts = reads.block_texts(db, block)
         made = Block.made(
@@ -186,9 +173,8 @@ def index_again(db: Connection) -> None:
     )
 
 
-def leave_traces(db: Connection) -> None:
-    """Words were replaced: what is left of them in the file goes with the next sweep. Unlike
-    after `forget` that need not be at the next opening."""
+def mark_replaced(db: Connection) -> None:
+    """Notes that old words may be left in the file. The next thorough sweep removes them."""
     db.run("UPDATE spaces SET replaced = 1 WHERE space = ? AND replaced = 0", db.space)
 
 
@@ -196,7 +182,7 @@ def leave_traces(db: Connection) -> None:
 
 
 def put_corrections(db: Connection, session_id: str, corrections: Sequence[Correction]) -> None:
-    """In the place of those that were there."""
+    """Replaces the corrections of a session."""
     where = (db.space, session_id)
     db.run("DELETE FROM corrections WHERE space = ? AND session = ?", *where)
     db.run_many(
@@ -237,6 +223,6 @@ def revise(
     )
     put_derived(db, whole.session, changed, cards_before=len(cards), tokens_before=made.tokens)
     put_corrections(db, card.session_id, after)
-    leave_traces(db)
+    mark_replaced(db)
     verb = "correct" if len(after) > len(before) else "undo"
     log.add(db, verb, [card.session_id, card.id, into.id])

@@ -1,8 +1,8 @@
-"""Which SQLite opens a file: Python's own, or SQLCipher's where the file is locked.
+"""Opens SQLite files: plain ones with Python's SQLite, encrypted ones with SQLCipher.
 
-The two know nothing of each other's file locks inside one process, and neither knows of a plain
-`open`: on POSIX, closing any descriptor of a file drops every lock the process holds on it. So a
-file is looked into only while no connection of this process has it open: `claim` sees to that.
+On POSIX, closing any descriptor of a file drops all locks that the process holds on it. Python's
+SQLite and SQLCipher do not know of each other, and neither knows of a plain `open`. So the first
+page of a file is read only while no connection of this process has it open. `claim` ensures this.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Kind = Literal["new", "plain", "locked", "damaged"]
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """What either SQLite raises; theirs are not related."""
+    """The error classes of both libraries."""
     cipher = sys.modules.get(_MODULE)
     return (sqlite3.Error,) if cipher is None else (sqlite3.Error, cipher.Error)
 
 
 def code(error: Exception) -> int:
-    """What SQLite calls it, such as `sqlite3.SQLITE_BUSY`; 0 where it does not say."""
+    """SQLite's code, such as `sqlite3.SQLITE_BUSY`; 0 if there is none."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -74,18 +74,18 @@ class Lock:
         return "Lock(**********)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("A Lock is not written anywhere.")
+        raise TypeError("A Lock holds a key and cannot be pickled.")
 
     @property
     def phrase(self) -> str:
-        """As SQLCipher's `KEY` takes it. Not for the eye."""
+        """The key as SQLCipher's `PRAGMA key` takes it. Never show it."""
         return f"x'{self._hex}'"
 
 
 def connect(
     path: Path, patience: float, lock: Lock | None, *, still: bool = False
 ) -> sqlite3.Connection:
-    """`still`: to read a file that nobody changes, such as a copy. No side files are made."""
+    """`still`: nobody changes the file, as with a copy. No side files are made."""
     module: Any = sqlite3 if lock is None else sqlcipher()
     db: sqlite3.Connection = module.connect(
         f"{path.absolute().as_uri()}?immutable=1" if still else path,
@@ -107,13 +107,13 @@ def _prepare(db: sqlite3.Connection, lock: Lock) -> None:
     db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
     db.execute(f'PRAGMA key = "{lock.phrase}"')
     db.execute("PRAGMA cipher_compatibility = 4")  # a later SQLCipher reads it all the same
-    # A VACUUM or a sort would else leave plain words in a temporary file.
+    # Otherwise VACUUM or a sort would write plain words to a temporary file.
     db.execute("PRAGMA temp_store = MEMORY")
 
 
 def check(db: sqlite3.Connection, claim: Claim) -> None:
-    """Whether the key fits. Each page carries a seal made with the key: where not one is right,
-    it is the key that is wrong; where some are, it is the file."""
+    """WrongKey if the key is wrong, StoreDamaged if the file is. Each page has a checksum made with
+    the key. If all of them are wrong, the key is wrong; if some are, the file is damaged."""
     path = claim.path
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -136,13 +136,15 @@ def check(db: sqlite3.Connection, claim: Claim) -> None:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _File:
-    """What a file was when it was first looked at. It lives as long as a claim to it: whoever
-    drops a store without closing it drops the claim too."""
+    """What the first page of a file showed. It lives as long as a claim to the file, even if a
+    store is dropped without being closed."""
 
     kind: Kind
     salt: bytes
-    alone: bool  # nobody else in this process may open it
-    kept: dict[tuple[int, int], int] = field(default_factory=dict)  # descriptors, by what they read
+    alone: bool  # no other claim is allowed
+    kept: dict[tuple[int, int], int] = field(
+        default_factory=dict
+    )  # descriptors by device and inode
 
     def __post_init__(self) -> None:
         finalize(self, _close, self.kept)
@@ -154,7 +156,7 @@ def _close(kept: dict[tuple[int, int], int]) -> None:
 
 
 class Claim:
-    """A file that is open in this process, or about to be, by the path it was asked for."""
+    """A file that this process has open or is about to open."""
 
     def __init__(self, path: Path, identity: tuple[int, int], file: _File) -> None:
         self.path = path
@@ -173,16 +175,16 @@ class Claim:
 
     @property
     def locked(self) -> bool:
-        """Not plain: what only a key can tell apart from noise."""
+        """Encrypted, or damaged: only a key can tell."""
         return self.kind in ("locked", "damaged")
 
     def filled(self, kind: Kind) -> None:
-        """It is no longer new."""
+        """Records that the new file now has content."""
         assert self._file is not None
         self._file.kind = kind
 
     def descriptor(self, path: Path) -> int:
-        """To read one of its files by. It is closed with the last claim, not before."""
+        """A descriptor of one of its files. It stays open until the last claim is released."""
         assert self._file is not None
         with _guard:
             identity = _identity(path)
@@ -195,7 +197,7 @@ class Claim:
 
 
 class Outrun(StoreBusy):
-    """The file was made or replaced meanwhile, or is just being so: claim it again."""
+    """The file was created or replaced meanwhile: claim it again."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is being changed at this moment: try again.")
@@ -206,18 +208,18 @@ _files: WeakValueDictionary[tuple[int, int], _File] = WeakValueDictionary()  # b
 
 
 def claim(path: Path, *, alone: bool = False) -> Claim:
-    """Looks at the file's first page, or remembers what it was. To be released."""
+    """Reads the first page of the file, unless it is claimed already. The caller releases it."""
     with _guard:
         identity = _identity(path)
         file = _files.get(identity)
         if file is None:
-            file = _files[identity] = _looked_into(path, alone)
+            file = _files[identity] = _inspect(path, alone)
         elif alone or file.alone:
             raise Outrun(path)
         return Claim(path, identity, file)
 
 
-def _looked_into(path: Path, alone: bool) -> _File:
+def _inspect(path: Path, alone: bool) -> _File:
     try:
         with path.open("rb") as stream:
             first = stream.read(PAGE)
@@ -233,7 +235,7 @@ def _looked_into(path: Path, alone: bool) -> _File:
 
 
 def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:
-    """The bytes of a file, some at a time. `held`: of the open space that the file belongs to."""
+    """The bytes of a file, in chunks. `held`: the claim of the open space that it belongs to."""
     if held is None or os.name == "nt":
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
@@ -246,7 +248,7 @@ def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:
 
 
 def is_locked(path: Path) -> bool:
-    """By its looks: whether its key fits, only the key tells."""
+    """Whether the file looks encrypted."""
     held = claim(path)
     try:
         return held.kind == "locked"
@@ -255,7 +257,7 @@ def is_locked(path: Path) -> bool:
 
 
 def check_current(held: Claim) -> None:
-    """Whether the path still leads to the file that was claimed."""
+    """Outrun if the path leads to another file now."""
     try:
         there = _identity(held.path) == held.identity
     except FileNotFoundError:
@@ -270,7 +272,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _kind(first: bytes, size: int) -> Kind:
-    """A locked page is noise. A plain first page, torn or not, never is."""
+    """An encrypted page looks random. A plain first page does not, even if it is damaged."""
     if not first:
         return "new"
     if first.startswith(_PLAIN):

@@ -50,21 +50,21 @@ class Engine(Protocol):
     owner: str  # of all leases through this engine; empty: each store has an owner of its own
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """One moment of the space, in a thread."""
+        """Reads one snapshot of the space, in a thread."""
         ...
 
     async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
-        """One transaction, in a thread. Nobody else writes to the space meanwhile. After a lost
-        connection it is done again from the start: `once` says that it must not happen twice."""
+        """Runs one transaction in a thread, as the only writer of the space. A lost connection
+        starts it again. `once`: it must not be applied twice."""
         ...
 
     def is_dead(self, owner: str) -> bool:
-        """Whether the owner of a lease surely lives no more."""
+        """Whether the owner of a lease has certainly ended."""
         ...
 
     async def sweep(self, *, thorough: bool = False) -> None:
-        """Removes the bytes of deleted rows, as far as is cheap; `thorough`: all of them, or
-        raises."""
+        """Removes the bytes of deleted rows, as far as that is cheap. `thorough`: all of them; an
+        error if that fails."""
         ...
 
     async def remains(self, pieces: Collection[bytes]) -> Searched:
@@ -118,7 +118,7 @@ def row(db: Connection, sql: str, *values: Any) -> Row | None:
 
 
 def one(db: Connection, sql: str, *values: Any) -> Row:
-    """A row of the space, or a sum: it is there unless the space is gone."""
+    """A row that exists unless the space was erased."""
     found = row(db, sql, *values)
     if found is None:
         raise StoreError(f"The space {db.space!r} was erased by another process: open it again.")

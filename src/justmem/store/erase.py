@@ -259,7 +259,7 @@ def _in_bytes(file: Path, chunks: Iterable[bytes], pieces: Sequence[bytes]) -> S
 def _in_stranger(
     file: Path, pieces: Sequence[bytes], claim: Claim | None, lock: Lock | None
 ) -> Searched:
-    """A file that is neither the space's nor another space's."""
+    """Searches a file that belongs to no space by its name."""
     with closing(drivers.chunks(file, None)) as chunks:
         head = next(chunks, b"")
         first = head[: drivers.PAGE]
@@ -280,8 +280,7 @@ def _in_stranger(
 
 
 def _is_unreadable(first: bytes) -> bool:
-    """Whether words in the file would not be found as they stand: it is compressed, encrypted or
-    written in UTF-16."""
+    """Whether the file is compressed, encrypted or in UTF-16, so that words in it are not found."""
     if first.startswith(_SQLITE):
         return first[_ENCODING] in _SQLITE_UTF16
     return bool(_PACKED.match(first)) or drivers.is_noise(first) or _is_utf16(first)

@@ -1,4 +1,4 @@
-"""The files of a folder: their names, modes and keys, and the spaces in them."""
+"""The files of a folder: names, permissions, keys, and the spaces in them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that Windows kee
 
 
 def file_name(space: str) -> str:
-    """`alice` is `alice.db`; any other name keeps what is readable of it and adds a hash, after a
-    dot that no plain name contains, so that two names never share a file on any file system."""
+    """`alice` is stored in `alice.db`. A name that is not plain becomes its readable characters, a
+    dot and a hash, so that two names never share a file on any file system."""
     if not space.strip():
         raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
     if is_plain(space):
@@ -41,8 +41,8 @@ def is_plain(space: str) -> bool:
 
 
 def create_private(path: Path) -> None:
-    """SQLite gives its side files the mode of the main one, so this is all it takes. A file that
-    is there is left alone: to open and close it would drop the locks of its connections."""
+    """Creates the file with private permissions; SQLite copies them to its side files. An existing
+    file is not opened, because closing it would drop the locks of its connections."""
     try:
         private_files.folder(path.parent)
         with suppress(FileExistsError):
@@ -69,7 +69,7 @@ def exists(path: Path) -> bool:
 
 
 def unlink(path: Path) -> None:
-    """The log first: a log without its file is nothing, a file without its log is half."""
+    """Removes the log first: the file without its log would be incomplete but readable."""
     for file in (side_files(path)[0], path, side_files(path)[1]):
         try:
             file.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ SHAPE = (
 
 
 class Keyring:
-    """One key for every space, as it was given."""
+    """One key for every space."""
 
     where = "the key that is set"
 
@@ -118,8 +118,8 @@ class Keyring:
 
 
 class KeyFile(Keyring):
-    """A file of the user's that holds the key. `{space}` in its name stands for the space, so that
-    each space can have a key of its own."""
+    """A file that holds the key. `{space}` in its path is replaced by the name of the space, so
+    that each space can have its own key."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -148,7 +148,7 @@ def _is_usable(key: str) -> bool:
 
 
 def _secret(found: bytes, path: Path) -> SecretStr:
-    """Without the end of its line."""
+    """The key in a file, without the line end."""
     try:
         text = found.decode("utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
@@ -159,7 +159,7 @@ def _secret(found: bytes, path: Path) -> SecretStr:
 
 
 def unlocked(claim: Claim, keys: Keyring | None, patience: float) -> Lock | None:
-    """The lock of the file, which fits; None for a plain one."""
+    """The lock that opens the file; None if it is plain."""
     path = claim.path
     if keys is None:
         if claim.kind == "locked":
@@ -211,18 +211,18 @@ def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
 
 
 def holds_another_space(path: Path, keys: Keyring | None) -> bool:
-    """Whether the file has the name that the space inside would have. A copy has another name."""
+    """Whether the file is named after the space inside. A copy has another name."""
     try:
         name = _name_inside(path, keys)
     except drivers.Outrun:
-        return True  # it is opened by its right name, to change its key
+        return True  # its key is being changed
     except (StoreError, FileNotFoundError):
         return False
     return name is not None and file_name(name) == path.name
 
 
 def _name_inside(path: Path, keys: Keyring | None) -> str | None:
-    """None for a file of another program, and for a locked one without its key."""
+    """The name of the space in a file. None for other programs' files, and without the key."""
     claim = drivers.claim(path)
     try:
         if claim.locked and keys is None:

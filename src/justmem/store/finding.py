@@ -1,6 +1,6 @@
-"""Search in a space: what is near, what shares words, and the cards that rest on turns that do.
+"""Searches a space by vectors and by words.
 
-All that a question needs comes from one transaction, so that it sees one moment of the store.
+Everything that a question needs is read in one transaction.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from justmem.store.blocks import Block, content_words, unpacked_vectors, words
 from justmem.store.engine import Connection, among, one
 
 _AT_ONCE = 256  # sessions loaded at first; then as many as are there, to copy less
-_HELD = 16 << 20  # bytes of passages' vectors that a space holds in memory
-_CARDS, _TEXTS = 1024, 128  # cards and sessions that a space holds in memory
+_HELD = 16 << 20  # bytes of cached vectors of passages
+_CARDS, _TEXTS = 1024, 128  # cached cards and sessions of a space
 
 
 class _State(NamedTuple):
@@ -60,7 +60,7 @@ class Finder:
         return self._loaded(db, index, self._state(db))
 
     def _state(self, db: Connection) -> _State:
-        """Drops cards and texts that may have changed since they were read."""
+        """Drops cached cards and texts if something was removed."""
         sql = "SELECT generation, removals FROM spaces WHERE space = ?"
         state = _State(*one(db, sql, db.space))
         if state.removals != self._removals:
@@ -70,9 +70,9 @@ class Finder:
     def _loaded(
         self, db: Connection, index: Index, state: _State, *, dense: bool = False
     ) -> Arrays:
-        """The arrays as they are now, or newer where another thread has moved on already."""
+        """The arrays of this generation, or of a later one that another thread has loaded."""
         generation, removals = state
-        # Should reading fail, the next search begins anew.
+        # Removed first: if reading fails, the next search loads them again.
         arrays = self._arrays.pop(index, None)
         if arrays is None or (dense and not arrays.dense):
             arrays = Arrays(index, dense=dense or index == "cards")
@@ -181,8 +181,7 @@ class Finder:
         return found
 
     def _stored(self, db: Connection, parts: Collection[Block]) -> dict[str, Coded]:
-        """The stored vectors of passages, by session. Those of a session that changed meanwhile
-        are left out."""
+        """The vectors of passages, by session, except for sessions that changed meanwhile."""
         missing = {p.session: p for p in parts if (p.session, p.generation) not in self._said}
         sql = (
             "SELECT session, generation, vectors FROM blocks "
@@ -218,7 +217,7 @@ def _hits(
     reach: Reach,
     during: During | None = None,
 ) -> list[Hits]:
-    """`reach`: what may be found, by day and session."""
+    """`reach`: limits the search by day and session."""
     stay = arrays.allowed(reach)
     near: list[list[Pair]] = [[] for _ in views]
     asked = [place for place, view in enumerate(views) if view.vector.size]

@@ -1,7 +1,7 @@
-"""Forgetting: cards, turns, sessions, words. Each function is part of the transaction it is given.
+"""Forgets cards, turns, sessions and words. Each function runs inside the caller's transaction.
 
-Removed source text is always the same thing: turns without words. They keep their numbers and
-speakers. A mark of each stays, so that the words do not come back with their session.
+A forgotten turn keeps its number and its speaker, and loses its words. A mark (a hash) of it stays,
+so that the words are removed again if the session is remembered again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def forget(
     subjects: Sequence[str] = (),
 ) -> Forgotten:
     counts = Counts()
-    # Cards first: a card named beside its session must be known, and stays forgotten.
+    # Cards first: a card that is named together with its session must still exist.
     for card_id in dict.fromkeys(cards):
         _forget_card(db, card_id, counts)
     for session_id, numbers in tombstones.by_session(turns).items():
@@ -146,7 +146,7 @@ def _texts(whole: Whole) -> dict[str, None]:
 
 
 def last_entry(db: Connection) -> Forgotten:
-    """What goes with the whole space. The log goes too: the entry is all that is left of it."""
+    """Counts everything. The log is erased too, so its last entry is returned."""
     gone = Forgotten(**reads.counts(db))
     entry = log.following(db, "erase", (), log.forgotten(gone))
     return gone.model_copy(update={"entry": entry})
@@ -174,8 +174,8 @@ def _forget_session(db: Connection, session_id: str, counts: Counts) -> None:
 def _forget_turns(
     db: Connection, session_id: str, numbers: Collection[int], counts: Counts
 ) -> None:
-    """Their words, passages and vectors, and the cards that rest on them. Nobody can tell what
-    quarantined cards rest on: those of the session go."""
+    """Forgets the words, passages and vectors of turns, and the cards that rest on them. It is
+    unknown which turns quarantined cards rest on, so all of the session are removed."""
     current = reads.session(db, session_id)
     waiting = reads.texts(db, [session_id], newest=True)[session_id]
     named = tombstones.find_turns(current, waiting if waiting != current else None, numbers)
@@ -194,8 +194,8 @@ def _forget_turns(
 
 
 def _drop_words(db: Connection, session_id: str, counts: Counts) -> None:
-    """The words of all turns of a session. Its cards stay. A text that waits for its cards keeps
-    the words that are new in it."""
+    """Forgets the words of all turns of a session and keeps its cards. A waiting text keeps the
+    words that are new in it."""
     current = reads.session(db, session_id)
     waiting = reads.texts(db, [session_id], newest=True)[session_id]
     numbers = [n for n, turn in enumerate(current.turns, 1) if not turn.forgotten]
@@ -206,7 +206,7 @@ def _drop_words(db: Connection, session_id: str, counts: Counts) -> None:
 
 
 def _blank(db: Connection, current: Session, waiting: Session, marks: Sequence[str]) -> None:
-    """Takes the words of the marked turns out of both texts, and their passages."""
+    """Removes the words of the marked turns from both texts, and their passages."""
     gone = tombstones.find_marked(current, marks)
     blank = current.without(gone)
     _keep_rows(db, "passages", current.id, lambda block: ~np.isin(block.places[:, 0], list(gone)))
@@ -261,7 +261,7 @@ def _forget_card(db: Connection, card_id: str, counts: Counts) -> None:
         )
         _remove_quarantined(db, session_id, counts, subject, fact)
         known = reads.corrections(db, session_id)
-        if own := corrections_of(card_id, known):  # its earlier versions must not come back
+        if own := corrections_of(card_id, known):  # earlier versions must not come back
             ids = ids.union(*(each.ids for each in own))
             put_corrections(db, session_id, [each for each in known if each not in own])
     remember_forgotten(db, sorted(ids))

@@ -24,7 +24,7 @@ _NO_TIME = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def add(db: Connection, verb: str, targets: Sequence[str] = (), **counts: int) -> Entry | None:
-    """None if nothing is logged."""
+    """Writes the next entry. None if nothing is logged."""
     entry = following(db, verb, targets, counts)
     if entry is not None:
         db.run(
@@ -37,7 +37,7 @@ def add(db: Connection, verb: str, targets: Sequence[str] = (), **counts: int) -
 def following(
     db: Connection, verb: str, targets: Sequence[str], counts: Mapping[str, int]
 ) -> Entry | None:
-    """The entry that would come next."""
+    """The next entry, not written yet."""
     if db.author is None:
         return None
     last = row(
@@ -80,7 +80,7 @@ def rows(
 
 
 def _entry(number: int, text: str) -> Entry:
-    """As the store has it, even if somebody changed it: its hash tells."""
+    """An entry as stored. If it was changed, its hash does not fit."""
     try:
         return Entry.model_validate_json(text).model_copy(update={"number": number})
     except ValidationError:

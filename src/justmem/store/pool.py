@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: a pool for all spaces of a database, and what a transaction may do."""
+"""Connections to PostgreSQL: one pool for all spaces of a database, and its transactions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _translated(sql: str) -> str:
     return sql.replace("?", "%s")
 
 
-def _given(value: Any) -> Any:
+def _encoded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = str(value)
@@ -52,7 +52,7 @@ def _given(value: Any) -> Any:
     return text
 
 
-def _found(value: Any) -> Any:
+def _decoded(value: Any) -> Any:
     if isinstance(value, str) and _ESCAPE in value:
         return value.replace(_ESCAPE + "0", "\0").replace(_ESCAPE + "1", _ESCAPE)
     return value
@@ -70,17 +70,17 @@ class PostgresConnection:
 
     def _execute(self, sql: str, values: Sequence[Any]) -> psycopg.Cursor[Any]:
         cursor = self.connection.cursor(binary=True)
-        return cursor.execute(_translated(sql), [_given(value) for value in values])
+        return cursor.execute(_translated(sql), [_encoded(value) for value in values])
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
-        return [tuple(map(_found, row)) for row in self._execute(sql, values).fetchall()]
+        return [tuple(map(_decoded, row)) for row in self._execute(sql, values).fetchall()]
 
     def each(self, sql: str, *values: Any) -> Iterator[Row]:
         with self.connection.cursor(f"each{next(self._cursors)}") as cursor:
-            given = [_given(value) for value in values]
+            given = [_encoded(value) for value in values]
             cursor.execute(_translated(sql), given, binary=True)
             while found := cursor.fetchmany(_FETCHED):
-                yield from (tuple(map(_found, row)) for row in found)
+                yield from (tuple(map(_decoded, row)) for row in found)
 
     def run(self, sql: str, *values: Any) -> int:
         return self._execute(sql, values).rowcount
@@ -101,8 +101,8 @@ class PostgresConnection:
 
 
 def of_space(space: str) -> str:
-    """Row-level security shows the rows of this space alone, until the transaction ends."""
-    name = literal.Literal(_given(space)).as_string(None)
+    """Limits the transaction to the rows of this space, by row-level security."""
+    name = literal.Literal(_encoded(space)).as_string(None)
     return f"SET LOCAL search_path = justmem; SET LOCAL justmem.space = {name}"
 
 
@@ -128,7 +128,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Raw]:
-        """One of its own, for work that does not fit a transaction: migrations, vacuum."""
+        """A connection outside the pool, for work outside a transaction: migrations, vacuum."""
         with (
             faults.translated(self.url),
             psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection,
@@ -136,7 +136,7 @@ class Database:
             yield connection
 
     def transaction(self, begin: str, work: Callable[[Raw], T]) -> T:
-        """Done again from its start if the connection is lost, even while it commits."""
+        """Runs again from the start if the connection is lost, even during the commit."""
         pause = _FIRST_PAUSE
         with faults.translated(self.url):
             for left in range(self._attempts - 1, -1, -1):
@@ -199,7 +199,7 @@ def completed(connection: Raw, begin: str, work: Callable[[Raw], T]) -> T:
         connection.execute("COMMIT")
         return done
     except BaseException:
-        # A lost connection undoes it by itself.
+        # The server rolls back if the connection is lost.
         if not connection.closed and connection.info.transaction_status:
             connection.execute("ROLLBACK")
         raise

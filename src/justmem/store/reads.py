@@ -1,4 +1,4 @@
-"""Everything that is asked of a space, except search."""
+"""Reads from a space, except search. Each function runs inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def session(db: Connection, session_id: str) -> Session:
 def texts(
     db: Connection, ids: Sequence[str], *, newest: bool = False, checked: bool = True
 ) -> dict[str, Session]:
-    """The current texts of those that there are; `newest`: the text that waits, if one does."""
+    """The current texts of the sessions that exist. `newest`: the waiting text, if there is one."""
     heads = {
         (id, draft): head
         for id, draft, *head in among(
@@ -96,8 +96,8 @@ def texts(
 
 
 def _waiting(db: Connection, most: int) -> list[Session]:
-    """The newest texts of the latest sessions whose cards are to be made, in order of time. While
-    a session is rebuilt, its old cards serve."""
+    """The newest texts of the latest sessions without cards, in order of time. A session that is
+    being rebuilt still has its old cards and is left out."""
     found = db.rows(
         "SELECT id, instant, number FROM sessions s WHERE space = ? AND state IN (?, ?) "
         "AND NOT EXISTS (SELECT 1 FROM sessions o WHERE o.space = s.space AND o.id = s.id "
@@ -110,7 +110,7 @@ def _waiting(db: Connection, most: int) -> list[Session]:
 
 
 def blanked(db: Connection, session: Session) -> Session:
-    """Without the words of turns that were forgotten on their own."""
+    """The session without the words of forgotten turns."""
     found = db.rows(
         "SELECT id FROM forgotten WHERE space = ? AND prefix = ?",
         *(db.space, tombstones.prefix(session.id)),
@@ -145,7 +145,7 @@ def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
 
 
 def subjects(db: Connection) -> dict[str, int]:
-    """How many cards each has. Notes have none of their own."""
+    """How many cards each subject has. Notes do not count."""
     return dict(
         db.rows(
             "SELECT subject, count(*) FROM cards WHERE space = ? AND kind <> 'note' "
@@ -159,6 +159,11 @@ def main_subject(subjects: Mapping[str, int]) -> str | None:
     """The subject of more than six cards in ten."""
     subject, count = max(subjects.items(), key=lambda each: each[1], default=("", 0))
     return subject if count > 0.6 * sum(subjects.values()) else None
+
+
+def generation(db: Connection) -> int:
+    (number,) = one(db, "SELECT generation FROM spaces WHERE space = ?", db.space)
+    return int(number)
 
 
 def embedder(db: Connection) -> tuple[str, int]:
@@ -179,8 +184,7 @@ def cards_at(db: Connection, keys: Sequence[int]) -> dict[int, Card]:
 def cards(
     db: Connection, where: CardFilter, subjects: Iterable[str], keys: Sequence[int] | None
 ) -> list[Card]:
-    """In order of time. `subjects`: all that there are. `keys`: only these, which have the words
-    that were asked for."""
+    """In order of time. `subjects`: all of the space. `keys`: only these cards; None: all."""
     conditions, values = ["c.space = ?", "s.space = ?", "s.draft = 0"], [db.space, db.space]
     for column, value in (
         ("id", where.id),
@@ -191,7 +195,7 @@ def cards(
         if value is not None:
             conditions.append(f"c.{column} = ?")
             values.append(value)
-    if where.subject is not None:  # as they are written: case does not matter
+    if where.subject is not None:  # ignores case
         named = [name for name in subjects if name.casefold() == where.subject.casefold()]
         conditions.append(f"c.subject IN ({', '.join('?' * len(named)) or 'NULL'})")
         values += named
@@ -241,7 +245,7 @@ def blocks(
     after: int = -1,
     vectors: bool = True,
 ) -> Iterator[Block]:
-    """`after`: those that were written in a later generation."""
+    """`after`: only blocks that were written in a later generation."""
     columns = f"{_BLOCK}, vectors" if vectors else _BLOCK
     kinds = "" if kind is None else f"AND kind = '{kind}'"
     sql = f"SELECT {columns} FROM blocks WHERE space = ? {kinds}"
@@ -254,35 +258,22 @@ def blocks(
 
 
 def block_texts(db: Connection, block: Block) -> list[str]:
-    """What the postings of a block are made of."""
+    """The texts that the postings of a block are made from."""
     if block.kind == "passages":
         return rows.passage_texts(session(db, block.session), block.places.tolist())
     found = cards_at(db, block.keys.tolist())
     return [found[key].text for key in block.keys.tolist()]
 
 
-def vector_texts(
-    db: Connection, index: Index, after: int, count: int = 256
-) -> list[tuple[int, str]]:
-    """The texts that the vectors of an index stand for, in order of their keys. For passages,
-    whole sessions at a time, so a little more than `count` may come."""
-    if index == "cards":
-        listed = db.rows(
-            f"SELECT {rows.CARD} FROM cards WHERE space = ? AND key > ? ORDER BY key LIMIT ?",
-            *(db.space, after, count),
-        )
-        return [(each[0], rows.card_of(each).dated) for each in listed]
-    firsts = db.rows(
-        "SELECT session FROM blocks WHERE space = ? AND kind = 'passages' AND first_key > ? "
-        "ORDER BY first_key LIMIT ?",
-        *(db.space, after, count),
-    )
-    found: list[tuple[int, str]] = []
-    for (id,) in firsts:
-        for block in blocks(db, kind="passages", sessions=[id], vectors=False):
-            found += zip(block.keys.tolist(), block_texts(db, block), strict=True)
-        if len(found) >= count:
-            break
+def indexed_texts(db: Connection, ids: Sequence[str]) -> dict[Index, dict[str, list[str]]]:
+    """The texts that the vectors of these sessions stand for, by index and session."""
+    found: dict[Index, dict[str, list[str]]] = {"cards": {}, "passages": {}}
+    for block in blocks(db, sessions=ids, vectors=False):
+        if block.kind == "cards":
+            cards = cards_at(db, block.keys.tolist()).values()
+            found["cards"][block.session] = [card.dated for card in cards]
+        else:
+            found["passages"][block.session] = block_texts(db, block)
     return found
 
 
@@ -290,7 +281,7 @@ def vector_texts(
 
 
 def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
-    """All that is stored of these sessions, in their order."""
+    """Everything that is stored of these sessions, in the given order."""
     columns = "id, draft, state, reason, tokens, card_tokens, spent"
     heads = {
         (id, draft): rest
@@ -395,7 +386,7 @@ def stats(db: Connection, size: int) -> Stats:
 
 
 def counts(db: Connection) -> Mapping[str, int]:
-    """What would go with the whole space."""
+    """Counts of the whole space, as `Forgotten` has them."""
     names = ("cards", "sessions", "turns", "quarantined")
     sums = one(
         db,

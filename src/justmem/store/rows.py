@@ -1,4 +1,4 @@
-"""Values to rows and back. What we wrote ourselves is not validated again."""
+"""Converts values to rows and back. Stored values are not validated again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD = "id, draft, at, digest, state, reason, turns, cards, quarantined, token
 
 
 def instant(at: datetime) -> float:
-    """To sort by. A time without a zone counts as UTC."""
+    """A number to sort times by. A time without a zone counts as UTC."""
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
@@ -64,8 +64,7 @@ def turn_of(row: Sequence[Any]) -> Turn:
 
 
 def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> Session:
-    """`head`: its time, labels, end and digest. The digest was recorded when the words came in and
-    is checked, unless it is empty."""
+    """`head`: its time, labels, expiry and digest. The digest is compared unless it is empty."""
     at, labels, until, digest = head
     session = Session.trusted(
         id=id,
@@ -121,7 +120,7 @@ def card_row(key: int, card: Card) -> tuple[Any, ...]:
 
 
 def card_mark(row: Sequence[Any]) -> str:
-    """Of a row of `cards` without its space and its mark."""
+    """A hash of a row of `cards`, without its space and its mark."""
     return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=6).hexdigest()
 
 
@@ -156,7 +155,8 @@ def quarantined_of(row: Sequence[Any]) -> Quarantined:
 
 
 def records_of(rows: Iterable[Sequence[Any]]) -> list[SessionRecord]:
-    """One for each session, in the order of the rows. A text that waits tells time and state."""
+    """One record for each session, in the order of the rows. Time and state are those of the newest
+    text, counts those of the current one."""
     current: dict[str, Sequence[Any]] = {}
     waiting: dict[str, Sequence[Any]] = {}
     for row in rows:

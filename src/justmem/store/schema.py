@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _FIRST = """
--- One row per space. `generation` counts every change of what can be found, `removals` those that
--- took something away: caches compare them. Keys are never given twice, so that a key held across
--- a change cannot mean another card. `cards` and `tokens` are sums over all sessions, because every
--- question asks for them. `unswept`: something was forgotten, and its bytes may still be in the
--- file. `replaced`: the same for words that were replaced. `terms` names the rules that cut texts
--- into search terms.
+-- One row per space. `generation` counts all changes of the search index, `removals` those that
+-- removed something: caches compare them. Keys are never reused. `cards` and `tokens` are sums over
+-- all sessions, because every question reads them. `unswept`: bytes of forgotten rows may still be
+-- in the file. `replaced`: the same for replaced words. `terms` is the version of the
+-- rules that cut texts into search terms.
 CREATE TABLE spaces (
     space TEXT NOT NULL PRIMARY KEY,
     embedder TEXT NOT NULL DEFAULT '',
@@ -31,9 +30,11 @@ CREATE TABLE spaces (
     terms TEXT NOT NULL DEFAULT ''
 );
 
--- `draft` 0 is the current text of a session: its cards come from it. `draft` 1 is a changed text
--- that waits for its cards; the current one serves until they are made. `at` is the time as it was
--- given, `instant` the same to sort by, `day` its day on the wall calendar (0001-01-01 is 1).
+-- A session has one or two texts. `draft` 0 is the current text: the stored cards and passages come
+-- from it, and searches find them. `draft` 1 is the waiting text: a newer text, or the same one
+-- during a rebuild, whose cards are not made yet. When they are made, the waiting text replaces the
+-- current one, in one transaction. A new session has only draft 0, in the state `pending`.
+-- `at` is the time as given, `instant` the same as a number, `day` its day (0001-01-01 is 1).
 -- `spent`: tokens spent on cards that are not made yet. `labels` is a JSON object, or empty.
 -- `until`: when a note expires, or empty.
 CREATE TABLE sessions (
@@ -77,7 +78,7 @@ CREATE TABLE turns (
 ) {compact};
 
 -- `turns` are the numbers of the turns that a card rests on, separated by spaces. `mark` is a hash
--- of the rest of the row, to tell whether it is still what was stored.
+-- of the rest of the row: `check` compares it.
 CREATE TABLE cards (
     space TEXT NOT NULL,
     key BIGINT NOT NULL,
@@ -143,8 +144,8 @@ CREATE TABLE spending (
     PRIMARY KEY (space, day)
 ) {compact};
 
--- Sessions whose cards are still to be made. Whoever makes them is the `owner` and moves `due`
--- ahead again and again, so that a crash gives the session back. Both times are in seconds.
+-- Sessions that wait for cards. The process that makes them is the `owner` and keeps moving `due`
+-- ahead. After a crash, `due` passes and another process takes the session. `due` is in seconds.
 CREATE TABLE queue (
     space TEXT NOT NULL,
     session TEXT NOT NULL,
@@ -166,7 +167,7 @@ CREATE TABLE log (
 """
 
 _CORRECTIONS = """
--- What somebody changed about a card, as JSON, in order. They stay when its session is made again.
+-- Corrections of cards by the user, as JSON, in order. They are kept when a session is rebuilt.
 CREATE TABLE corrections (
     space TEXT NOT NULL,
     session TEXT NOT NULL,
@@ -184,8 +185,8 @@ TABLES = (
 
 
 def statements(migration: str, *, blob: str, compact: str) -> Iterator[str]:
-    """Without comments. No statement of ours holds a semicolon inside. `compact`: what an engine
-    needs to keep rows in the index of their key, without a second copy of the key."""
+    """The statements without comments. No statement contains a semicolon. `compact`: the clause
+    that makes an engine store rows in their primary key index."""
     text = migration.replace("{blob}", blob).replace("{compact}", compact)
     lines = (line.partition("--")[0] for line in text.splitlines())
     yield from filter(None, (each.strip() for each in "\n".join(lines).split(";")))

@@ -89,7 +89,7 @@ class SqliteEngine:
         return await self._alone(job)
 
     async def _alone(self, work: Callable[[SqliteConnection], T]) -> T:
-        """With the connection that writes, outside a transaction."""
+        """Runs with the writing connection, outside a transaction."""
 
         def job() -> T:
             with translated(self.where):
@@ -122,8 +122,8 @@ class SqliteEngine:
         return connect(self.path, self._patience, self.lock)
 
     def _check_still_there(self) -> None:
-        """A write to a file that another process unlinked would vanish without an error, and a
-        reader would still see what was erased."""
+        """Writes to a file that another process removed would be lost without an error, and reads
+        would still see erased data."""
         if self.path is None:
             return
         try:
@@ -134,7 +134,7 @@ class SqliteEngine:
             raise StoreError(f"{self.path} was erased by another process: open the space again.")
 
     def is_dead(self, owner: str) -> bool:
-        """Owners are processes of this machine."""
+        """Owners are processes of this machine: look for the process."""
         try:
             pid = int(owner.partition(".")[0])
             os.kill(pid, 0)
@@ -150,7 +150,7 @@ class SqliteEngine:
         await self._alone(partial(_sweep, thorough=thorough))
 
     async def remains(self, pieces: Collection[bytes]) -> Searched:
-        if self.closed and self.path is not None:  # erased: what is left are files, if anything
+        if self.closed and self.path is not None:  # erased: only other files can be left
             return await asyncio.to_thread(
                 erase.in_files, self.path, pieces, None, None, self._keys
             )
@@ -282,7 +282,7 @@ async def open_store(
     """`patience`: seconds to wait for another process that writes, before StoreBusy. `keys`: the
     space is encrypted, with the key that they hold for it."""
     engine = await asyncio.to_thread(_open, Path(folder), space, create, patience, keys)
-    with suppress(StoreBusy, StoreFull):  # not worth failing for: the next opening will
+    with suppress(StoreBusy, StoreFull):  # the next opening tries again
         await engine.sweep()
     return SqlStore(engine)
 
@@ -303,7 +303,7 @@ def _open(
                 with translated(str(path)):
                     return _opened(claim, space, patience, keys)
             except (StoreDamaged, StoreLocked, StoreNotLocked):
-                # A file that was made or replaced meanwhile is another one: look again.
+                # Try again if the file was created or replaced meanwhile.
                 drivers.check_current(claim)
                 if not (empty and path.stat().st_size):
                     raise
@@ -329,8 +329,8 @@ def _opened(claim: Claim, space: str, patience: float, keys: Keyring | None) -> 
 
 
 def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: float = 5.0) -> None:
-    """By SQLCipher's own `rekey`, in one transaction: killed halfway, the old key opens the space.
-    Nobody else may have it open: StoreBusy."""
+    """Changes the key with SQLCipher's `rekey`, in one transaction. StoreBusy if anyone else has
+    the space open."""
     path = Path(folder) / files.file_name(space)
     drivers.sqlcipher()
     try:
@@ -354,8 +354,8 @@ def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: flo
 
 
 def _alone(db: sqlite3.Connection, claim: Claim) -> None:
-    """Leaving the log takes having the file to oneself; the lock is then kept until the end, and
-    whoever comes meanwhile waits."""
+    """Leaves the write-ahead log, which needs exclusive access, and keeps the file locked until the
+    connection is closed. Others wait."""
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     try:
         db.execute("PRAGMA journal_mode = DELETE")

@@ -26,7 +26,7 @@ from justmem.store.drivers import Lock
 from justmem.store.engine import Row
 from justmem.store.writes import create as create_space
 
-# What reading back what we wrote ourselves can only raise if it is not what we wrote.
+# Reading stored rows raises these only if the rows were damaged.
 _UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
 
 
@@ -64,7 +64,7 @@ def _tuned(db: sqlite3.Connection) -> sqlite3.Connection:
     db.execute("PRAGMA synchronous = FULL")
     # Always on, not just while forgetting: a page freed earlier would keep its words.
     db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA cell_size_check = ON")  # a damaged page is told from a sound one
+    db.execute("PRAGMA cell_size_check = ON")  # detects damaged pages
     return db
 
 
@@ -83,7 +83,7 @@ def writing(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def reading(db: sqlite3.Connection) -> Iterator[None]:
-    """One moment of the store for all that is read within."""
+    """One snapshot for everything that is read inside."""
     db.execute("BEGIN")
     try:
         yield
@@ -94,7 +94,7 @@ def reading(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """SQLite's errors as ours."""
+    """Turns SQLite's errors into ours."""
     try:
         yield
     except drivers.errors() as error:
@@ -118,7 +118,7 @@ def _named(error: Exception, where: str) -> JustMemError:
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return _damaged(where, error)
-        case sqlite3.SQLITE_ERROR:  # in SQL that works with every file we made
+        case sqlite3.SQLITE_ERROR:  # our SQL works with every sound file
             return _damaged(where, error)
         case None if "decode to UTF-8" in str(error):
             return _damaged(where, error)
@@ -144,7 +144,7 @@ OLD_APPLICATION = 0x4A4D454D  # of version 0.1.0
 
 
 def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
-    """Brings the file up to date, whoever opens it first; the others wait."""
+    """Migrates the file. One process does it; the others wait."""
     version = _version(db, where)
     if version == 0:
         db.execute(f"PRAGMA page_size = {drivers.PAGE}")
@@ -185,8 +185,8 @@ def _version(db: sqlite3.Connection, where: str) -> int:
 
 
 def _use_log(db: sqlite3.Connection) -> None:
-    """Readers go on while one writes. SQLite does not wait when two processes make this switch
-    at once, so the waiting is ours."""
+    """Switches to the write-ahead log, so that readers do not wait for a writer. SQLite does not
+    wait when two processes switch at once, so we do."""
     for _ in range(200):
         try:
             db.execute("PRAGMA journal_mode = WAL")

@@ -21,7 +21,6 @@ import numpy as np
 from justmem.domain import Card, Forgotten, Health, Passage, Stats
 from justmem.errors import StoreError
 from justmem.ports import (
-    INDEXES,
     Author,
     CardFilter,
     Embed,
@@ -44,10 +43,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Method = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, T]]
 LEASE = 60.0  # seconds
+_BATCH = 20  # sessions that are embedded at a time
 
 
 def writing(work: Callable[Concatenate[Connection, P], T], *, once: bool = False) -> Method[P, T]:
-    """`once`: it must not happen twice, even if the answer of the database is lost."""
+    """A method that writes. `once`: it must not be applied twice if the connection is lost."""
 
     async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._write(lambda db: work(db, *args, **kwargs), once=once)
@@ -59,7 +59,7 @@ def reading(
     work: Callable[Concatenate[Connection, P], T],
     ids: Callable[[T], Sequence[str]] = lambda _: (),
 ) -> Method[P, T]:
-    """`ids`: what a log of reads names."""
+    """A method that reads. `ids`: the ids that a log of reads names."""
 
     async def method(self: SqlStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._read(lambda db: work(db, *args, **kwargs), ids)
@@ -81,7 +81,7 @@ class SqlStore:
 
     @property
     def path(self) -> Path | None:
-        """Of the file, where the space has one of its own."""
+        """The file of the space; None if it has none."""
         return getattr(self.engine, "path", None)
 
     async def _write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
@@ -125,19 +125,18 @@ class SqlStore:
             await self._write(lambda db: derived.bind(db, embedder, dim))
 
     async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
-        replaced: dict[Index, tuple[list[int], Vectors]] = {}
-        for index in INDEXES:
-            keys: list[int] = [0]
-            parts: list[Vectors] = []
-            while batch := await self.engine.read(
-                partial(reads.vector_texts, index=index, after=keys[-1])
-            ):
-                keys += [key for key, _ in batch]
-                parts.append(await embed(index, [text for _, text in batch]))
-            if parts:
-                replaced[index] = keys[1:], np.concatenate(parts)
-        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, replaced))
-        return sum(len(keys) for keys, _ in replaced.values())
+        generation = await self.engine.read(reads.generation)
+        ids = [record.id for record in await self.engine.read(reads.sessions)]
+        made: dict[tuple[Index, str], Vectors] = {}  # by index and session
+        for start in range(0, len(ids), _BATCH):
+            work = partial(reads.indexed_texts, ids=ids[start : start + _BATCH])
+            for index, by_session in (await self.engine.read(work)).items():
+                texts = [text for own in by_session.values() for text in own]
+                ends = np.cumsum([len(own) for own in by_session.values()])
+                parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
+                made |= {(index, id): part for id, part in zip(by_session, parts, strict=True)}
+        await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, generation))
+        return sum(map(len, made.values()))
 
     # ------------------------------------------------------------ leases
 
@@ -153,7 +152,7 @@ class SqlStore:
             renewing.cancel()
             with suppress(asyncio.CancelledError):
                 await renewing
-            with suppress(StoreError):  # the lease ends by itself
+            with suppress(StoreError):  # the lease expires
                 await self._write(partial(writes.release, session_id=session_id, owner=self._owner))
 
     async def _renewed(self, session_id: str) -> bool:
@@ -165,7 +164,7 @@ class SqlStore:
     async def _keep_renewing(self, session_id: str) -> None:
         while True:
             await asyncio.sleep(LEASE / 3)
-            with suppress(StoreError):  # the next renewal, or the work itself, will tell
+            with suppress(StoreError):  # try again at the next renewal
                 await self._renewed(session_id)
 
     # ------------------------------------------------------------ search
@@ -205,13 +204,13 @@ class SqlStore:
             await self.engine.erase()
             return gone
         gone = await self._write(lambda db: forgetting.forget(db, **what), once=True)
-        self._finder.clear()  # the vectors in this process go too
+        self._finder.clear()  # it holds vectors
         try:
             await self.engine.sweep()
         except StoreError as error:
             raise type(error)(
-                "What was to be forgotten is gone from memory, but not from the file yet: it goes "
-                f"when the space is opened next. {error}"
+                "It is forgotten, but its bytes are still in the file. They are removed when the "
+                f"space is opened next. {error}"
             ) from error
         return gone
 

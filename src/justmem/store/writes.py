@@ -1,4 +1,7 @@
-"""Changes of a space, except forgetting. Each function is part of the transaction it is given."""
+"""Writes to a space, except forgetting. Each function runs inside the caller's transaction.
+
+`schema.py` explains the two texts of a session: the current one and the waiting one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from justmem.errors import InvalidSession, NotInMemory
 from justmem.ports import BEGUN, Digested, Rest, Whole, tombstones
 from justmem.store import log, reads, rows
 from justmem.store.blocks import TERMS
-from justmem.store.derived import leave_traces, put_corrections, put_derived
+from justmem.store.derived import mark_replaced, put_corrections, put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 
@@ -42,14 +45,14 @@ def keep(db: Connection, session: Session) -> SessionRecord:
 
 
 def _keep(db: Connection, session: Session) -> bool:
-    """Whether a text was written."""
+    """Stores the text unless it is stored already. Returns whether it was written."""
     session = reads.blanked(db, session)
     texts = texts_of(db, session.id)
     if 0 not in texts:
         _write(db, session, 0, PENDING)
         return True
     if texts[0].digest == session.digest:
-        # Said again as it stands: a change that was waiting is taken back.
+        # The session is back at its current text: drop a waiting change.
         if 1 in texts and texts[1].digest != session.digest:
             remove_text(db, session.id, 1)
         if texts[0].state in SETTLED:
@@ -65,7 +68,7 @@ def _keep(db: Connection, session: Session) -> bool:
 
 
 def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
-    """The same text waits for new cards, and the old ones serve until they are made."""
+    """Queues sessions for new cards: copies the current text to the waiting one."""
     listed = reads.sessions(db) if session_id is None else [reads.record(db, session_id)]
     waiting = [each.id for each in listed if _is_rebuilt(texts_of(db, each.id))]
     if waiting:
@@ -86,21 +89,21 @@ def _is_rebuilt(texts: dict[int, _Text]) -> bool:
 
 
 def _label(db: Connection, session: Session) -> None:
-    """New labels replace the old ones. A session that comes without any keeps those it has."""
+    """Replaces the labels. A session without labels keeps those that are stored."""
     if session.labels or session.is_note:
         labels = rows.labels_row(session.labels)
         changed = db.run(
             "UPDATE sessions SET labels = ? WHERE space = ? AND id = ? AND labels <> ?",
             *(labels, db.space, session.id, labels),
         )
-        if changed:  # caches hold the session with its labels
+        if changed:  # invalidate cached sessions
             db.run("UPDATE spaces SET removals = removals + 1 WHERE space = ?", db.space)
 
 
 def append(
     db: Connection, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
 ) -> SessionRecord:
-    """Turns whose key is known already are left out."""
+    """Adds turns. Skips turns whose key is stored already."""
     known = reads.texts(db, [session_id], newest=True).get(session_id)
     if known is None:
         if at is None:
@@ -142,10 +145,10 @@ def texts_of(db: Connection, session_id: str) -> dict[int, _Text]:
 def _write(
     db: Connection, session: Session, draft: int, state: SessionState, reason: str = ""
 ) -> None:
-    """A text in the place of the one that was there, which waits for its cards."""
+    """Writes or replaces one of the two texts, and queues the session for cards."""
     known = texts_of(db, session.id)
     if draft in known:
-        leave_traces(db)
+        mark_replaced(db)
     number = known[0].number if known else _next_number(db)
     at = session.at
     until = session.until.isoformat() if session.until else ""
@@ -186,12 +189,12 @@ def remove_text(db: Connection, session_id: str, draft: int) -> None:
     where = (db.space, session_id, draft)
     db.run("DELETE FROM turns WHERE space = ? AND session = ? AND draft = ?", *where)
     db.run("DELETE FROM sessions WHERE space = ? AND id = ? AND draft = ?", *where)
-    leave_traces(db)
+    mark_replaced(db)
 
 
 def _fail(db: Connection, session_id: str, reason: str) -> None:
-    """Marks the text that waits for its cards. One that has them keeps them. Workers try it again,
-    each time after a longer pause."""
+    """Marks the waiting text as failed; does nothing if the newest text has its cards. Workers try
+    again, each time after a longer pause."""
     draft, state = _newest(db, session_id)
     if state in SETTLED:
         return
@@ -225,7 +228,7 @@ def _newest(db: Connection, session_id: str) -> tuple[int, str]:
     return max(texts), texts[max(texts)].state
 
 
-# ---------------------------------------------------------------- what follows from a session
+# ---------------------------------------------------------------- cards of a session
 
 
 def settle(db: Connection, session: Session, digested: Digested) -> None:
@@ -280,7 +283,7 @@ def _move_draft(db: Connection, session_id: str, number: int) -> None:
 
 
 def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
-    """Sessions of another store as they are there, but for what was forgotten here."""
+    """Stores sessions of another store, without what was forgotten here."""
     if rest is not None:
         remember_forgotten(db, rest.forgotten)
         known = dict(reads.spending(db))
@@ -328,7 +331,7 @@ def _enqueue(db: Connection, session_id: str) -> None:
 
 
 def _dequeue(db: Connection, session_id: str) -> None:
-    """Unless a newer text waits."""
+    """Removes the session from the queue, unless a newer text waits."""
     db.run(
         "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
         "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
@@ -382,7 +385,7 @@ def spend(
         left = max(0, limit - sum(_entered(db, day)) - tokens)
         reserve = min(reserve, left) if left >= least else 0
     enter(db, day, tokens, reserve)
-    if session is not None:  # one that was forgotten meanwhile has no row
+    if session is not None:  # no row if it was forgotten meanwhile
         db.run(
             "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = "
             "(SELECT max(draft) FROM sessions WHERE space = ? AND id = ?)",
