@@ -111,10 +111,13 @@ def _known_vectors(before: Whole | None, language: Language) -> dict[str, Vector
     made = before.digested if before else None
     if before is None or made is None or not len(made.passage_vectors):
         return {}
-    if len(made.card_vectors) != len(made.cards):
-        return {}
+    turns = len(before.session.turns)
+    complete = len(made.card_vectors) == len(made.cards)
+    if not complete or any(passage.turn > turns for passage in made.passages):
+        return {}  # the file is damaged: embed everything again
     stored = texts(before.session, made.cards, made.passages, language)
-    return dict(zip(stored, [*made.card_vectors, *made.passage_vectors], strict=True))
+    vectors = [*made.card_vectors, *made.passage_vectors]
+    return dict(zip(stored, vectors, strict=True)) if len(stored) == len(vectors) else {}
 
 
 async def reembed(store: Store, embedder: Embedder, language: Language) -> int:
