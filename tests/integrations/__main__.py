@@ -2,8 +2,8 @@
 
     python tests/integrations [name ...]
 
-Each has an environment of its own in build/envs, since some frameworks exclude each other. One line
-for each: the versions, and what its tests said. uv has to be installed: it makes the environments.
+Each has an environment of its own in build/envs, because some frameworks exclude each other. uv
+makes the environments. Prints one line for each: the versions, our tests, the framework's tests.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from integration_chats import OWN_SUITE
@@ -43,49 +44,56 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"There is no {unknown[0]}: one of {', '.join(known)}.")  # noqa: T201
         return 2
-    failed = 0
-    for name in names or known:
-        if name == "typescript":
-            failed += _typescript()
-            continue
-        python = _environment(name)
-        options = ("-q", "-rP", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
-        tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
-        done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
-        said = re.findall(r"\d+ (?:passed|failed|error).*", done.stdout) or ["no tests"]
-        own = re.findall(rf"^{OWN_SUITE}.*", done.stdout, re.MULTILINE)
-        print(f"{name}: {_versions(name, python)}: {'; '.join([said[-1], *own])}", flush=True)  # noqa: T201
-        if done.returncode:
-            failed += 1
-            print(done.stdout + done.stderr)  # noqa: T201
-    return 1 if failed else 0
+    passed = [_typescript() if name == "typescript" else _python(name) for name in names or known]
+    return 0 if all(passed) else 1
 
 
-def _typescript() -> int:
+def _python(name: str) -> bool:
+    python = _environment(name)
+    options = ("-q", "-rpP", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
+    tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
+    done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
+    result = (re.findall(r"\d+ (?:passed|failed|error)[^\n]*", done.stdout) or ["no tests"])[-1]
+    _report(name, _versions(name, python), result, _own_suite(done.stdout), done)
+    return done.returncode == 0
+
+
+def _own_suite(output: str) -> str:
+    """What the framework's own tests said: a file of its source package, or a class of its test
+    kit that our test class inherits from."""
+    lines = re.findall(rf"^{OWN_SUITE}(.*)", output, re.MULTILINE)
+    inherited = re.findall(r"^PASSED \S+::(Test\w+)::", output, re.MULTILINE)
+    lines += [f"{name}: {count} passed" for name, count in Counter(inherited).items()]
+    return f"own suite: {'; '.join(lines)}" if lines else "no own suite for other implementations"
+
+
+def _typescript() -> bool:
     """Our client for Node, with the newest AI SDK."""
     folder = ROOT / "clients" / "typescript"
-    own = {"PYTHON": sys.executable, "JUSTMEM": str(Path(sys.executable).parent / "justmem")}
     npm = shutil.which("npm")
     if npm is None:
         print("typescript: not tested, npm is not installed", flush=True)  # noqa: T201
-        return 1
+        return False
     install = [npm, "install", "--no-audit", "--no-fund", "--silent"]
     subprocess.run(install, cwd=folder, check=True, capture_output=True)
+    ours = {"PYTHON": sys.executable, "JUSTMEM": str(Path(sys.executable).parent / "justmem")}
+    environment = {**os.environ, **ours}
     done = subprocess.run(
-        [npm, "test"],
-        cwd=folder,
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        check=False,
+        [npm, "test"], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     about = json.loads((folder / "node_modules" / "ai" / "package.json").read_text("utf-8"))
     counts = dict(re.findall(r"^# (pass|fail) (\d+)$", done.stdout, re.MULTILINE))
-    said = f"{counts.get('pass', 0)} passed, {counts.get('fail', '?')} failed"
-    print(f"typescript: ai {about['version']}: {said}", flush=True)  # noqa: T201
+    result = f"{counts.get('pass', 0)} passed, {counts.get('fail', '?')} failed"
+    _report("typescript", f"ai {about['version']}", result, _own_suite(""), done)
+    return done.returncode == 0
+
+
+def _report(
+    name: str, versions: str, result: str, own: str, done: subprocess.CompletedProcess[str]
+) -> None:
+    print(f"{name}: {versions}: {result}; {own}", flush=True)  # noqa: T201
     if done.returncode:
         print(done.stdout + done.stderr)  # noqa: T201
-    return done.returncode
 
 
 def _environment(name: str) -> str:
@@ -93,18 +101,9 @@ def _environment(name: str) -> str:
     python = str(folder / "bin" / "python")
     if not folder.exists():
         _uv("venv", "--python", sys.executable, str(folder))
-    _uv(
-        "pip",
-        "install",
-        "--upgrade",
-        "--python",
-        python,
-        "pytest",
-        "pytest-asyncio",
-        "pip",  # with hatchling, for the tests in the source packages of frameworks
-        "hatchling",
-        *FRAMEWORKS[name],
-    )
+    # pip and hatchling get the tests in the source packages of frameworks.
+    tools = ("pytest", "pytest-asyncio", "pip", "hatchling")
+    _uv("pip", "install", "--upgrade", "--python", python, *tools, *FRAMEWORKS[name])
     _uv("pip", "install", "--python", python, "--editable", str(ROOT))
     return python
 
