@@ -17,54 +17,47 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from justmem.domain import Answer, Evidence, Forgotten, Remembered
+from justmem.domain import Answer, Call, Evidence, Forgotten, Receipt, Remembered
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 Operation = Literal["search_memory", "upsert_memory", "delete_memory"]
 _FOUND = find_spec("opentelemetry") is not None and find_spec("opentelemetry.trace") is not None
 
 
-class _Spaced(Protocol):
+class _HasSpace(Protocol):
     @property
     def space(self) -> str: ...
 
 
-S = TypeVar("S", bound=_Spaced)
+S = TypeVar("S", bound=_HasSpace)
 P = ParamSpec("P")
 T = TypeVar("T")
+Method = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
-def traced(
-    operation: Operation,
-) -> Callable[
-    [Callable[Concatenate[S, P], Coroutine[Any, Any, T]]],
-    Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
-]:
-    """A decorator for the verbs of a memory: one span for each call."""
+def traced(operation: Operation) -> Callable[[Method[S, P, T]], Method[S, P, T]]:
+    """A decorator for the methods of a memory: one span for each call."""
 
-    def decorate(
-        method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
-    ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    def decorate(method: Method[S, P, T]) -> Method[S, P, T]:
         if not _FOUND:
             return method
 
         @functools.wraps(method)
         async def call(memory: S, /, *args: P.args, **given: P.kwargs) -> T:
-            with _span(_named(operation, given), memory.space) as span:
+            # Erasing a space is another operation than deleting one record.
+            name = "delete_memory_store" if given.get("everything") else operation
+            with _span(name, memory.space) as span:
                 result = await method(memory, *args, **given)
                 if span.is_recording():
-                    _describe(span, args, given, result)
+                    span.set_attributes(_attributes(args, given, result))
+                    receipt = _receipt(result)
+                    for each in receipt.calls if receipt else ():
+                        _chat(each)
                 return result
 
         return call
 
     return decorate
-
-
-def _named(operation: Operation, given: Mapping[str, Any]) -> str:
-    """To delete all of a space has a name of its own: a backend would read `delete_memory` without
-    an id as the same."""
-    return "delete_memory_store" if given.get("everything") else operation
 
 
 @contextmanager
@@ -75,7 +68,7 @@ def _span(operation: str, space: str) -> Iterator[Any]:
     attributes = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "justmem",
-        "gen_ai.memory.store.id": hashlib.sha256(space.encode()).hexdigest()[:16],
+        "gen_ai.memory.store.id": _digest(space),
     }
     with tracer.start_as_current_span(
         operation, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -83,49 +76,54 @@ def _span(operation: str, space: str) -> Iterator[Any]:
         try:
             yield span
         except BaseException as error:
-            # The message may hold words: only the kind of the error is told.
+            # The message may hold words, so only the type is recorded.
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(trace.StatusCode.ERROR)
             raise
 
 
-def _describe(span: Any, args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> None:
+def _attributes(args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     if isinstance(result, Remembered):
-        span.set_attribute("gen_ai.conversation.id", result.session_id)
-        span.set_attribute("gen_ai.memory.record.count", len(result.cards))
+        found["gen_ai.conversation.id"] = result.session_id
+        found["gen_ai.memory.record.count"] = len(result.cards)
     elif isinstance(result, Forgotten):
-        span.set_attribute("gen_ai.memory.record.count", result.cards)
-        if (target := _target(given)) is not None:
-            span.set_attribute("gen_ai.memory.record.id", target)
+        found["gen_ai.memory.record.count"] = result.cards
+        if target := _target(given):
+            found["gen_ai.memory.record.id"] = target
     elif isinstance(result, Evidence | Answer):
         evidence = result.evidence if isinstance(result, Answer) else result
-        span.set_attribute("gen_ai.memory.record.count", len(evidence.cards))
-        span.set_attribute("justmem.access", evidence.access.value)
+        found["gen_ai.memory.record.count"] = len(evidence.cards)
+        found["justmem.access"] = evidence.access.value
         if os.environ.get(CAPTURE, "").lower() in ("true", "1"):
-            span.set_attribute("gen_ai.memory.query.text", str((args or [given["question"]])[0]))
             cards = [{"id": card.id, "content": card.text} for card in evidence.cards]
-            span.set_attribute("gen_ai.memory.records", json.dumps(cards, ensure_ascii=False))
-    if not isinstance(result, Forgotten) and (receipt := getattr(result, "receipt", None)):
-        span.set_attribute("gen_ai.usage.input_tokens", receipt.tokens_in)
-        span.set_attribute("gen_ai.usage.output_tokens", receipt.tokens_out)
-        for call in receipt.calls:
-            _chat(call)
+            found["gen_ai.memory.query.text"] = str((args or [given["question"]])[0])
+            found["gen_ai.memory.records"] = json.dumps(cards, ensure_ascii=False)
+    if receipt := _receipt(result):
+        found["gen_ai.usage.input_tokens"] = receipt.tokens_in
+        found["gen_ai.usage.output_tokens"] = receipt.tokens_out
+    return found
 
 
 def _target(given: Mapping[str, Any]) -> str | None:
-    """What was forgotten, without words: a subject is named by its hash."""
-    for name in ("card", "turn", "session"):
-        if given.get(name):
-            return str(given[name])
-    if given.get("subject"):
-        return f"subject:{hashlib.sha256(str(given['subject']).encode()).hexdigest()[:16]}"
-    if given.get("since") or given.get("until"):
-        return f"period:{given.get('since') or ''}/{given.get('until') or ''}"
+    """The id of what was forgotten. Anything else, such as a subject, is shown as a hash."""
+    for name in ("card", "turn", "session", "subject", "key", "since", "until"):
+        if value := given.get(name):
+            is_id = name in ("card", "turn", "session")
+            return str(value) if is_id else f"{name}:{_digest(str(value))}"
     return None
 
 
-def _chat(call: Any) -> None:
-    """A model call that the receipt lists, as a child of its own."""
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _receipt(result: Any) -> Receipt | None:
+    return None if isinstance(result, Forgotten) else getattr(result, "receipt", None)
+
+
+def _chat(call: Call) -> None:
+    """A child span for a model call in the receipt."""
     from opentelemetry import trace
 
     now = time.time_ns()
