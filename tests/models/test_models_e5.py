@@ -87,7 +87,8 @@ async def test_questions_in_other_languages_find_english_statements(e5: OnnxEmbe
 def test_a_memory_recalls_across_languages(tmp_path: Path):
     settings = {"folder": tmp_path, "models_folder": FOLDER, "reranker": "none"}
     with justmem.open("mira", embedder=f"onnx:{NAME}", **settings) as memory:
-        memory.remember([{"speaker": "Mira", "text": text} for text in STATEMENTS], at="2025-06-01")
+        turns = [{"speaker": "Mira", "text": text} for text in STATEMENTS[:5]]
+        memory.remember(turns, at="2025-06-01")
         for question in ("Wie heißt mein Hund?", "私はどの楽器を習っていますか？"):
             best = memory.recall(question).cards[0]
             assert STATEMENTS[QUESTIONS[question]] in best.fact
