@@ -54,7 +54,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What the caller of `recall` wants left out."""
+    """The filter of a `recall`."""
 
     limit: int | None = None  # places, instead of those of the budget
     sessions: frozenset[str] | None = None  # only these sessions and notes
@@ -77,7 +77,7 @@ NO_FILTER = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the views lead to, all of one moment of the store."""
+    """What the views found, from one snapshot of the store."""
 
     cards: Mapping[int, Card]  # by key, in rising order
     vectors: Vectors  # of these cards, in that order
@@ -91,7 +91,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What every question asks of a space first: it must cost next to nothing."""
+    """What every question reads first. Reading it is cheap."""
 
     last_at: datetime | None  # the time of the latest session
     cards: int
@@ -115,7 +115,7 @@ class CardFilter:
 def best_bare(
     places: Sequence[Mapping[Place, float]], resting: Collection[Place], count: int
 ) -> list[Place]:
-    """Of the turns that views found by their words, the best that no card rests on."""
+    """The best turns that views found by words and that no card rests on."""
     best: dict[Place, float] = {}
     for scores in places:
         for place, score in scores.items():

@@ -37,7 +37,7 @@ Embed = Callable[[Index, Sequence[str]], Awaitable[Vectors]]
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Whom the change log names, and by which clock."""
+    """The actor that the change log names, and the clock."""
 
     name: str
     clock: Callable[[], datetime]
@@ -63,7 +63,7 @@ def acting_as(actor: str | None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Digested:
-    """Everything that follows from a session's raw turns, stored in one transaction."""
+    """Everything that is derived from a session's raw turns, stored in one transaction."""
 
     state: SessionState
     reason: str = ""
@@ -79,7 +79,7 @@ class Digested:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """All that a store holds of one session."""
+    """Everything that a store holds of one session."""
 
     session: Session  # the current text
     digested: Digested  # what was made of it
@@ -90,9 +90,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """All that a store holds of a space besides its sessions."""
+    """Everything that a store holds of a space besides its sessions."""
 
-    embedder: str = ""  # whose vectors these are; empty: nobody's yet
+    embedder: str = ""  # that made the vectors; empty: none yet
     dim: int = 0
     forgotten: Sequence[str] = ()  # ids of cards and marks of turns forgotten on their own
     spending: Sequence[tuple[date, int]] = ()  # tokens by day
@@ -141,32 +141,31 @@ class Store(Protocol):
     # ------------------------------------------------------------ sessions
 
     async def bind(self, embedder: str, dim: int) -> None:
-        """Records whose vectors these are. EmbedderMismatch if they are another embedder's."""
+        """Records the embedder. EmbedderMismatch if the vectors are another embedder's."""
         ...
 
     async def keep(self, session: Session) -> SessionRecord:
-        """Stores the raw turns, in a transaction of their own. A session known word for word is
-        left as it is. A changed one waits beside the old, which serves until `settle`. Turns that
-        were forgotten on their own are kept without their words: the record then has another
-        digest than `session`."""
+        """Stores the raw turns, in a transaction of their own. Does nothing if the same text is
+        stored. A changed text is stored beside the current one and replaces it at `settle`. Words
+        of forgotten turns are left out: the record then has another digest than `session`."""
         ...
 
     async def append(
         self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
     ) -> SessionRecord:
-        """Adds turns to the newest text of a session, in one transaction. A turn whose key is
-        known already is left out. A session that is not there yet is made, at the time `at`."""
+        """Adds turns to the newest text of a session, in one transaction. Skips turns whose key is
+        stored. Creates a missing session, at the time `at`."""
         ...
 
     async def settle(self, session: Session, digested: Digested) -> None:
-        """Replaces all that was derived from the session, in one transaction, and makes
-        `session` its current text. With the state FAILED only the newest text is marked, with
-        the reason. NotInMemory if the text or the corrections changed meanwhile."""
+        """Replaces everything derived from the session and makes `session` its current text, in one
+        transaction. The state FAILED only marks the newest text, with the reason. NotInMemory if
+        the text or the corrections changed meanwhile."""
         ...
 
     async def rebuild(self, session_id: str | None = None) -> Sequence[str]:
-        """Lets one session or all wait for new cards, and returns their ids. The old cards serve
-        until then. If an earlier rebuild is not finished: the ids that are left of it."""
+        """Queues one session or all for new cards, and returns their ids. The old cards stay until
+        then. If an earlier rebuild is not finished, returns the ids that are left of it."""
         ...
 
     async def revise(
@@ -188,9 +187,9 @@ class Store(Protocol):
         ...
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
-        """False inside the block if another process makes this session's cards, or has made
-        them: one extraction is paid for, however many try. A pending session has the reason BEGUN
-        from then on, until it is settled."""
+        """Leases the session to make its cards. False if another process has the lease or has made
+        the cards, so that only one pays for the extraction. A pending session has the reason BEGUN
+        until it is settled."""
         ...
 
     async def sessions(self) -> Sequence[SessionRecord]:
@@ -198,8 +197,8 @@ class Store(Protocol):
         ...
 
     async def texts(self, ids: Sequence[str], *, newest: bool = False) -> Mapping[str, Session]:
-        """The current texts of those sessions that there are: the ones their cards come from.
-        `newest`: instead of it a changed text, where one waits for its cards."""
+        """The current texts of the sessions that exist. `newest`: the text that waits for cards, if
+        there is one."""
         ...
 
     # ------------------------------------------------------------ search
@@ -209,8 +208,8 @@ class Store(Protocol):
         ...
 
     async def find(self, views: Sequence[View], reach: Reach) -> Found:
-        """The cards that a search for the views finds, those that rest on the best turns by
-        words, and what there is to weigh and to quote them by."""
+        """The cards that the views find, the cards that rest on the turns found by words, and what
+        ranking and quoting need of both."""
         ...
 
     async def cards(self, where: CardFilter) -> Sequence[Card]:
@@ -218,7 +217,7 @@ class Store(Protocol):
         ...
 
     async def mentions(self, text: str) -> Sequence[Passage]:
-        """Every passage that holds all words of the text, in order of keys."""
+        """Every passage that contains all words of the text, in order of keys."""
         ...
 
     # ------------------------------------------------------------ forgetting
@@ -233,10 +232,10 @@ class Store(Protocol):
         subjects: Sequence[str] = (),
         everything: bool = False,
     ) -> Forgotten:
-        """Removes them and everything derived from them, on disk too. A card or a turn forgotten
-        on its own stays forgotten when its session is remembered again. `words`: ids of sessions
-        whose turns are all forgotten while their cards stay. `subjects`: quarantined cards about
-        them go too. `everything`: the space itself goes, and the store is closed."""
+        """Removes them and everything derived from them, on disk too. A forgotten card or turn
+        stays forgotten when its session is remembered again. `words`: ids of sessions that lose
+        the words of all turns and keep their cards. `subjects`: also remove quarantined cards
+        about them. `everything`: erases the space and closes the store."""
         ...
 
     async def preview(
@@ -260,20 +259,20 @@ class Store(Protocol):
     # ------------------------------------------------------------ the whole space
 
     async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
-        """Makes all vectors again, and returns how many. `embed` gets some texts at a time: cards
-        with their dates, passages whole. The old vectors serve until all new ones are there."""
+        """Replaces all vectors, in one transaction, and returns how many. `embed` gets batches of
+        texts: cards with their dates, passages whole. StoreBusy if the space changed meanwhile."""
         ...
 
     async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
-        """All that is stored of those sessions that there are."""
+        """Everything that is stored of the sessions that exist."""
         ...
 
     async def rest(self) -> Rest: ...
 
     async def take(self, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
-        """Stores sessions as they are, but for what was forgotten here; all or none. What is
-        there already of a session is replaced. What was forgotten and spent in `rest` is added to
-        what is known here; of a day the larger sum counts."""
+        """Stores whole sessions in one transaction, without what was forgotten here. Replaces
+        sessions that exist. Adds what `rest` has forgotten, and takes the larger spending of each
+        day."""
         ...
 
     async def spend(
@@ -286,11 +285,10 @@ class Store(Protocol):
         least: int = 0,
         session: str | None = None,
     ) -> int:
-        """Enters tokens that were spent, and sets `reserve` more aside; a negative number gives
-        back. `limit`: reserves only as many as spent and reserved tokens of the day leave of it,
-        and none if that is fewer than `least`. Returns how many were reserved. Atomic, so that
-        several processes together never pass the limit. `session`: whose cards the tokens were
-        spent on."""
+        """Adds spent tokens to a day, and reserves `reserve` more; a negative number releases a
+        reservation. `limit`: reserves at most what is left of it that day, and nothing if less
+        than `least` is left. Returns how many were reserved. Atomic, so that several processes
+        together never pass the limit. `session`: the one whose cards cost the tokens."""
         ...
 
     async def log(
@@ -302,9 +300,8 @@ class Store(Protocol):
     async def stats(self) -> Stats: ...
 
     async def check(self) -> Health:
-        """Reads everything there is, and names what cannot be right: words that are not those
-        that were stored, cards without their turns, vectors without their cards, indexes and
-        sums that disagree. Changes nothing."""
+        """Reads the whole space and names what is damaged: changed words, cards without their turns
+        or vectors, indexes and sums that disagree. Changes nothing."""
         ...
 
     async def backup(self, target: Path) -> None:
