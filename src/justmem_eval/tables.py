@@ -9,6 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
@@ -60,7 +62,6 @@ def _thousands(value: float | None) -> float | None:
 class Line(Value):
     """One row of a table on one benchmark: the run it needs and what the paper has for it."""
 
-    table: str
     title: str
     benchmark: str
     system: str = "justmem"
@@ -83,15 +84,14 @@ class Pair(Value):
     """A comparison that the paper tests: the flips from one line to another."""
 
     benchmark: str
-    before: int
-    after: int
+    before: int = Field(alias="from")  # places among the benchmark's lines
+    after: int = Field(alias="to")
     p: float
     gained: int | None = None
     lost: int | None = None
 
 
 class Table(Value):
-    name: str
     title: str
     lines: tuple[Line, ...]
     pairs: tuple[Pair, ...] = ()
@@ -113,52 +113,32 @@ def table(name: str) -> Table:
         name = NAMES[int(name) - 1]
     if name not in NAMES:
         raise InvalidSetting(f"The paper has no table {name!r}. Its tables are {NUMBERED}.")
-    if name == "main":
-        lines = [
-            _line(name, part["benchmark"], row)
-            for part in reference()[name]
-            for row in part["rows"]
-        ]
-        return Table(name=name, title=titled_by("Main comparison", name), lines=tuple(lines))
     entry = reference()[name]
+    number = NAMES.index(name) + 1
+    if name == "main":
+        lines = [_line(part["benchmark"], row) for part in entry for row in part["rows"]]
+        return Table(title=f"Table {number}: Main comparison", lines=tuple(lines))
     lines = [
-        _line(name, benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
+        _line(benchmark, {**row, **row.get(benchmark, {})}, entry.get("category"))
         for benchmark in entry["benchmarks"]
         for row in entry["rows"]
     ]
+    first = {"benchmark": entry["benchmarks"][0]}
     return Table(
-        name=name,
-        title=titled_by(entry["title"], name),
+        title=f"Table {number}: {entry['title']}",
         lines=tuple(lines),
-        pairs=tuple(_pair(p, entry["benchmarks"][0]) for p in entry.get("p", ())),
+        pairs=tuple(Pair.model_validate({**first, **pair}) for pair in entry.get("p", ())),
     )
 
 
-def titled_by(title: str, name: str) -> str:
-    return f"Table {NAMES.index(name) + 1}: {title}"
-
-
-def _line(table: str, benchmark: str, row: Mapping[str, Any], category: str | None = None) -> Line:
-    paper = {column: float(row[column]) for column in COLUMNS if column in row}
+def _line(benchmark: str, row: Mapping[str, Any], category: str | None = None) -> Line:
     return Line(
-        table=table,
         title=row["title"],
         benchmark=benchmark,
         system=row.get("system", "justmem"),
         switches=tuple(row.get("set", ())),
         category=category,
-        paper=paper,
-    )
-
-
-def _pair(entry: Mapping[str, Any], benchmark: str) -> Pair:
-    return Pair(
-        benchmark=entry.get("benchmark", benchmark),
-        before=entry["from"],
-        after=entry["to"],
-        p=entry["p"],
-        gained=entry.get("gained"),
-        lost=entry.get("lost"),
+        paper={column: float(row[column]) for column in COLUMNS if column in row},
     )
 
 
