@@ -13,7 +13,7 @@ A 4-bit tensor consists of blocks of 32 weights: a float16 scale, then 16 bytes.
 weight j in its lower half and weight j + 16 in its upper half, both plus 8.
 
 Only the rows of the current text are read from the word table and expanded, because the whole
-table takes 384 MB. The layers are expanded when the file is loaded (85 MB).
+table takes 384 MB. onnxruntime runs the layers as a graph with 4-bit weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import mmap
 import struct
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,26 +29,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.models.onnx import Network, Result
+from justmem.models.graph import Graph
+from justmem.models.onnx import Network
 
 Floats = NDArray[np.float32]
 Blocks = NDArray[np.uint8]  # rows, blocks of a row, bytes of a block
 Tensors = Mapping[str, NDArray[Any]]
-States = Callable[[list[int]], Floats]
 
 _BLOCK = 32  # weights in a block
 _BLOCK_BYTES = 2 + _BLOCK // 2
 
 
 class E5Network(Network):
-    def _read(self, folder: Path) -> tuple[Any, Callable[[Any], Result]]:
-        file = _File(folder / "model.bin")
+    _words: Blocks
+    _positions: Floats
+
+    def _read(self) -> tuple[Any, bytes]:
+        try:
+            return self._parse(_File(self._folder / "model.bin"))
+        except (OSError, ValueError, KeyError, struct.error) as error:
+            raise self._unusable(error) from error
+
+    def _parse(self, file: _File) -> tuple[Any, bytes]:
         if file.numbers("4sI") != (b"E5S1", 1):
             raise ValueError("This file has another format.")
         hidden, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
         tokenizer = _tokenizer(file, longest)
-        states = _network(_tensors(file, hidden), hidden, layers, heads, epsilon)
-        return tokenizer, lambda encoding: states(encoding.ids)[np.newaxis]
+        tensors = _tensors(file, hidden)
+        self._words = tensors["emb.word"]
+        # All tokens have the first type, so its vector is added to every position.
+        self._positions = tensors["emb.pos"].reshape(-1, hidden) + tensors["emb.type"][:hidden]
+        return tokenizer, _graph(tensors, layers, heads, epsilon)
+
+    def _feed(self, encoding: Any) -> dict[str, NDArray[Any]]:
+        words = _expanded(self._words[encoding.ids]) + self._positions[: len(encoding.ids)]
+        return {"words": words[np.newaxis]}
 
 
 # ---------------------------------------------------------------- the file
@@ -92,10 +107,19 @@ def _tensors(file: _File, hidden: int) -> Tensors:
     return tensors
 
 
+def _scales(blocks: Blocks) -> Floats:
+    scales: Floats = np.ascontiguousarray(blocks[..., :2]).view("<f2").astype(np.float32)
+    return scales
+
+
+def _nibbles(blocks: Blocks) -> Blocks:
+    """The weights plus 8, in their order."""
+    return np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1)
+
+
 def _expanded(blocks: Blocks) -> Floats:
-    scales = np.ascontiguousarray(blocks[..., :2]).view("<f2").astype(np.float32)
-    plus_8 = np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1)
-    rows: Floats = ((plus_8.astype(np.float32) - 8) * scales).reshape(len(blocks), -1)
+    weights = (_nibbles(blocks).astype(np.float32) - 8) * _scales(blocks)
+    rows: Floats = weights.reshape(len(blocks), -1)
     return rows
 
 
@@ -145,55 +169,36 @@ class _Tokenizer:
 # ---------------------------------------------------------------- the network
 
 
-def _network(tensors: Tensors, hidden: int, layers: int, heads: int, epsilon: float) -> States:
-    """BERT in numpy: a text's token ids -> one state for each token."""
-    # All tokens have the first type, so its vector is added to every position.
-    positions = tensors["emb.pos"].reshape(-1, hidden) + tensors["emb.type"][:hidden]
-    words = tensors["emb.word"]
-    weights = {
-        name: _expanded(tensor) if tensor.ndim == 3 else tensor
-        for name, tensor in tensors.items()
-        if not name.startswith("emb.word")
-    }
+def _graph(tensors: Tensors, layers: int, heads: int, epsilon: float) -> bytes:
+    """BERT: embedded words -> one state for each of them."""
+    graph = Graph()
 
-    def linear(name: str, given: Floats) -> Floats:
-        return given @ weights[f"{name}.w"].T + weights[f"{name}.b"]
+    def constant(name: str) -> str:
+        return graph.constant(name, tensors[name])
 
-    def norm(name: str, given: Floats) -> Floats:
-        centred: Floats = given - given.mean(axis=-1, keepdims=True)
-        spread: Floats = np.sqrt(np.square(centred).mean(axis=-1, keepdims=True) + epsilon)
-        return centred / spread * weights[f"{name}.w"] + weights[f"{name}.b"]
+    def linear(name: str, given: str) -> str:
+        blocks = tensors[f"{name}.w"]
+        rows, columns = len(blocks), blocks.shape[1] * _BLOCK
+        nibbles = _nibbles(blocks)
+        # onnxruntime expects weights 2j and 2j + 1 in byte j.
+        packed = graph.constant(f"{name}.w", nibbles[..., ::2] | nibbles[..., 1::2] << 4)
+        scales = graph.constant(f"{name}.scales", _scales(blocks)[..., 0])
+        sizes = {"K": columns, "N": rows, "bits": 4, "block_size": _BLOCK}
+        product = graph.add("MatMulNBits", given, packed, scales, to=f"{name}.product", **sizes)
+        return graph.add("Add", product, constant(f"{name}.b"), to=f"{name}.sum", standard=True)
 
-    def attended(layer: str, states: Floats) -> Floats:
-        shape = (len(states), heads, hidden // heads)
-        q, k, v = (
-            linear(f"{layer}.{part}", states).reshape(shape).swapaxes(0, 1) for part in "qkv"
-        )
-        scores = q @ k.swapaxes(1, 2) / np.float32(np.sqrt(shape[2]))
-        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        shares /= shares.sum(axis=-1, keepdims=True)
-        mixed: Floats = (shares @ v).swapaxes(0, 1)
-        return mixed.reshape(states.shape)
+    def norm(name: str, given: str, added: str) -> str:
+        scale, shift = constant(f"{name}.w"), constant(f"{name}.b")
+        operation = "SkipLayerNormalization"
+        return graph.add(operation, given, added, scale, shift, to=name, epsilon=epsilon)
 
-    def run(ids: list[int]) -> Floats:
-        states = norm("emb.ln", _expanded(words[ids]) + positions[: len(ids)])
-        for layer in (f"l{number}" for number in range(layers)):
-            states = norm(f"{layer}.aln", states + linear(f"{layer}.ao", attended(layer, states)))
-            inner = _gelu(linear(f"{layer}.fi", states))
-            states = norm(f"{layer}.oln", states + linear(f"{layer}.fo", inner))
-        return states
-
-    return run
-
-
-def _gelu(given: Floats) -> Floats:
-    """x * (1 + erf(x / sqrt(2))) / 2, with erf by formula 7.1.26 of Abramowitz and Stegun, which is
-    exact to seven digits."""
-    size = np.abs(given) / np.float32(np.sqrt(2))
-    t = 1 / (1 + 0.3275911 * size)
-    series = t * (
-        0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
-    )
-    erf = np.copysign(1 - series * np.exp(-size * size), given)
-    result: Floats = given * (1 + erf) / 2
-    return result
+    scale, shift = constant("emb.ln.w"), constant("emb.ln.b")
+    options: dict[str, Any] = {"standard": True, "epsilon": epsilon}
+    states = graph.add("LayerNormalization", "words", scale, shift, to="emb.ln", **options)
+    for layer in (f"l{number}" for number in range(layers)):
+        parts = [linear(f"{layer}.{part}", states) for part in "qkv"]
+        attended = graph.add("MultiHeadAttention", *parts, to=f"{layer}.attended", num_heads=heads)
+        states = norm(f"{layer}.aln", states, linear(f"{layer}.ao", attended))
+        inner = graph.add("Gelu", linear(f"{layer}.fi", states), to=f"{layer}.gelu")
+        states = norm(f"{layer}.oln", states, linear(f"{layer}.fo", inner))
+    return graph.model(given="words", result=states, size=len(tensors["emb.ln.b"]))

@@ -9,6 +9,7 @@ the same text always has the same vector. bench/models.py measures the cost.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -50,64 +51,76 @@ class Network:
         self._find = folder
         self._threads = threads or min(4, os.cpu_count() or 1)
         self._lock = threading.Lock()
-        self._loaded: tuple[Any, Callable[[Any], Result]] | None = None
+        self._session: Any = None
+        self._tokenizer: Any = None
+        self._inputs: tuple[str, ...] = ()
 
     def run(self, texts: Sequence[Any], read: Callable[[Any], Result]) -> tuple[list[Result], int]:
         """`read` converts the output for one text (or pair) into a row. Returns the rows and the
         number of tokens."""
-        tokenizer, output = self._load()
-        encoded = tokenizer.encode_batch(list(texts))
+        self._load()
+        encoded = self._tokenizer.encode_batch(list(texts))
         tokens = sum(len(encoding.ids) for encoding in encoded)
+
+        def one(encoding: Any) -> Result:
+            return read(self._session.run(None, self._feed(encoding))[0])
+
         if len(encoded) == 1 or self._threads == 1:
-            return [read(output(encoding)) for encoding in encoded], tokens
+            return [one(encoding) for encoding in encoded], tokens
         with ThreadPoolExecutor(min(self._threads, len(encoded))) as pool:
-            return list(pool.map(lambda encoding: read(output(encoding)), encoded)), tokens
+            return list(pool.map(one, encoded)), tokens
 
-    def _load(self) -> tuple[Any, Callable[[Any], Result]]:
+    def _load(self) -> None:
         with self._lock:
-            if self._loaded is None:
-                folder = self._find() if callable(self._find) else self._find
-                try:
-                    self._loaded = self._read(folder)
-                except Exception as error:  # onnxruntime and tokenizers have no common base class
-                    raise WeightsUnavailable(
-                        f"The model {self.name} in {folder} cannot be loaded "
-                        f"({type(error).__name__}). Run `justmem models pull {self.name}`."
-                    ) from error
-            return self._loaded
+            if self._session is None:
+                self._folder = self._find() if callable(self._find) else self._find
+                self._tokenizer, model = self._read()
+                self._session = self._open(model)
+                self._inputs = tuple(given.name for given in self._session.get_inputs())
 
-    def _read(self, folder: Path) -> tuple[Any, Callable[[Any], Result]]:
-        """The tokenizer, and a function from an encoded text to the network's output."""
+    def _feed(self, encoding: Any) -> dict[str, NDArray[Any]]:
+        """The inputs of the network for one text."""
+        values = {
+            "input_ids": encoding.ids,
+            "attention_mask": encoding.attention_mask,
+            "token_type_ids": encoding.type_ids,
+        }
+        return {name: np.array([values[name]], np.int64) for name in self._inputs}
+
+    def _read(self) -> tuple[Any, str | bytes]:
+        """The tokenizer, and the model as a path or as bytes."""
         from tokenizers import Tokenizer  # slow to import
 
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        try:
+            text = (self._folder / "tokenizer.json").read_text("utf-8")
+            json.loads(text)  # the tokenizers package raises a bare Exception for invalid JSON
+        except (OSError, ValueError) as error:
+            raise self._unusable(error) from error
+        tokenizer = Tokenizer.from_str(text)
         tokenizer.no_padding()
         tokenizer.enable_truncation(_LONGEST)
-        session = _session(folder / "model.onnx")
-        inputs = [each.name for each in session.get_inputs()]
+        return tokenizer, str(self._folder / "model.onnx")
 
-        def output(encoding: Any) -> Result:
-            values = {
-                "input_ids": encoding.ids,
-                "attention_mask": encoding.attention_mask,
-                "token_type_ids": encoding.type_ids,
-            }
-            feed = {name: np.array([values[name]], np.int64) for name in inputs}
-            result: Result = session.run(None, feed)[0]
-            return result
+    def _open(self, model: str | bytes) -> Any:
+        onnxruntime = runtime()
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-        return tokenizer, output
+        options = onnxruntime.SessionOptions()
+        # One core per text: splitting such short texts over several cores is slower.
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        # Texts differ in length, so the next text can rarely reuse this memory.
+        options.enable_cpu_mem_arena = False
+        try:
+            return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except (state.NoSuchFile, state.InvalidProtobuf, state.InvalidGraph, state.Fail) as error:
+            raise self._unusable(error) from error
 
-
-def _session(model: Path) -> Any:
-    onnxruntime = runtime()
-    options = onnxruntime.SessionOptions()
-    # One core per text: splitting such short texts over several cores is slower.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # Texts differ in length, so the next text can rarely reuse this memory.
-    options.enable_cpu_mem_arena = False
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    def _unusable(self, error: Exception) -> WeightsUnavailable:
+        return WeightsUnavailable(
+            f"The model {self.name} in {self._folder} cannot be loaded "
+            f"({type(error).__name__}). Run `justmem models pull {self.name}`."
+        )
 
 
 class OnnxEmbedder:
