@@ -12,11 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from justmem.errors import InvalidSetting
-from justmem.testing import HashEmbedder
+from justmem.testing import HashEmbedder, Request
 from justmem_eval import figures, pictures, sidebyside
 from justmem_eval.benchmarks import load, recorded
 from justmem_eval.cli.app import app
+from justmem_eval.peer_check import HISTORY
 from justmem_eval.pictures import Bar, Panel
+from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.process import ADAPTERS
 
 
@@ -100,6 +102,32 @@ def test_what_pip_cannot_install_says_what_to_do(tmp_path: Path) -> None:
     ran: list[list[str]] = []
     sidebyside.install("mem0", tmp_path, lambda command: ran.append(list(command)))
     assert ran[-1][-1] == "mem0ai"
+
+
+ASKED = "What is Nora allergic to?"
+SAID = HISTORY.sessions[0].turns[3].text  # the greyhound
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        (f'Question: {ASKED} {{"queries": []}}', ASKED),  # SimpleMem's plan
+        (f'Query: {ASKED}\n{{"time_expression": null}}', "allergic"),
+        (f"[2024-03-04, Mon] 7.Tomas: {SAID}\nsource_id", '"source_id": 7'),  # LightMem
+        (f"subtopic summaries of {SAID}", "greyhound"),  # MemoryOS
+        (f"knowledge extraction assistant: {SAID}", "User Private Data"),
+        (f'"memory list" of {SAID}', "greyhound"),  # MemOS
+        ("Write a poem.", NOT_JSON),
+    ],
+)
+def test_the_scripted_model_replies_in_the_shape_that_a_peer_reads(prompt: str, found: str) -> None:
+    scripted = Scripted([HISTORY], HashEmbedder(), plans={ASKED: {}})
+    body = {"messages": [{"role": "user", "content": prompt}]}
+    reply = scripted(Request("/v1/chat/completions", {}, body)).body
+    assert isinstance(reply, dict)
+    assert found in reply["choices"][0]["message"]["content"]
+    usage = reply["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
 
 
 def test_every_adapter_has_a_title() -> None:
