@@ -1,4 +1,4 @@
-"""Settings -> a Memory: every part made from its name, the store last."""
+"""Opens a Memory from settings: builds each part from its name, and opens the store last."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def open(
     report: providers.Report | None = None,
     **settings: Any,
 ) -> Memory:
-    """A memory, ready to use: `with justmem.open("ana") as memory: ...`.
+    """Opens a memory: `with justmem.open("ana") as memory: ...`.
 
-    `settings` are the fields of Settings. `clock` tells the present; default: this machine's local
-    time. `report(name, bytes, of_bytes)` is called while weights are fetched."""
+    `settings` are the fields of Settings. `clock` returns the current time; default: this machine's
+    local time. `report(name, bytes, of_bytes)` is called while weights are downloaded."""
     from justmem.sync import Memory
 
     found = load(space=space, **settings)
-    # In a thread of its own, since the caller may itself be inside an event loop.
+    # In another thread, because the caller may be inside an event loop.
     with ThreadPoolExecutor(1) as thread:
         opened = parts(found, clock=clock, report=report)
         made = thread.submit(lambda: asyncio.run(opened)).result()
@@ -62,7 +62,7 @@ def open_async(
 
 
 class Opening:
-    """An AsyncMemory about to be opened, by `await` or by `async with`."""
+    """Opens an AsyncMemory, by `await` or by `async with`."""
 
     def __init__(self, make: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         self._make = make
@@ -101,18 +101,17 @@ async def parts(
     clock: Clock | None = None,
     report: providers.Report | None = None,
 ) -> dict[str, Any]:
-    """What a Memory is made of. With `create` off, the space has to be there already."""
+    """The arguments of AsyncMemory. Without `create`, the space must exist."""
     made = shared_parts(settings, report=report)
     if clock is not None:
         made["clock"] = clock
-    # The store last: a setting that cannot be used leaves no file behind.
+    # The store is last, so that a wrong setting leaves no file behind.
     store = await opened_store(settings, create=create)
     return {"store": store, "closing": closable_parts(settings, made), **made}
 
 
 def closable_parts(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
-    """The parts that were made from a name and have connections to close. What the caller passed
-    is the caller's."""
+    """The parts with connections to close. The caller closes the objects that it passed."""
     ours = [
         made[name] for name in ("embedder", "reranker") if isinstance(getattr(settings, name), str)
     ]
@@ -137,36 +136,36 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
 
 
 def keyring(settings: Settings) -> Keyring | None:
-    """Where the keys of locked spaces come from; None: the spaces are plain."""
+    """The source of encryption keys, or None if no key is set."""
     from justmem.store.files import keyring
 
     return keyring(settings.key, settings.key_file)
 
 
 def _ready_keys(settings: Settings) -> Keyring | None:
-    """What stands in the way of a lock is said now, not when the first space is opened."""
+    """As `keyring`, with an error now if encryption is not possible."""
     keys = keyring(settings)
     if keys is not None:
         from justmem.store import drivers
 
         if settings.store is not None:
             raise InvalidSetting(
-                "A key is set, but JustMem locks only the files of its SQLite store, not a "
-                "PostgreSQL database: take the key out, and see docs/encryption.md."
+                "A key is set, but JustMem encrypts only the files of its SQLite store, not a "
+                "PostgreSQL database. Remove the key, and see docs/encryption.md."
             )
         drivers.sqlcipher()
     return keys
 
 
 def spaces_of(settings: Settings) -> Storage:
-    """The place that all spaces are kept in, with the keys to it."""
+    """The folder or database that holds all spaces."""
     from justmem.store.storage import storage
 
     return storage(kept_in(settings), _ready_keys(settings))
 
 
 def shared_parts(settings: Settings, *, report: providers.Report | None = None) -> dict[str, Any]:
-    """The same without the store: what the memories of many spaces can share."""
+    """The arguments of AsyncMemory that many spaces can share: all but the store."""
     stages = _stages(settings, LANGUAGES)
     return {
         "embedder": providers.build_embedder(settings.embedder, settings, report),

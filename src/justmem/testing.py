@@ -1,9 +1,8 @@
-"""Doubles for tests, yours and ours: no network, no download, no key.
+"""Test doubles, also for your tests. They need no network, no download and no key.
 
-ScriptedModel   a language model that says what you tell it to
-HashEmbedder    vectors that are close when texts share words
-serve_openai    a real HTTP server on loopback that speaks the OpenAI protocol, and
-                misbehaves on demand
+ScriptedModel   a language model that returns scripted replies
+HashEmbedder    an embedder: texts with common words have similar vectors
+serve_openai    an HTTP server on loopback with the OpenAI protocol, also for failures
 """
 
 from __future__ import annotations
@@ -205,7 +204,7 @@ def serve_openai(script: Script) -> Iterator[Served]:
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # a client that gave up waiting is part of the play
+            pass  # tests include clients that stop waiting
 
     with Server(("127.0.0.1", 0), Connection) as server:
         # A short poll, because every test waits for the shutdown.

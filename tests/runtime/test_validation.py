@@ -35,13 +35,13 @@ def test_every_value_can_be_shown_in_a_message() -> None:
 def test_counts_are_whole_numbers_that_a_store_can_hold() -> None:
     assert as_count(10**30, "limit") == 2**63 - 1
     for wrong in (-1, 1.5, "5", True, None):
-        with pytest.raises(InputError, match="limit is a whole number"):
+        with pytest.raises(InputError, match="limit must be a whole number"):
             as_count(wrong, "limit")
 
 
 def test_text_is_made_fit_to_be_written_down() -> None:
     assert as_text("a\0b\ud83d\ude00\ud83d", "text") == "ab😀\ufffd"
-    with pytest.raises(InputError, match="text is a text, not a bytes"):
+    with pytest.raises(InputError, match="text must be a text, not a bytes"):
         as_text(b"x", "text")
 
 

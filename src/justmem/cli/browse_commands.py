@@ -39,8 +39,6 @@ def cards(
     json: Json = False,
 ) -> None:
     """List cards, the atomic memories."""
-    _check_one_of(kind, KINDS, "--kind")
-    _check_one_of(status, STATUSES, "--status")
     query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
     query |= {"session": session, "limit": limit, "offset": offset}
     found = run_of(context).memory(lambda memory: memory.cards(**query))
@@ -202,8 +200,3 @@ def _show_list(found: Sequence[Any], json: bool, table: Any, noun: str) -> None:
         show_value(found, json, table)
     if not json:
         say(amount(len(found), noun), "dim")
-
-
-def _check_one_of(value: str | None, known: Sequence[str], option: str) -> None:
-    if value is not None and value not in known:
-        raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)

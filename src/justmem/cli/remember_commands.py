@@ -192,30 +192,10 @@ def _exit_with(done: Sequence[Remembered]) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Remembered], None]]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
     console = err()
-    columns = (
-        TextColumn("remembering"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[cards]} cards"),
-    )
     hidden = not console.is_terminal or total < 2
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("remember", total=total, cards=0)
-        cards = 0
-
-        def advance(done: Remembered) -> None:
-            nonlocal cards
-            cards += len(done.cards)
-            bar.update(task, advance=1, cards=cards)
-
-        yield advance
+    with Progress(console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("remembering", total=total)
+        yield lambda _: bar.advance(task)

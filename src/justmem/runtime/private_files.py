@@ -1,4 +1,4 @@
-"""Files and folders that are their owner's alone, whatever the umask."""
+"""Files and folders that only their owner can read, whatever the umask."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ FILE, FOLDER = 0o600, 0o700
 
 
 def folder(path: Path) -> None:
-    """Makes what is missing of it. A folder that is there keeps its mode: it may be shared on
-    purpose, and `justmem doctor` says so."""
+    """Creates the folder and its parents. An existing folder keeps its mode, because it may be
+    shared on purpose. `justmem doctor` reports it."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(missing):
         try:
             each.mkdir(FOLDER)
             each.chmod(FOLDER)
         except FileExistsError:
-            continue  # another process was quicker
+            continue  # another process created it first
 
 
 def create(path: Path) -> int:
-    """A descriptor of a file that was not there before; else FileExistsError."""
+    """Creates a file and returns its descriptor. FileExistsError if it exists."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE)
     if hasattr(os, "fchmod"):
-        with suppress(PermissionError):  # a file system without modes, as a stick may have
+        with suppress(PermissionError):  # a file system without modes, such as FAT
             os.fchmod(file, FILE)
     return file
 
 
 def write(path: Path, data: bytes) -> None:
-    """A new file, there with all its bytes or not at all; else FileExistsError."""
+    """Writes a new file completely or not at all. FileExistsError if it exists."""
     with new(path) as beside, beside.open("r+b") as stream:
         stream.write(data)
         stream.flush()
@@ -43,8 +43,8 @@ def write(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new(path: Path) -> Iterator[Path]:
-    """An empty file to write to. It is called `path` once the block is done; FileExistsError if
-    there is such a file then."""
+    """An empty file to write to. It is renamed to `path` after the block. FileExistsError if `path`
+    exists then."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         os.close(create(beside))
@@ -56,19 +56,19 @@ def new(path: Path) -> Iterator[Path]:
 
 
 def _name(file: Path, path: Path) -> None:
-    """Moves a file to a name that is free."""
+    """Renames a file, without replacing another one."""
     try:
         os.link(file, path)
     except FileExistsError:
         raise
-    except OSError:  # no second names there either
+    except OSError:  # a file system without hard links
         if path.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         file.rename(path)
 
 
 def sync_folder(path: Path) -> None:
-    """The names in it, too, survive a power failure. Windows sees to that itself."""
+    """Makes new file names survive a power failure. Windows does this itself."""
     if os.name != "nt":
         file = os.open(path, os.O_RDONLY)
         try:
@@ -78,5 +78,5 @@ def sync_folder(path: Path) -> None:
 
 
 def is_open(path: Path) -> bool:
-    """Whether others than the owner may look into it."""
+    """Whether users other than the owner can read it."""
     return os.name != "nt" and bool(path.stat().st_mode & 0o077)

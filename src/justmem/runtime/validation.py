@@ -1,4 +1,4 @@
-"""Checks arguments before anything is done with them, and says in a sentence what is wrong."""
+"""Checks arguments. An error says in a sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from justmem.runtime.text import SEGMENT, clean
 
 T = TypeVar("T", bound=str)
 
-_LONGEST_ID = 1000  # characters: ours are shorter, so there is nothing by a longer one
+_LONGEST_ID = 1000  # characters: all our ids are shorter
 _SHOWN = 60
-_MOST = 2**63 - 1  # what both stores can count to
+_MOST = 2**63 - 1  # the largest integer of both stores
 
 
 def describe(value: object) -> str:
@@ -31,7 +31,7 @@ def describe(value: object) -> str:
 
 def as_text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{what} is a text, not {describe(value)}.")
+        raise InputError(f"{what} must be a text, not {describe(value)}.")
     return clean(value)
 
 
@@ -49,12 +49,14 @@ def as_choice(value: object, what: str, choices: Sequence[T]) -> T:
     for choice in choices:
         if choice == value:
             return choice
-    raise InputError(f"{describe(value)} is no {what}: choose one of {', '.join(choices)}.")
+    raise InputError(f"{describe(value)} is not a {what}: choose one of {', '.join(choices)}.")
 
 
 def as_count(value: object, what: str, *, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{what} is a whole number from {least} on, not {describe(value)}.")
+        raise InputError(
+            f"{what} must be a whole number of at least {least}, not {describe(value)}."
+        )
     return min(value, _MOST)
 
 
@@ -71,7 +73,7 @@ def _is_name(text: str) -> bool:
 def as_flag(value: object, what: str) -> bool:
     """Only True or False: the text "no" would count as true."""
     if not isinstance(value, bool):
-        raise InputError(f"{what} is True or False, not {describe(value)}.")
+        raise InputError(f"{what} must be True or False, not {describe(value)}.")
     return value
 
 
@@ -83,7 +85,7 @@ def check_callable(value: object, what: str) -> None:
 def as_path(value: object) -> Path:
     """A leading ~ is the home folder."""
     if not isinstance(value, str | os.PathLike):
-        raise InvalidSetting(f"A file is named by a text or a path, not by {describe(value)}.")
+        raise InvalidSetting(f"A file name must be a text or a path, not {describe(value)}.")
     if not _is_name(str(value)):
         raise InvalidSetting(f"{describe(str(value))} cannot be the name of a file or folder.")
     try:

@@ -1,9 +1,9 @@
 """Files of conversations -> Sessions.
 
-Read are JSON (one session, a list of sessions, a bare list of messages), JSON Lines (a session
-per line, or a message per line), the exports of ChatGPT and Claude, as they come (.zip), unpacked
-(a folder) or as their conversations.json, exports of WhatsApp, mem0 and Zep, Markdown and plain
-text. What a file is shows in its content; its name is never trusted.
+Formats: JSON (one session, a list of sessions, a list of messages), JSON Lines (a session or a
+message per line), the exports of ChatGPT and Claude (.zip, unpacked folder or conversations.json),
+exports of WhatsApp, mem0 and Zep, Markdown and plain text. The content of a file decides its
+format, not its name.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ FORMATS: Mapping[str, tuple[type, Reader]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What a file held. Nothing is dropped in silence: `problems` names each conversation that
-    could not be read, `skipped` counts by name what is not imported, `notes` says what was
-    adjusted."""
+    """The sessions of a file. `problems` names each conversation that could not be read, `skipped`
+    counts the content that is not imported, and `notes` lists the adjustments."""
 
     sessions: Sequence[Session] = ()
     problems: Sequence[str] = ()
@@ -74,8 +73,8 @@ class _Found:
 
 
 def read(path: str | Path, *, at: object = None, zone: tzinfo | None = None) -> Reading:
-    """`at` dates the sessions that do not say themselves when they took place. UTC times become
-    local times of `zone`. InvalidFile when the file holds nothing that can be read."""
+    """`at` is the time of sessions that have none. UTC times become local times of `zone`.
+    InvalidFile if nothing in the file can be read."""
     path = Path(path)
     try:
         if path.is_dir():
@@ -94,7 +93,7 @@ def read(path: str | Path, *, at: object = None, zone: tzinfo | None = None) -> 
 def read_bytes(
     data: bytes, *, name: str = "input", at: object = None, zone: tzinfo | None = None
 ) -> Reading:
-    """As `read`, for content already at hand."""
+    """As `read`, for the content of a file."""
     files = _unpacked(data, name) if data.startswith(b"PK\x03\x04") else [(name, data)]
     return _read(files, _Found(name, at, zone))
 
@@ -139,7 +138,7 @@ def _unpacked(data: bytes, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """Piece by piece: what unpacks to more than its size says is not held in memory."""
+    """Reads in pieces, so that a false size in the archive cannot fill the memory."""
     data = bytearray()
     with archive.open(info) as member:
         while piece := member.read(_PIECE):
@@ -168,7 +167,7 @@ def _decoded(data: bytes, found: _Found) -> str:
 
 
 def _values(text: str, found: _Found) -> Iterator[tuple[str, Any]]:
-    """Each conversation of the file, with where it stands."""
+    """Each conversation of the file, with its position."""
     try:
         value = _json(text)
     except ValueError as error:
@@ -194,7 +193,7 @@ def _json(text: str) -> Any:
 
 
 def _opens(line: str) -> bool:
-    """Whether a line is JSON on its own, or at least begins and ends like it."""
+    """Whether a line begins and ends like JSON."""
     line = line.strip()
     return (line[0], line[-1]) in (("{", "}"), ("[", "]"))
 
@@ -298,8 +297,7 @@ def _local(value: Any, zone: tzinfo | None) -> Any:
 
 
 def _keep(place: str, session: Session, found: _Found) -> None:
-    """The same session twice counts once; another text under the same id gets an id of its own,
-    so that neither replaces the other."""
+    """Keeps a repeated session once. A different session with the same id gets another id."""
     if session.is_note and session.id in found.sessions:
         return
     name, number = session.id, 1

@@ -1,8 +1,8 @@
 """One conversation of a ChatGPT export.
 
-Its `mapping` is a tree: every edit and every regenerated reply is a branch, and `current_node`
-is the end of the branch the person last saw. Kept is what was on the screen: the messages of
-both sides, without the system's, the tools' and the model's thoughts. Saved memories become notes.
+Its `mapping` is a tree: every edit and every regenerated reply is a branch. `current_node` is the
+end of the branch that the person saw last. Only messages that were on the screen are kept, without
+messages of the system and of tools, and without thoughts. Saved memories become notes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MEMORY = re.compile(r"^\d+\. (?:\[(\d{4}-\d\d-\d\d)\]\.? )?(.+)$", re.MULTILINE
 
 
 def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The saved memories, and the session as a dict; its turns may be none."""
+    """Yields the saved memories, and the session as a dict. It may have no turns."""
     at = value.get("create_time") or value.get("update_time")
     turns = []
     for message in _branch(value, skipped):
@@ -38,7 +38,7 @@ def _branch(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, 
     mapping = {key: node for key, node in value["mapping"].items() if isinstance(node, dict)}
     key = value.get("current_node")
     if key not in mapping:
-        # Older exports name none: take the newest message that nothing follows.
+        # Older exports have no current_node: take the newest message without a reply.
         leaves = [name for name, node in mapping.items() if not node.get("children")]
         key = max(leaves, key=lambda name: _created(mapping[name]), default=None)
     path: dict[str, dict[str, Any]] = {}
@@ -86,7 +86,7 @@ def _said(content: dict[str, Any], skipped: Counter[str]) -> Iterator[str]:
         if isinstance(part, str):
             yield part
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
-            yield part["text"]  # speech, written down
+            yield part["text"]  # transcribed speech
         elif isinstance(part, dict):
             kind = "image" if "image" in str(part.get("content_type")) else "recording"
             skipped[kind] += 1

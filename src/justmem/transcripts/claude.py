@@ -1,8 +1,8 @@
 """One conversation of a Claude export.
 
-`chat_messages` lists them in order of time, branches included. Where messages name their parents,
-the branch that ends in the current (or else the last) message is the one that was read. The text of
-an attachment and an artifact become turns of their own, with the role `tool`.
+`chat_messages` lists the messages of all branches by time. If messages name their parents, only the
+branch that ends in the current (or else the last) message is kept. The text of an attachment and an
+artifact become separate turns with the role `tool`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SKIPPED = {"thinking": "thought", "tool_use": "tool message", "tool_result": "t
 
 
 def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The session as a dict; its turns may be none."""
+    """Yields the session as a dict. It may have no turns."""
     messages = _branch(value, skipped)
     turns = [turn for message in messages for turn in _turns(message, skipped)]
     at, title = value.get("created_at"), value.get("name")

@@ -31,7 +31,7 @@ def read(text: str) -> Iterator[dict[str, Any]]:
 
 def _turns(text: str) -> Iterator[dict[str, Any]]:
     lines = list(_SPEAKER.finditer(text))
-    # Where roles are named, other headings and words before a colon belong to what was said.
+    # If roles are named, other headings and words before a colon are part of the text.
     starts = [line for line in lines if _role(line)] or [line for line in lines if line["name"]]
     names = {line["name"] for line in starts}
     chat = starts and not text[: starts[0].start()].strip()

@@ -33,7 +33,7 @@ def read(text: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
             messages.append((start, [start[7]]))
         else:
             messages[-1][1].append(line)
-    # The first message stays when the chat is exported again, and so do the ids.
+    # The first message is the same when the chat is exported again, so the ids are too.
     chat = hashlib.blake2b(messages[0][0][0].encode(), digest_size=4).hexdigest()
     month_first = _month_first([start for start, _ in messages])
     days: dict[str, list[dict[str, Any]]] = {}
@@ -52,7 +52,7 @@ def read(text: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
 
 
 def _month_first(starts: list[re.Match[str]]) -> bool:
-    """As the dates show. If they fit both orders, a clock with am and pm decides."""
+    """If the dates fit both orders, a clock with am and pm shows that the month is first."""
     if any(int(start[1]) > 12 for start in starts):
         return False
     return any(int(start[2]) > 12 or start[6] for start in starts)
