@@ -6,10 +6,11 @@ Everything that a question needs is read in one transaction.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,10 @@ from justmem.store.engine import Connection, among, one
 _AT_ONCE = 256  # sessions loaded at first; then as many as are there, to copy less
 _HELD = 16 << 20  # bytes of cached vectors of passages
 _CARDS, _TEXTS = 1024, 128  # cached cards and sessions of a space
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class _State(NamedTuple):
@@ -44,7 +49,7 @@ class Finder:
         self._held = 0
         self._subjects: tuple[int, dict[str, int]] = (-1, {})
         self._removals = -1
-        self._cards: dict[int, Card] = {}  # those that were found lately, by key
+        self._cards: dict[int, Card] = {}  # recently found cards, by key
         self._texts: dict[str, Session] = {}
 
     def subjects(self, db: Connection) -> dict[str, int]:
@@ -105,7 +110,7 @@ class Finder:
         spoken = [said.best(v.text, reach.spoken, stay) if reach.spoken else [] for v in views]
         places = self._places(said, spoken)
         keys |= _resting_on(cards, {place for scores in places for place in scores})
-        found = self._cards_at(db, sorted(keys))
+        found = _cached(self._cards, sorted(keys), _CARDS, partial(reads.cards_at, db))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
         bare = set(best_bare(places, resting, reach.quotes))
         passages = _hits(said, views, reach.passages, reach.passages, reach)
@@ -116,26 +121,12 @@ class Finder:
             hits=hits,
             places=places,
             turns=self._turn_vectors(db, said, resting | bare),
-            sessions=self._texts_of(db, sorted({session_id for session_id, _ in bare})),
+            sessions=_cached(
+                self._texts, sorted({id for id, _ in bare}), _TEXTS, partial(reads.texts, db)
+            ),
             said=passages,
             passages=_passages(said, _keys(passages)),
         )
-
-    def _cards_at(self, db: Connection, keys: Sequence[int]) -> dict[int, Card]:
-        missing = [key for key in keys if key not in self._cards]
-        if len(self._cards) + len(missing) > _CARDS:
-            missing, self._cards = list(keys), {}
-        if missing:
-            self._cards |= reads.cards_at(db, missing)
-        return {key: self._cards[key] for key in keys if key in self._cards}
-
-    def _texts_of(self, db: Connection, ids: Sequence[str]) -> dict[str, Session]:
-        missing = [id for id in ids if id not in self._texts]
-        if len(self._texts) + len(missing) > _TEXTS:
-            missing, self._texts = list(ids), {}
-        if missing:
-            self._texts |= reads.texts(db, missing)
-        return {id: self._texts[id] for id in ids if id in self._texts}
 
     def _places(self, said: Arrays, spoken: Sequence[Sequence[Pair]]) -> list[dict[Place, float]]:
         """For each view, the turns that share its words."""
@@ -153,32 +144,20 @@ class Finder:
         self, db: Connection, said: Arrays, wanted: Collection[Place]
     ) -> dict[Place, Vectors]:
         """The vectors of each turn's passages. Turns without any are left out."""
-        known = [place for place in wanted if place[0] in said.parts]
-        stored = self._stored(db, [said.parts[id] for id in {id for id, _ in known}])
-        turns = {id: said.parts[id].places[:, 0].tolist() for id in stored}
-        places: list[Place] = []
-        parts: list[tuple[Coded, int, int]] = []
-        for place in known:
-            id, turn = place
-            if id in stored:
-                # The passages of a turn lie side by side.
+        parts = {id: said.parts[id] for id, _ in wanted if id in said.parts}
+        stored = self._stored(db, parts.values())
+        turns = {id: parts[id].places[:, 0].tolist() for id in stored}
+        found: dict[Place, Coded] = {}
+        for id, turn in wanted:
+            if id in stored:  # the passages of a turn are consecutive
                 first, end = bisect_left(turns[id], turn), bisect_right(turns[id], turn)
                 if end > first:
-                    places.append(place)
-                    parts.append((stored[id], first, end))
-        if not parts:
+                    found[id, turn] = stored[id].at(slice(first, end))
+        if not found:
             return {}
-        vectors = Coded(
-            np.concatenate([coded.high[first:end] for coded, first, end in parts]),
-            np.concatenate([coded.low[first:end] for coded, first, end in parts]),
-            np.concatenate([coded.scales[first:end] for coded, first, end in parts]),
-        ).vectors
-        found: dict[Place, Vectors] = {}
-        at = 0
-        for place, (_, first, end) in zip(places, parts, strict=True):
-            found[place] = vectors[at : at + end - first]
-            at += end - first
-        return found
+        vectors = Coded(*map(np.concatenate, zip(*found.values(), strict=True))).vectors
+        ends = np.cumsum([len(each.scales) for each in found.values()])
+        return dict(zip(found, np.split(vectors, ends[:-1]), strict=True))
 
     def _stored(self, db: Connection, parts: Collection[Block]) -> dict[str, Coded]:
         """The vectors of passages, by session, except for sessions that changed meanwhile."""
@@ -207,6 +186,20 @@ class Finder:
         with self._lock:
             said = self._current(db, "passages")
             return list(_passages(said, said.with_all(content_words(text))).values())
+
+
+def _cached(
+    cache: dict[K, V], keys: Sequence[K], most: int, load: Callable[[Sequence[K]], Mapping[K, V]]
+) -> dict[K, V]:
+    """Values in the order of their keys. Loads those that are not cached. A cache that would hold
+    more than `most` is emptied first."""
+    missing = [key for key in keys if key not in cache]
+    if len(cache) + len(missing) > most:
+        cache.clear()
+        missing = list(keys)
+    if missing:
+        cache |= load(missing)
+    return {key: cache[key] for key in keys if key in cache}
 
 
 def _hits(
