@@ -155,7 +155,7 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("GET", "/v1/spaces/{}/sessions/bike/status", None),
     ("GET", "/v1/spaces/{}/sessions/bike/quarantined", None),
     ("POST", "/v1/spaces/{}/sessions", BIKE),
-    ("POST", "/v1/spaces/{}/sessions/bike/retry", None),
+    ("POST", "/v1/spaces/{}/retry?session=bike", None),
     ("POST", "/v1/spaces/{}/retry", None),
     ("POST", "/v1/spaces/{}/recall", {"question": "bike?"}),
     ("POST", "/v1/spaces/{}/ask", {"question": "bike?"}),
@@ -196,7 +196,7 @@ def test_a_list_of_spaces_holds_those_the_key_opens(server: Running) -> None:
             "read",
             {
                 "/sessions",
-                "/sessions/bike/retry",
+                "/retry?session=bike",
                 "/retry",
                 "/forget",
                 "",

@@ -116,8 +116,14 @@ def fenced(parts: Sequence[str]) -> str:
 
 
 def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
-    """Each as `id date words`."""
-    return [f"{short_id(card.id)} {card_line(card, earlier=card.id in earlier)}" for card in cards]
+    """Each as `id day words`, without the day if it is that of the line above."""
+    lines, above = [], ""
+    for card in cards:
+        day = f"{card.said_at:%Y-%m-%d} "
+        line = card_line(card, earlier=card.id in earlier)
+        lines.append(f"{short_id(card.id)} {line.removeprefix(day) if day == above else line}")
+        above = day
+    return lines
 
 
 def conversation(source: Source) -> str:

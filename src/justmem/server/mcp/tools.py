@@ -118,7 +118,7 @@ class Tools:
     ) -> Annotated[CallToolResult, RecallResult]:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
-        `id day words`, where the day is the one it was said."""
+        `id day words`; without a day it was said on that of the line above."""
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
         found = await self.evidence(context, question, at=at, plan=plan, **filters)
