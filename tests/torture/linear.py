@@ -28,7 +28,7 @@ PROMISE = (
     "The processing time of a text, a question or a model's reply grows in proportion to its "
     "length."
 )
-COUNT = 600
+COUNT = 300
 SAMPLE = 4
 
 SHORTEST, LONGEST = 4_000, 32_000  # characters

@@ -33,7 +33,7 @@ PROMISE = (
     "If a model's server fails, the session ends as stored, empty, pending or failed with a "
     "reason. Every word is kept, every cost is counted, and retry completes the session."
 )
-COUNT = 300
+COUNT = 200
 SAMPLE = 10
 
 PATIENCE = SLOW / 2  # seconds that the clients wait for a reply, while faults are expected

@@ -19,10 +19,10 @@ from servers import serve
 from torture._fixtures import folder, statement
 
 PROMISE = (
-    "Memory, open files, threads and the size of the store stay flat under mixed load for ten "
+    "Memory, open files, threads and the size of the store stay flat under mixed load for five "
     "minutes, in the library and in the server."
 )
-COUNT = 10  # minutes
+COUNT = 5  # minutes
 SAMPLE = 1  # the ordinary suite counts operations instead
 BRIEF = 160  # operations of a run that is not timed
 _MEASURED = 60  # times in a run

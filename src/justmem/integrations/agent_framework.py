@@ -10,8 +10,8 @@ from justmem.integrations.safe import SafeMemory, turn
 
 
 class JustMemProvider(ContextProvider):
-    """Adds what memory holds on the user's messages to the instructions, and remembers the
-    exchange after the run."""
+    """Adds evidence for the user's messages to the instructions, and remembers the exchange after
+    the run."""
 
     def __init__(self, memory: SafeMemory, source_id: str = "justmem") -> None:
         super().__init__(source_id)

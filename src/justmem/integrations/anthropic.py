@@ -1,6 +1,6 @@
-"""Anthropic memory tool: the files under /memories are notes.
+"""Anthropic memory tool: each file under /memories is a note.
 
-The replies are those of the SDK's own file-system tool. A directory exists while a file is in it.
+The replies are those of the SDK's file-system tool. A directory exists while it contains a file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _DEPTH = 2  # levels that a listing shows
 
 
 class AsyncJustMemMemoryTool(BetaAsyncAbstractMemoryTool):
-    """For AsyncAnthropic. Errors of memory are raised: the SDK's tool runner logs them, tells them
-    to the model and goes on."""
+    """For AsyncAnthropic. Errors of memory are raised. The SDK's tool runner logs them, reports
+    them to the model and continues."""
 
     def __init__(self, memory: SafeMemory, **options: Any) -> None:
         super().__init__(**options)
@@ -126,6 +126,13 @@ class AsyncJustMemMemoryTool(BetaAsyncAbstractMemoryTool):
         return "All memory cleared"
 
 
+def _synchronous(name: str) -> Any:
+    def method(self: JustMemMemoryTool, command: Any) -> str:
+        return str(wait(getattr(self._tool, name)(command)))
+
+    return method
+
+
 class JustMemMemoryTool(BetaAbstractMemoryTool):
     """For Anthropic, the synchronous client."""
 
@@ -133,23 +140,12 @@ class JustMemMemoryTool(BetaAbstractMemoryTool):
         super().__init__(**options)
         self._tool = AsyncJustMemMemoryTool(memory)
 
-    def view(self, command: Any) -> str:
-        return wait(self._tool.view(command))
-
-    def create(self, command: Any) -> str:
-        return wait(self._tool.create(command))
-
-    def str_replace(self, command: Any) -> str:
-        return wait(self._tool.str_replace(command))
-
-    def insert(self, command: Any) -> str:
-        return wait(self._tool.insert(command))
-
-    def delete(self, command: Any) -> str:
-        return wait(self._tool.delete(command))
-
-    def rename(self, command: Any) -> str:
-        return wait(self._tool.rename(command))
+    view = _synchronous("view")
+    create = _synchronous("create")
+    str_replace = _synchronous("str_replace")
+    insert = _synchronous("insert")
+    delete = _synchronous("delete")
+    rename = _synchronous("rename")
 
     def clear_all_memory(self) -> str:
         return wait(self._tool.clear_all_memory())
@@ -157,7 +153,7 @@ class JustMemMemoryTool(BetaAbstractMemoryTool):
 
 # ---------------------------------------------------------------- files and notes
 
-Files = dict[str, str]  # the text of each file, by its path, which is the key of its note
+Files = dict[str, str]  # path -> text; the path is the key of the note
 
 
 async def _files(memory: AsyncMemory) -> Files:
@@ -165,7 +161,7 @@ async def _files(memory: AsyncMemory) -> Files:
 
 
 async def _write(memory: AsyncMemory, path: str, text: str) -> None:
-    """The value holds the text exactly. The card holds what recall can find."""
+    """The value is the exact text. The card is what recall finds."""
     await memory.note(text[:_LONGEST] if text.strip() else path, key=path, value=text)
 
 

@@ -1,5 +1,5 @@
-"""The arguments by which a calling model plans its own recall. Every tool of every integration
-takes the same ones, so that no model of ours has to plan."""
+"""Arguments with which a calling model plans its own recall. The tools of all integrations and of
+MCP take the same ones."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class JustMemMemoryService(BaseMemoryService):
         return SafeMemory(self._spaces, space, **self._options)
 
     async def add_session_to_memory(self, session: Any) -> None:
-        """All of it. What memory has already is left out by the ids of the events."""
+        """Adds all events. Memory leaves out the ones whose id it knows."""
         await self.add_events_to_memory(
             app_name=session.app_name,
             user_id=session.user_id,
@@ -77,8 +77,8 @@ class JustMemMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """With the words that it rests on. Errors are raised: nobody may believe that something is
-        gone if it is not."""
+        """Forgets the card and its turns. Errors are raised, so that nobody believes that something
+        is erased if it is not."""
         if memory_id is None:
             raise InputError("Name the memory to delete: memory_id is the id of a memory entry.")
         async with self._memory(app_name, user_id).using() as memory:

@@ -1,4 +1,4 @@
-"""Hooks of coding assistants: what they send on standard input, and what they want back.
+"""Hooks of coding assistants: the events they send on standard input, and the replies they expect.
 
 Claude Code, Codex and Cursor send one JSON object with `prompt`, `session_id` (or
 `conversation_id`) and `transcript_path`; Cline puts the prompt into an object of its own.
@@ -16,7 +16,7 @@ from justmem.integrations.safe import turn
 
 FILE = "hooks.json"  # in the data folder: when each hook ran last
 _LONGEST = 20 * 1024 * 1024  # bytes of a transcript: its end
-# Texts that an assistant puts into the user's place begin so.
+# Beginnings of texts that an assistant inserts as the user's.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-", "<environment_context>")
 
 
@@ -29,7 +29,7 @@ class Event:
 
     @classmethod
     def read(cls, text: str) -> Event:
-        """ValueError if it is not what a hook sends."""
+        """Raises ValueError for other input."""
         data = json.loads(text)
         if not isinstance(data, dict):
             raise ValueError("a hook sends one JSON object")
@@ -44,7 +44,7 @@ class Event:
         return cls(client, f"{client}-{id}", str(data.get("prompt") or ""), transcript)
 
     def answer(self, note: str) -> str:
-        """The note in the form that the assistant reads."""
+        """The evidence in the form that the assistant reads."""
         if not note:
             return ""
         if self.client == "cline":
@@ -55,8 +55,8 @@ class Event:
         return json.dumps({"hookSpecificOutput": added})
 
     def turns(self) -> list[dict[str, str]]:
-        """All of the transcript; those that memory has already are left out by their keys. Without
-        a transcript, the prompt."""
+        """All turns of the transcript, or else the prompt. Memory leaves out the ones whose key it
+        knows."""
         if self.transcript is None:
             return [turn("user", self.prompt)] if self.prompt.strip() else []
         with self.transcript.open("rb") as file:
@@ -94,7 +94,7 @@ _SETTINGS = (".claude/settings.json", ".codex/hooks.json", ".cursor/hooks.json")
 
 
 def registered(*folders: Path) -> dict[str, list[str]]:
-    """Which of our hooks are in which settings file, as (file: names)."""
+    """Our hooks in each settings file, as {file: names}."""
     found: dict[str, list[str]] = {}
     for folder in folders:
         for name in _SETTINGS:

@@ -14,27 +14,24 @@ from langgraph.config import get_config
 from pydantic import ConfigDict, Field
 
 from justmem.domain import Evidence
-from justmem.integrations.safe import SafeMemory, turn, wait
+from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn, wait
 
 
 class JustMemMiddleware(AgentMiddleware):
-    """Adds what memory holds on the user's message to the system message of each model call, and
-    remembers the exchange after the run. `memory` is a SafeMemory, or a function of the runtime
-    that returns one: so one agent serves many users."""
+    """Adds evidence for the user's message to the system message of each model call, and remembers
+    the exchange after the run. `memory` is a SafeMemory, or a function from the runtime to one, so
+    that one agent can serve many users."""
 
-    def __init__(self, memory: SafeMemory | Callable[[Any], SafeMemory]) -> None:
+    def __init__(self, memory: SafeMemory | MemoryFor) -> None:
         super().__init__()
         self._memory = memory
-
-    def _of(self, runtime: Any) -> SafeMemory:
-        return self._memory if isinstance(self._memory, SafeMemory) else self._memory(runtime)
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> Any:
-        note = await self._of(request.runtime).note(_question(request.messages))
+        note = await memory_for(self._memory, request.runtime).note(_question(request.messages))
         return await handler(_noted(request, note))
 
     def wrap_model_call(
@@ -42,18 +39,18 @@ class JustMemMiddleware(AgentMiddleware):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> Any:
-        note = wait(self._of(request.runtime).note(_question(request.messages)))
+        note = wait(memory_for(self._memory, request.runtime).note(_question(request.messages)))
         return handler(_noted(request, note))
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        await self._of(runtime).append(_thread(state), _turns(state["messages"]))
+        await memory_for(self._memory, runtime).append(_thread(state), _turns(state["messages"]))
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        wait(self._of(runtime).append(_thread(state), _turns(state["messages"])))
+        wait(memory_for(self._memory, runtime).append(_thread(state), _turns(state["messages"])))
 
 
 def _question(messages: Sequence[AnyMessage]) -> str:
-    """The last thing that the user said. So the steps of a tool loop keep their memory."""
+    """The user's last message, also in the later steps of a tool loop."""
     return next((str(each.text) for each in reversed(messages) if each.type == "human"), "")
 
 
@@ -67,13 +64,13 @@ def _noted(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
 
 
 def _thread(state: Any) -> str:
-    """The id of the thread. Without one, the first message names the conversation."""
+    """The id of the thread, or else of the first message."""
     thread = get_config().get("configurable", {}).get("thread_id")
     return f"langchain-{thread or state['messages'][0].id}"
 
 
 def _turns(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
-    """All of the thread: those that memory has already are left out by their ids."""
+    """All turns of the thread. Memory leaves out the ones whose id it knows."""
     roles = {"human": "user", "ai": "assistant"}
     return [
         turn(roles[each.type], str(each.text), each.id)
@@ -83,7 +80,7 @@ def _turns(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
 
 
 class JustMemRetriever(BaseRetriever):
-    """Cards as documents, the best first. Errors are raised: here memory is what was asked for."""
+    """Cards as documents, the best first. Errors are raised."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -119,5 +116,5 @@ def _documents(evidence: Evidence, k: int) -> list[Document]:
 
 
 def memory_tools(memory: SafeMemory) -> list[StructuredTool]:
-    """`recall` for an agent that decides itself when to look."""
+    """`recall`, for an agent that decides when to search."""
     return [StructuredTool.from_function(coroutine=memory.recall, name="recall")]

@@ -1,4 +1,4 @@
-"""LangGraph: a store on notes. Each item is one note, stored exactly as it is given."""
+"""LangGraph: a store in which each item is a note, stored exactly as given."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ Result = Any  # of an operation: an item, items, namespaces or None
 
 
 class JustMemStore(BaseStore):
-    """`search` with a query ranks by recall. Errors are raised: here memory is what was asked
-    for."""
+    """`search` with a query ranks by recall. Errors are raised."""
 
     supports_ttl = True
 
@@ -43,7 +42,7 @@ class JustMemStore(BaseStore):
         return wait(self.abatch(list(ops)))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Reads see what was there before; of several puts of a key the last one counts."""
+        """Reads run before writes. The last put of a key counts."""
         listed = list(ops)
         for op in listed:
             validate_op_namespace(op)
@@ -66,7 +65,7 @@ class JustMemStore(BaseStore):
 
 # ---------------------------------------------------------------- keys
 
-# A place is `langgraph/users/ana:prefs`. Quoted parts hold neither / nor :.
+# The key of a note is `langgraph/users/ana:prefs`. Quoted parts contain no / and no colon.
 
 
 def _place(namespace: tuple[str, ...], key: str) -> str:
@@ -129,7 +128,7 @@ async def _refresh(memory: AsyncMemory, note: Note) -> None:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """What recall can find: all texts and numbers inside."""
+    """All texts and numbers in a value, which recall can find."""
     if isinstance(value, Mapping):
         for each in value.values():
             yield from _texts(each)

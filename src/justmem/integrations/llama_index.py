@@ -1,4 +1,4 @@
-"""LlamaIndex: a memory around the chat's own, which goes on to hold its history."""
+"""LlamaIndex: a wrapper around the chat's own memory, which still stores the history."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from justmem.integrations.safe import SafeMemory, turn, wait
 
 
 class JustMemMemory(BaseMemory):
-    """Every message is remembered when it is put, and `get` adds what memory holds on the last
-    one. A memory block would see messages only when the history overflows."""
+    """`put` remembers a message. `get` adds the evidence for the last one. A memory block would get
+    messages only when the history overflows."""
 
     inner: Any
     session: str

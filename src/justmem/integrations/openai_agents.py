@@ -12,8 +12,8 @@ from justmem.integrations.safe import SafeMemory, turn
 
 
 class JustMemSession:
-    """Wraps a session of the SDK, which goes on to hold the items. What is said is remembered
-    too, and what is popped or cleared is forgotten."""
+    """Wraps a session of the SDK, which still stores the items. Messages are also remembered, and
+    popped or cleared messages are forgotten."""
 
     def __init__(self, inner: Session, memory: SafeMemory) -> None:
         self.inner = inner
@@ -57,7 +57,7 @@ def text_of(item: Any) -> str:
 
 
 def recalling(instructions: str, memory: SafeMemory) -> Callable[[Any, Any], Awaitable[str]]:
-    """Instructions for an Agent, followed by what memory holds on the user's message."""
+    """Instructions for an Agent, followed by the evidence for the user's message."""
 
     async def dynamic(context: Any, agent: Any) -> str:
         said = context.turn_input or []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +10,20 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.toolsets import FunctionToolset
 
-from justmem.integrations.safe import SafeMemory, turn
+from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn
 
 
 @dataclass
 class JustMemCapability(AbstractCapability[Any]):
-    """`memory` is a SafeMemory, or a function of the run context that returns one: so one agent
-    serves many users. With `tool`, the model may also call `recall`."""
+    """`memory` is a SafeMemory, or a function from the run context to one, so that one agent can
+    serve many users. With `tool`, the model may also call `recall`."""
 
-    memory: SafeMemory | Callable[[RunContext[Any]], SafeMemory]
+    memory: SafeMemory | MemoryFor
     tool: bool = False
-
-    def _of(self, context: RunContext[Any]) -> SafeMemory:
-        return self.memory if isinstance(self.memory, SafeMemory) else self.memory(context)
 
     def get_instructions(self) -> Any:
         async def note(context: RunContext[Any]) -> str:
-            return await self._of(context).note(_text(context.prompt))
+            return await memory_for(self.memory, context).note(_text(context.prompt))
 
         return note
 
@@ -40,12 +36,12 @@ class JustMemCapability(AbstractCapability[Any]):
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         turns = [t for each in result.new_messages() for t in _turns(each)]
-        await self._of(ctx).append(f"pydantic-ai-{ctx.conversation_id}", turns)
+        await memory_for(self.memory, ctx).append(f"pydantic-ai-{ctx.conversation_id}", turns)
         return result
 
 
 def _text(content: Any) -> str:
-    """Of a prompt: its texts, not its pictures."""
+    """The texts of a prompt, without its pictures."""
     parts = [content] if isinstance(content, str) else list(content or [])
     return "\n".join(part for part in parts if isinstance(part, str))
 

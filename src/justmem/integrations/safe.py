@@ -1,4 +1,5 @@
-"""Memory that never breaks a chat. What fails is logged, kept in `error` and told to `on_error`."""
+"""SafeMemory: if memory fails, the chat continues. The error is logged, kept in `error` and passed
+to `on_error`."""
 
 from __future__ import annotations
 
@@ -46,13 +47,14 @@ class SafeMemory:
 
     @asynccontextmanager
     async def using(self) -> AsyncIterator[AsyncMemory]:
-        """The memory itself, whose errors are the caller's."""
+        """The memory itself. Its errors are raised."""
         if isinstance(self._memory, Spaces):
             async with self._memory.use(str(self._space)) as memory:
                 yield memory
+        elif isinstance(self._memory, Memory):
+            yield self._memory.asynchronous
         else:
-            known = self._memory
-            yield known.asynchronous if isinstance(known, Memory) else known
+            yield self._memory
 
     async def evidence(
         self, question: str, plan: Mapping[str, Any] | None = None
@@ -61,15 +63,15 @@ class SafeMemory:
             async with self.using() as memory:
                 return await memory.recall(question, at=datetime.now(), plan=plan)
 
-        return await self._tried("not recalled", work()) if question.strip() else None
+        return await self._attempt("not recalled", work()) if question.strip() else None
 
     async def note(self, question: str, plan: Mapping[str, Any] | None = None) -> str:
-        """What memory holds on a question as a block for a prompt; empty if nothing."""
+        """The evidence for a question as a block for a prompt; empty if there is none."""
         found = await self.evidence(question, plan)
         return found.prompt(self._tokens) if found else ""
 
     async def append(self, id: str, turns: Sequence[Mapping[str, Any]]) -> None:
-        """Adds turns to the session `id`. One with a `key` that is there already is left out."""
+        """Adds turns to the session `id`. A turn with a known `key` is left out."""
 
         async def work() -> None:
             now = datetime.now()
@@ -80,16 +82,16 @@ class SafeMemory:
                     await memory.append(list(turns), id=id, at=now)
 
         if turns:
-            await self._tried("not remembered", work())
+            await self._attempt("not remembered", work())
 
     async def forget_session(self, id: str) -> None:
-        """Errors are raised: nobody may believe that something is gone if it is not."""
+        """Errors are raised, so that nobody believes that something is erased if it is not."""
         async with self.using() as memory:
             with suppress(NotInMemory):
                 await memory.forget(session=id)
 
     async def forget_last(self, id: str) -> None:
-        """The last turn of a session. Errors are raised."""
+        """Forgets the last turn of a session. Errors are raised."""
         async with self.using() as memory:
             with suppress(NotInMemory):
                 turns = (await memory.session(id)).turns
@@ -97,13 +99,13 @@ class SafeMemory:
                 if left:
                     await memory.forget(turn=f"{id}#{left[-1]}")
 
-    async def _tried(self, what: str, work: Coroutine[Any, Any, T]) -> T | None:
+    async def _attempt(self, what: str, work: Coroutine[Any, Any, T]) -> T | None:
         try:
             async with asyncio.timeout(self._seconds):
                 return await work
-        except Exception as error:  # noqa: BLE001  the chat goes on, whatever it is
+        except Exception as error:  # noqa: BLE001  the chat must continue
             self.error = error
-            log.warning("the chat goes on without memory: %s: %r", what, error)
+            log.warning("the chat continues without memory: %s: %r", what, error)
             if self._on_error is not None:
                 self._on_error(error)
             return None
@@ -115,6 +117,13 @@ class SafeMemory:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
         return await self.note(question, plan) or "(nothing in memory)"
+
+
+MemoryFor = Callable[[Any], SafeMemory]  # from a framework's context, to serve many users
+
+
+def memory_for(memory: SafeMemory | MemoryFor, context: Any) -> SafeMemory:
+    return memory if isinstance(memory, SafeMemory) else memory(context)
 
 
 def wait(work: Coroutine[Any, Any, T]) -> T:

@@ -12,8 +12,8 @@ from justmem.integrations.safe import SafeMemory, turn
 
 
 class JustMemStore(MemoryStore):
-    """The manager injects what `search` returns and hands over messages as they are: no model
-    call extracts from them. Await `manager.flush()` before the program ends."""
+    """The manager adds what `search` returns to the prompt and passes messages on without a model
+    call. Await `manager.flush()` before the program ends."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class JustMemStore(MemoryStore):
         self.max_search_results = max_search_results
         self.writable = True
         self.extraction = True
-        self._session = session or secrets.token_hex(8)  # numbers of messages start anew each run
+        self._session = session or secrets.token_hex(8)  # message numbers restart with each run
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         found = await self.memory.evidence(query)
