@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
@@ -106,43 +105,30 @@ async def compare(
         for name, python in systems.items():
             told(f"{TITLES.get(name, name)} ...")
             with metering(served.url) as meter:
-                settings = {**scripted_settings(embedder), "rules": name == "justmem_rules"}
-                made.append(
-                    await _one(
-                        name, python, benchmark, histories, meter, settings, folder, patience
-                    )
+                peer = Peer(
+                    name,
+                    python,
+                    folder=folder / name,
+                    meter=meter,
+                    settings={**scripted_settings(embedder), "rules": name == "justmem_rules"},
+                    adapter=ADAPTERS / "justmem_adapter.py" if name in OWN else None,
+                    patience=patience,
                 )
+                made.append(await _measured(name, peer, benchmark, meter, folder / name / "peer"))
     return made
 
 
-async def _one(
-    name: str,
-    python: str,
-    benchmark: Benchmark,
-    histories: Sequence[History],
-    meter: Meter,
-    settings: Mapping[str, Any],
-    folder: Path,
-    patience: float,
+async def _measured(
+    name: str, peer: Peer, benchmark: Benchmark, meter: Meter, folder: Path
 ) -> Compared:
-    adapter = ADAPTERS / "justmem_adapter.py" if name in OWN else None
-    peer = Peer(
-        name,
-        python,
-        folder=folder / name,
-        meter=meter,
-        settings=settings,
-        adapter=adapter,
-        patience=patience,
-    )
     rows: list[tuple[Case, Retrieved]] = []
-    error = ""
-    disk = 0
+    error, disk = "", 0
     try:
         meter.enter(name, "construction")
-        failed = [fail for history in histories for fail in (await peer.build(history)).failed]
-        error = f"sessions failed: {', '.join(failed)}" if failed else ""
-        disk = _size(folder / name / "peer")
+        for history_id in dict.fromkeys(case.history for case in benchmark.cases):
+            if failed := (await peer.build(benchmark.history(history_id))).failed:
+                error = f"sessions failed: {', '.join(failed)}"
+        disk = _size(folder)
         meter.enter(name, "inference")
         for case in benchmark.cases:
             try:
@@ -154,24 +140,11 @@ async def _one(
         error = str(failure)
     finally:
         await peer.close()
-    return _compared(name, benchmark, rows, meter, peer, disk, error)
-
-
-def _compared(
-    name: str,
-    benchmark: Benchmark,
-    rows: list[tuple[Case, Retrieved]],
-    meter: Meter,
-    peer: Peer,
-    disk: int,
-    error: str,
-) -> Compared:
-    sums = meter.sums()
+    sums, used = meter.sums(), peer.process.used
     built = sums.get((name, "construction"), Metered())
     asked = sums.get((name, "inference"), Metered())
     count = max(1, len(rows))
     placed = [(case, realigned(row, benchmark.history(case.history))) for case, row in rows]
-    used = peer.process.used
     return Compared(
         system=name,
         questions=len(benchmark.cases),
