@@ -210,6 +210,9 @@ async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
     assert await current() == ["said: I live in Vienna now."]
     assert await current(as_of="2023-06-01") == ["said: I live in Graz."]
     assert await current(as_of="2022-06-01") == []
+    planned = "I am going to move to Linz on 1 June 2026."
+    await memory.remember([{"speaker": "Mira", "text": planned}], at="2024-04-01")
+    assert f"said: {planned}" in await current(as_of="2024-04-02"), "it was known on that day"
 
 
 async def test_labels_can_be_set_later_and_stay(make: Make) -> None:

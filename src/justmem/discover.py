@@ -233,12 +233,12 @@ def _told(period: EventDate) -> tuple[date, date] | None:
 
 
 def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date | None) -> Found:
-    """Without what has expired, and without what began after the day that is asked about."""
+    """Without what has expired, and without what was said after the day that is asked about."""
     now = asked.replace(tzinfo=None)
     stay = [
         not retention.card_expired(card, asked)
         and (card.until is None or card.until > now)
-        and (as_of is None or card.since <= as_of)
+        and (as_of is None or card.said_at.date() <= as_of)
         for card in found.cards.values()
     ]
     if all(stay) and not retention.limited and as_of is None:

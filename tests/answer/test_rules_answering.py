@@ -255,3 +255,13 @@ def test_what_replaced_a_quoted_statement_is_quoted_too(
     lines = [line for line in reply.text.splitlines() if line != CLOSEST]
     assert first in lines[0]
     assert len(lines) == 2
+
+
+async def test_a_corrected_card_is_shown_with_its_correction(make: Make) -> None:
+    memory = await make()
+    await memory.remember("The roof is done on the 25th.", at="2025-09-12")
+    (card,) = await memory.cards()
+    await memory.correct(card.id, fact="said: The roof is done on the 26th.")
+    answer = await memory.ask("When is the roof done?", at="2025-09-14")
+    assert '"The roof is done on the 25th."' in answer.text
+    assert "Corrected by hand: The roof is done on the 26th." in answer.text

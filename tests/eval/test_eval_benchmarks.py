@@ -23,7 +23,7 @@ def case(benchmark: str, data: Path, id: str):  # type: ignore[no-untyped-def]
 
 
 def test_a_question_holds_nothing_of_the_gold() -> None:
-    assert set(Question.model_fields) == {"id", "text", "at", "remark", "speaker"}
+    assert set(Question.model_fields) == {"id", "text", "at", "remark", "speaker", "as_of"}
 
 
 def test_nothing_that_gives_gold_away_reaches_a_system(data: Path) -> None:

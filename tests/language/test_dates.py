@@ -89,6 +89,8 @@ def test_dates_in_the_calendar(phrase: str, expected: str) -> None:
         ("I hiked this weekend", "2023-05-20/2023-05-21"),
         ("I am going to hike this weekend", "2023-05-27/2023-05-28"),
         ("We will move in two weeks", "2023-06-08"),
+        ("The doctor had the flu, the new date is 15 June", "2023-06-15"),
+        ("She got a job in Bremen, starts in October", "2023-10"),
     ],
 )
 def test_the_tense_settles_the_direction(sentence: str, expected: str) -> None:

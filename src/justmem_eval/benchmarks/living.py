@@ -1,21 +1,22 @@
-"""Living: three hand-written histories of about a year, 40 questions each. It comes with us.
+"""Living: three hand-written histories of about a year, 40 to 51 questions each. It comes with us.
 
 `person` tells an assistant about his life, `friends` are two people, `messy` is a sloppy chat in
 three languages with pasted mail, code and logs. Facts change, plans move, and the questions ask
-for what holds now, what held before, counts, lists, exact words, and things never mentioned.
+for what holds now, what held before, counts, lists, exact words, and things never mentioned. Some
+ask for the memory of an earlier day (`as_of`), and some are asked after cards were corrected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from importlib.resources import files as packaged
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem_eval.benchmarks import files
-from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question
+from justmem_eval.benchmarks.types import Benchmark, Case, Gold, HandCorrection, History, Question
 
 _FOLDER = packaged("justmem_eval").joinpath("data", "living")
 
@@ -24,8 +25,22 @@ def load() -> Benchmark:
     paths = sorted(Path(str(entry)) for entry in _FOLDER.iterdir())
     items = {path.stem: files.read_json(path) for path in paths}
     histories = {name: History(name, _sessions(item)) for name, item in items.items()}
+    histories |= {f"{name}{_CORRECTED}": _corrected(name, item) for name, item in items.items()}
     cases = [_case(name, item, q) for name, item in items.items() for q in item["questions"]]
     return Benchmark("living", cases, histories.__getitem__, (), files.digests(*paths))
+
+
+_CORRECTED = "-corrected"
+
+
+def _corrected(name: str, item: Mapping[str, Any]) -> History:
+    """The same history after its corrections."""
+    corrections = []
+    for given in item.get("corrections", ()):
+        changes = {key: given[key] for key in ("fact", "event_date") if key in given}
+        session, turn = given["turn"].split(":")
+        corrections.append(HandCorrection(session, int(turn), given["words"], changes))
+    return History(f"{name}{_CORRECTED}", _sessions(item), base=name, corrections=corrections)
 
 
 def _sessions(item: Mapping[str, Any]) -> list[Session]:
@@ -56,4 +71,6 @@ def _case(name: str, item: Mapping[str, Any], asked: Mapping[str, Any]) -> Case:
     )
     at = datetime.fromisoformat(asked.get("at") or item["now"])
     id = f"{name}/{asked['id']}"
-    return Case(Question(id=id, text=asked["question"], at=at), gold, name)
+    as_of = date.fromisoformat(asked["as_of"]) if "as_of" in asked else None
+    history = f"{name}{_CORRECTED}" if asked.get("corrected") else name
+    return Case(Question(id=id, text=asked["question"], at=at, as_of=as_of), gold, history)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby
 
 from justmem.domain import Session, Value
@@ -14,13 +14,14 @@ TurnKey = tuple[str, int]  # session id, turn number from 1
 
 class Question(Value):
     """All that a system gets. `remark`: to be replied to, not answered; `speaker`: who makes it,
-    where the benchmark says so."""
+    where the benchmark says so; `as_of`: the day whose memory is asked for."""
 
     id: str
     text: str
     at: datetime
     remark: bool = False
     speaker: str | None = None
+    as_of: date | None = None
 
 
 class Gold(Value):
@@ -48,14 +49,26 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class HandCorrection:
+    """A card of a turn that has these words is corrected by hand."""
+
+    session: str
+    turn: int
+    words: str
+    changes: Mapping[str, str]  # arguments of `correct`
+
+
+@dataclass(frozen=True, slots=True)
 class History:
-    """The sessions in order of time. `base` and `added`: the same as another history, and
-    these sessions more, so that a system may build the common part once."""
+    """The sessions in order of time. `base`, `added` and `corrections`: the same as another
+    history, with these sessions more and these cards corrected, so that a system may build the
+    common part once."""
 
     id: str
     sessions: Sequence[Session]
     base: str = ""
     added: Sequence[Session] = ()
+    corrections: Sequence[HandCorrection] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from justmem.ports import LanguageModel
 from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded, RecordedCards, read_plan
+from justmem_eval.benchmarks.types import HandCorrection
 from justmem_eval.cache import Blobs, CachedEmbedder
 from justmem_eval.calls import SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
@@ -131,6 +132,8 @@ class JustMem:
             shutil.copytree(self._place(base), scratch, dirs_exist_ok=True)
             await self._remember(Path(scratch), history, history.added)
             async with self._memory(Path(scratch), answerer=answerer) as memory:
+                for one in history.corrections:
+                    await _correct(memory, one)
                 yield OpenedMemory(self, memory, history)
 
     async def close(self) -> None:
@@ -201,6 +204,12 @@ class JustMem:
             yield memory
 
 
+async def _correct(memory: AsyncMemory, given: HandCorrection) -> None:
+    cards = await memory.cards(session=given.session)
+    card = next(c for c in cards if given.turn in c.turns and given.words in c.text)
+    await memory.correct(card.id, **given.changes)
+
+
 class OpenedMemory:
     def __init__(self, system: JustMem, memory: AsyncMemory, history: History) -> None:
         self._system = system
@@ -239,6 +248,7 @@ class OpenedMemory:
         stages = self._system.stages
         access, plan = stages.access(self._system.switches, question), stages.plan(question)
         asked: dict[str, Any] = {"at": question.at, "speaker": question.speaker}
+        asked["as_of"] = question.as_of
         planned: tuple[Call, ...] = ()
         if access is not None:
             if plan is None:

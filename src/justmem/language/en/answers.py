@@ -28,7 +28,7 @@ from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import replacements
 from justmem.language.en.word_lists import english
-from justmem.language.words import stem, words
+from justmem.language.words import content_stems, stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 CLOSEST = "No statement answers this for certain. The closest:"
@@ -148,6 +148,8 @@ def _quotations(
     cited = _cited(one.card, one.text, session, whole=whole_turns)
     # One line for each quotation. The citation keeps the line breaks.
     line = _line(cited, " ".join((cited.quote or one.text).split()), one.card.subject)
+    if session is not None and _was_corrected(one, session):
+        line += f" Corrected by hand: {one.text}"
     yield line + _event_date(one.card), cited
     if session is None:
         return
@@ -160,6 +162,17 @@ def _quotations(
                 span = excerpts.find_excerpt(question, turn.text)
                 said = quote_range(session.id, session.at, number, turn, span)
                 yield _line(said, said.quote), said
+
+
+def _was_corrected(one: Statement, session: Session) -> bool:
+    """Whether a card in the speaker's words has words that its turns do not have."""
+    turns = [session.turn(number) for number in one.card.turns]
+    if not one.card.fact.startswith("said: ") or "[photo" in one.text:
+        return False
+    said = {stem for turn in turns for stem in content_stems(turn.text)}
+    return not any(turn.forgotten for turn in turns) and not said.issuperset(
+        content_stems(one.text)
+    )
 
 
 def _line(cited: Citation, words: str, subject: str = "") -> str:

@@ -30,15 +30,19 @@ def resolve(text: str, at: date) -> EventDate:
 
 def find(text: str, at: date, *, future: bool | None = None) -> list[DatePhrase]:
     """Every date phrase in the text, in order, none inside another. `future` settles which
-    Friday "Friday" is; if it is None, the last sign before the phrase settles it, or else the
-    first one after it."""
+    Friday "Friday" is; if it is None, the last sign before the phrase in its clause settles it,
+    or else the first one after it."""
+    ends = [match.end() for match in _CLAUSE_END.finditer(text)]
     signs = [(match.end(), match["ahead"] is not None) for match in _DIRECTION.finditer(text)]
 
     def direction(place: int) -> bool | None:
-        if future is not None or not signs:
+        if future is not None:
             return future
-        before = [ahead for end, ahead in signs if end <= place]
-        return before[-1] if before else signs[0][1]
+        start = max((end for end in ends if end <= place), default=0)
+        stop = min((end for end in ends if end > place), default=len(text))
+        near = [(end, ahead) for end, ahead in signs if start < end <= stop]
+        before = [ahead for end, ahead in near if end <= place]
+        return before[-1] if before else near[0][1] if near else None
 
     found = [DatePhrase(*hit) for hit in match_phrases(text, _day(at), direction)]
     found.sort(key=lambda one: (one.start - one.end, one.start))  # the longest first
@@ -56,6 +60,7 @@ def _day(at: date) -> date:
     return at.date() if isinstance(at, datetime) else at
 
 
+_CLAUSE_END = re.compile(r"[.,;!?](?= )|\n")
 # What shows whether a date lies ahead or behind. An arrangement lies ahead: "booked for Friday".
 _DIRECTION = re.compile(
     r"(?P<ahead>(?:\b(?:have |has |had )?|['’](?:ve|s|d) )(?:just |already |finally )?"
@@ -63,7 +68,8 @@ _DIRECTION = re.compile(
     r"|signed (?:\w+ )?up|set (?:the|a) date|moved (?:it|that|them) to|postponed|due)\b"
     r"|\btickets? (?:for|to)\b"
     r"|\b(?:will|won['’]t|gonna|going to|plan(?:s|ning)?|next|tomorrow|upcoming|coming up"
-    r"|looking forward|can['’]t wait|hop(?:e|es|ing) to|about to|want to|wanna|need to|have to"
+    r"|looking forward|starts?|begins?|can['’]t wait|hop(?:e|es|ing) to|about to|want to|wanna"
+    r"|need to|have to"
     r"|intend|shall|excited for|getting ready|preparing for|deadline|by the end of)\b"
     r"|['’]ll\b|['’]ve got\b|\b(?:have|has) (?:an?|the|my|our|his|her)\b"
     r"|(?:\b(?:am|is|are|im)|['’](?:m|s|re)) (?:\w+ly |also |just )?(?!being|having been)\w+ing\b)"
