@@ -1,6 +1,15 @@
 """One store on two engines.
 
-`store` holds every operation once, in SQL that SQLite and PostgreSQL both accept. `search` scans
-the vectors and postings of a space as arrays. `sqlite` and `postgres` hold what differs:
-connections, locks, keys, vacuum. `erase` proves that what was forgotten is gone.
+store                        the methods of the port, for both engines
+schema, rows                 tables and migrations; values to rows and back
+reads, writes, derived,      the operations, in SQL that both engines accept
+forgetting, log, check
+blocks, arrays, finding      the index of a session; of a space, in memory; the search
+erase                        searches tables and files for remains of what was forgotten
+engine                       what the operations need of a database
+sqlite, sqlite_connection,   SQLite: engine and opening; connections and migrations;
+drivers, files               file locks and encryption; names, keys and spaces of a folder
+postgres, pool, faults,      PostgreSQL: engine and opening; connections; errors;
+vacuum, workers              removing bytes of deleted rows; the queue of all spaces
+memory, storage              spaces in memory; opening spaces by folder or address
 """

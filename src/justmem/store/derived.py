@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from justmem.domain import Card, Correction, Session, corrections_of
+from justmem.domain import Card, Correction, Passage, Session, corrections_of
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
 from justmem.ports import Digested, Index, Vectors
 from justmem.ports.vectors import coded
@@ -25,24 +25,20 @@ def put_derived(
     dim, key, generation = one(
         db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
     )
-    places = _to_store(db, digested.cards)
-    cards = [digested.cards[place] for place in places]
-    vectors = {
-        "cards": _checked(digested.card_vectors, len(digested.cards), dim),
-        "passages": _checked(digested.passage_vectors, len(digested.passages), dim),
-    }
-    present = [each for each in vectors.values() if each is not None]
-    _put_cards(db, session, cards, key)
-    rest_on = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
-    of_cards = None if vectors["cards"] is None else vectors["cards"][places]
-    spans = [(p.turn, p.start, p.end) for p in digested.passages]
-    texts = rows.passage_texts(session, spans)
-    day, first = session.at.toordinal(), key + len(cards)
-    for block in (
-        Block.made("cards", session.id, key, day, [c.text for c in cards], rest_on, of_cards),
-        Block.made("passages", session.id, first, day, texts, spans, vectors["passages"]),
-    ):
+    stay = _to_store(db, digested.cards)
+    cards = [digested.cards[place] for place in stay]
+    card_vectors = _checked(digested.card_vectors, len(digested.cards), dim)
+    passage_vectors = _checked(digested.passage_vectors, len(digested.passages), dim)
+    if card_vectors is not None:
+        card_vectors = card_vectors[stay]
+    _put_cards(db, cards, key)
+    blocks = (
+        _card_block(session, cards, key, card_vectors),
+        _passage_block(session, digested.passages, key + len(cards), passage_vectors),
+    )
+    for block in blocks:
         put_block(db, block, generation + 1)
+    dim = next((block.vectors.dim for block in blocks if block.vectors is not None), dim)
     db.run_many(
         "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
         [
@@ -59,8 +55,8 @@ def put_derived(
     db.run(
         "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
         "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
-        *(int(removed), first + len(spans), len(cards) - cards_before),
-        *(digested.tokens - tokens_before, present[0].shape[1] if present else dim, db.space),
+        *(int(removed), key + sum(map(len, blocks)), len(cards) - cards_before),
+        *(digested.tokens - tokens_before, dim, db.space),
     )
 
 
@@ -84,7 +80,23 @@ def _checked(vectors: Vectors, count: int, dim: int) -> Vectors | None:
     return vectors
 
 
-def _put_cards(db: Connection, session: Session, cards: Sequence[Card], key: int) -> None:
+def _card_block(
+    session: Session, cards: Sequence[Card], first: int, vectors: Vectors | None
+) -> Block:
+    places = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
+    texts = [card.text for card in cards]
+    return Block.made("cards", session.id, first, session.at.toordinal(), texts, places, vectors)
+
+
+def _passage_block(
+    session: Session, passages: Sequence[Passage], first: int, vectors: Vectors | None
+) -> Block:
+    spans = [(each.turn, each.start, each.end) for each in passages]
+    texts = rows.passage_texts(session, spans)
+    return Block.made("passages", session.id, first, session.at.toordinal(), texts, spans, vectors)
+
+
+def _put_cards(db: Connection, cards: Sequence[Card], key: int) -> None:
     db.run_many(
         f"INSERT INTO cards (space, {rows.CARD}, mark) VALUES",
         [(db.space, *rows.card_row(key + n, card)) for n, card in enumerate(cards)],
