@@ -5,7 +5,7 @@
     locked.py   a locked space beside the same one in plain
     models.py   local models: batching, threads, what determinism costs
 
-bench/spaces.py opens many spaces in turn. bench/server.py, bench/postgres.py and bench/agree.py
+bench/spaces.py opens many spaces in turn. bench/server.py and bench/postgres.py
 start servers of their own, bench/cards.py reads a benchmark's data: they are run by themselves.
 """
 

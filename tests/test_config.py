@@ -499,3 +499,11 @@ def test_only_this_machine_is_loopback(host: str, here: bool) -> None:
 
     assert is_loopback(host) is here
     assert is_local(f"http://[{host}]:8000/v1" if ":" in host else f"http://{host}:8000/v1") is here
+
+
+def test_a_configuration_folder_that_cannot_be_read_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "x" * 300)
+    with pytest.raises(InvalidSetting, match="cannot be read"):
+        load()

@@ -294,7 +294,13 @@ def _file(path: str | Path | None) -> Path | None:
         from platformdirs import user_config_path
 
         own = user_config_path("justmem", appauthor=False) / FILE
-        return own if own.is_file() else None
+        try:
+            return own if own.is_file() else None
+        except OSError as error:
+            raise InvalidSetting(
+                f"{own} cannot be read: {error.strerror}. Make its folder readable, or name another "
+                "file with --config."
+            ) from None
     file = as_path(named)
     if not file.is_file():
         source = "--config" if path else CONFIG_VARIABLE
