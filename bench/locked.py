@@ -37,7 +37,7 @@ from justmem.answer import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import RulesPlanner
-from justmem.ports import Reach
+from justmem.ports import SearchLimits
 from justmem.store.drivers import Lock
 from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store, rekey
@@ -106,7 +106,7 @@ async def opening(folders: list[Path], writer: Writer) -> None:
         for spent, folder, keys in zip(times, folders, (None, KEYS), strict=True):
             began = process_time()
             store = await open_store(folder, "bench", keys=keys)
-            await store.find([view], Reach(dense=40, lexical=20))
+            await store.find([view], SearchLimits(dense=40, lexical=20))
             spent.append(process_time() - began)
             await store.close()
     row("opening", *times)
@@ -133,10 +133,10 @@ async def asking(
 async def remembering(stores: list[SqlStore], cards: int, writer: Writer, rounds: int) -> None:
     times: list[list[float]] = [[], []]
     fresh = writer.sessions(cards + CARDS_A_SESSION * (rounds + 1))
-    for session, digested in islice(fresh, cards // CARDS_A_SESSION + 1, None):
+    for session, derived in islice(fresh, cards // CARDS_A_SESSION + 1, None):
         for spent, store in zip(times, stores, strict=True):
             keeping = await took(store.keep(session))
-            spent.append(keeping + await took(store.settle(session, digested)))
+            spent.append(keeping + await took(store.settle(session, derived)))
     row("remember", *times)
 
 

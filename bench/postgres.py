@@ -26,22 +26,22 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import psycopg
 
-from justmem.ports import Reach, Whole
+from justmem.ports import SearchLimits, StoredSession
 from justmem.store.postgres import open_store
 from justmem.store.store import SqlStore
 from postgres import Server, create_database, short_folder
 from store import Writer
 
 DIM, TURNS, BATCH = 384, 6, 50
-REACH = Reach(dense=40, lexical=20, spoken=10, quotes=4, until=date(2500, 1, 1))
+REACH = SearchLimits(dense=40, lexical=20, spoken=10, quotes=4, until=date(2500, 1, 1))
 
 
 def say(text: str) -> None:
     print(text, flush=True)
 
 
-def batches(cards: int) -> Iterator[list[Whole]]:
-    made = [Whole(session=s, digested=d) for s, d in Writer(DIM, TURNS).sessions(cards)]
+def batches(cards: int) -> Iterator[list[StoredSession]]:
+    made = [StoredSession(session=s, derived=d) for s, d in Writer(DIM, TURNS).sessions(cards)]
     for start in range(0, len(made), BATCH):
         yield made[start : start + BATCH]
 

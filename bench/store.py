@@ -33,13 +33,13 @@ from time import process_time
 import numpy as np
 
 from justmem.domain import Card, Passage, Session, SessionState, Turn, card_id
-from justmem.ports import Digested, Reach, Vectors, View
+from justmem.ports import Derived, SearchLimits, Vectors, View
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
 
 CARDS_A_SESSION = 14
 # As `recall` asks: cards by vector and by words, turns by words, and their vectors.
-REACH = Reach(dense=40, lexical=20, spoken=10, quotes=3)
+REACH = SearchLimits(dense=40, lexical=20, spoken=10, quotes=3)
 START = datetime(2020, 1, 1, 9)
 
 
@@ -62,12 +62,12 @@ class Writer:
         drawn = self._rng.standard_normal((count, self._dim), np.float32)
         return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
-    def sessions(self, cards: int) -> Iterator[tuple[Session, Digested]]:
+    def sessions(self, cards: int) -> Iterator[tuple[Session, Derived]]:
         for number in range(-(-cards // CARDS_A_SESSION)):
             count = min(CARDS_A_SESSION, cards - number * CARDS_A_SESSION)
             yield self._session(number, count)
 
-    def _session(self, number: int, count: int) -> tuple[Session, Digested]:
+    def _session(self, number: int, count: int) -> tuple[Session, Derived]:
         words = iter(self.words(count * 12 + self._turns * 22))
         turns = tuple(
             Turn.model_construct(
@@ -82,7 +82,7 @@ class Writer:
             Passage.model_construct(session_id=session.id, turn=n, start=0, end=len(turn.text))
             for n, turn in enumerate(turns, 1)
         ]
-        return session, Digested(
+        return session, Derived(
             state=SessionState.STORED,
             cards=[self._card(session, _take(words, 12)) for _ in range(count)],
             card_vectors=self.vectors(count),
@@ -138,10 +138,10 @@ async def build(folder: Path, cards: int, writer: Writer) -> float:
     """Seconds of CPU spent by the store."""
     store = await open_store(folder, "bench")
     spent = 0.0
-    for session, digested in writer.sessions(cards):
+    for session, derived in writer.sessions(cards):
         began = process_time()
         await store.keep(session)
-        await store.settle(session, digested)
+        await store.settle(session, derived)
         spent += process_time() - began
     await store.close()
     return spent

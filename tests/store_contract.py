@@ -39,8 +39,8 @@ from justmem.ports import (
     BEGUN,
     Author,
     CardFilter,
-    Digested,
-    Reach,
+    Derived,
+    SearchLimits,
     Snapshot,
     Store,
     Vectors,
@@ -89,14 +89,14 @@ def correction(before: Card, after: Card) -> Correction:
     )
 
 
-def digested(of: Session, *cards: Card, **fields: Any) -> Digested:
+def derived(of: Session, *cards: Card, **fields: Any) -> Derived:
     """Vectors come from the texts; every turn is a passage."""
     passages = tuple(
         Passage(session_id=of.id, turn=n, start=0, end=len(turn.text))
         for n, turn in enumerate(of.turns, 1)
     )
     fields.setdefault("state", SessionState.STORED if cards else SessionState.EMPTY)
-    return Digested(
+    return Derived(
         cards=cards,
         card_vectors=matrix([card.text for card in cards]),
         passages=passages,
@@ -111,7 +111,7 @@ def matrix(texts: Sequence[str]) -> Vectors:
 
 async def remember(store: Store, of: Session, *facts: str) -> None:
     await store.keep(of)
-    await store.settle(of, digested(of, *(card(of, fact) for fact in facts)))
+    await store.settle(of, derived(of, *(card(of, fact) for fact in facts)))
 
 
 async def kept(store: Store, of: Session) -> Session:
@@ -122,7 +122,7 @@ async def kept(store: Store, of: Session) -> Session:
 
 async def held_aside(store: Store) -> list[Quarantined]:
     """The quarantined cards of session s1."""
-    return [each for whole in await store.wholes(["s1"]) for each in whole.digested.quarantined]
+    return [each for whole in await store.wholes(["s1"]) for each in whole.derived.quarantined]
 
 
 def view(text: str) -> View:
@@ -276,7 +276,7 @@ class KeepingContract:
         assert await store.look() == Snapshot(None, 0, 0, None)
         for of, *said in ((one, "ran", "swam"), (two, "slept"), (one, "ran", "swam", "sang")):
             await store.keep(of)
-            await store.settle(of, digested(of, *(card(of, fact) for fact in said), tokens=20))
+            await store.settle(of, derived(of, *(card(of, fact) for fact in said), tokens=20))
         assert await store.look() == Snapshot(MAY, 4, 40, "Ana")
         await store.forget(cards=[card(one, "sang").id], sessions=["s2"])
         assert await store.look() == Snapshot(MAY, 2, 20, "Ana")
@@ -291,7 +291,7 @@ class SettlingContract:
             card(of, "likes tea", "Ben", kind="preference", status="ongoing"),
         )
         await store.keep(of)
-        await store.settle(of, digested(of, *cards, tokens=40, card_tokens=12))
+        await store.settle(of, derived(of, *cards, tokens=40, card_tokens=12))
         assert await store.cards(CardFilter()) == list(cards)
         assert await card_in(store, cards[1].id) == cards[1]
         (record,) = await store.sessions()
@@ -338,7 +338,7 @@ class SettlingContract:
         await store.keep(stale)
         await store.keep(session("s1", "fresh"))
         with pytest.raises(NotInMemory, match="changed or forgotten"):
-            await store.settle(stale, digested(stale, card(stale, "stale fact")))
+            await store.settle(stale, derived(stale, card(stale, "stale fact")))
         assert await waiting(store) == [session("s1", "fresh")]
         assert await all_facts(store) == []
 
@@ -349,7 +349,7 @@ class SettlingContract:
         await store.keep(of)
         await store.forget(sessions=["s1"])
         with pytest.raises(NotInMemory, match="changed or forgotten"):
-            await store.settle(of, digested(of, card(of, "adopted a kitten")))
+            await store.settle(of, derived(of, card(of, "adopted a kitten")))
 
     async def test_a_newer_text_keeps_waiting_when_an_older_one_is_settled(
         self, open_space: OpenSpace
@@ -357,7 +357,7 @@ class SettlingContract:
         store, first, newest = await open_space(), session(), session("s1", "newest")
         await remember(store, first, "adopted a kitten")
         await store.keep(newest)
-        await store.settle(first, digested(first, card(first, "adopted a cat")))
+        await store.settle(first, derived(first, card(first, "adopted a cat")))
         assert await all_facts(store) == ["adopted a cat"]
         assert await waiting(store) == [newest]
 
@@ -372,7 +372,7 @@ class SettlingContract:
         held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
         store, of = await open_space(), session()
         await store.keep(of)
-        await store.settle(of, digested(of, quarantined=[held]))
+        await store.settle(of, derived(of, quarantined=[held]))
         assert await held_aside(store) == [held]
         assert (await store.sessions())[0].quarantined == 1
         assert await found(store, "yacht") == ([], [])
@@ -383,7 +383,7 @@ class SettlingContract:
         store, of = await open_space(), session()
         await store.bind("one", DIM)
         await remember(store, of, "adopted a kitten")
-        wrong = Digested(
+        wrong = Derived(
             state=SessionState.STORED,
             cards=[card(of, "adopted a dog")],
             card_vectors=np.ones((1, DIM + 1), np.float32),
@@ -407,7 +407,7 @@ class SettlingContract:
         assert await facts(store, by_word) == ["lives in Vienna"]
         assert (await store.check()).damage == ()
         (whole,) = await store.wholes(["s1"])
-        assert list(whole.digested.corrections) == [made]
+        assert list(whole.derived.corrections) == [made]
 
     async def test_a_revision_of_what_changed_meanwhile_changes_nothing(
         self, open_space: OpenSpace
@@ -434,7 +434,7 @@ class SettlingContract:
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
         await store.revise(old, new, vector(""), before=[], after=[correction(old, new)])
         with pytest.raises(NotInMemory):
-            await store.settle(said, digested(said, old))
+            await store.settle(said, derived(said, old))
         assert await all_facts(store) == ["lives in Vienna"]
 
 
@@ -514,7 +514,7 @@ class SearchContract:
         await store.keep(of)
         await store.settle(
             of,
-            Digested(
+            Derived(
                 state=SessionState.EMPTY,
                 passages=passages,
                 passage_vectors=matrix(["walk", "pesto"]),
@@ -531,7 +531,7 @@ class SearchContract:
         store, of = await open_space(), session()
         passages = (Passage(session_id="s1", turn=1, start=0, end=10),)
         await store.keep(of)
-        await store.settle(of, Digested(state=SessionState.EMPTY, passages=passages))
+        await store.settle(of, Derived(state=SessionState.EMPTY, passages=passages))
         dense, lexical = await found(store, "adopted", "passages")
         assert (dense, len(lexical)) == ([], 1)
 
@@ -585,12 +585,12 @@ class SearchContract:
         store = await open_space()
         told = session("s1", "We drank oolong", "Nobody wrote down the ferry")
         await store.keep(told)
-        await store.settle(told, digested(told, card(told, "likes tea"), card(told, "ran", "Ben")))
+        await store.settle(told, derived(told, card(told, "likes tea"), card(told, "ran", "Ben")))
         other = session("s2", "Rain again")
         await remember(store, other, "likes rain")
 
         async def find(text: str, **given: Any) -> Any:
-            asked = Reach(dense=0, lexical=5, spoken=5, quotes=5)
+            asked = SearchLimits(dense=0, lexical=5, spoken=5, quotes=5)
             return await store.find([view(text)], replace(asked, **given))
 
         by_turn = await find("oolong")
@@ -621,7 +621,7 @@ class SearchContract:
             await remember(store, session(f"s{number}", "word", at=at), f"fact {number}")
 
         async def find(**given: Any) -> list[str]:
-            asked = Reach(dense=9, lexical=9, spoken=9, quotes=9, passages=9)
+            asked = SearchLimits(dense=9, lexical=9, spoken=9, quotes=9, passages=9)
             found = await store.find([view("Ana fact word")], replace(asked, **given))
             said = {passage.session_id for passage in found.passages.values()}
             assert said == {one.session_id for one in found.cards.values()}
@@ -640,7 +640,7 @@ class SearchContract:
         told = session("s1", "Hello there").model_copy(update={"labels": labels, "until": until})
         made = card(told, "likes tea", until=until)
         assert (await store.keep(told)).labels == labels
-        await store.settle(told, digested(told, made))
+        await store.settle(told, derived(told, made))
         assert (await store.texts(["s1"]))["s1"] == told
         assert (await store.cards(CardFilter())) == [made]
         (record,) = await store.sessions()
@@ -664,7 +664,7 @@ class SearchContract:
 
         async def find(dense: int, *days: int, until: int = 99) -> list[list[str]]:
             first, last = (MAY.date() + timedelta(days=each) for each in days)
-            reach = Reach(
+            reach = SearchLimits(
                 dense=dense,
                 lexical=0,
                 spoken=0,
@@ -760,12 +760,10 @@ class CardsContract:
         await store.keep(one)
         await store.settle(
             one,
-            digested(one, card(one, "likes tea", kind="preference"), card(one, "ran", "Ben")),
+            derived(one, card(one, "likes tea", kind="preference"), card(one, "ran", "Ben")),
         )
         await store.keep(two)
-        await store.settle(
-            two, digested(two, card(two, "likes green tea", "Zoë", status="ongoing"))
-        )
+        await store.settle(two, derived(two, card(two, "likes green tea", "Zoë", status="ongoing")))
 
         async def those(**where: Any) -> list[str]:
             return [card.fact for card in await store.cards(CardFilter(**where))]
@@ -850,7 +848,7 @@ class ForgettingContract:
         on = [card(of, f"rests on {turns}", turns=turns) for turns in ((1,), (1, 2), (3,))]
         await store.keep(of)
         held = [Quarantined(subject="Ana", fact="hears voices", reason="no turn says so")]
-        await store.settle(of, digested(of, *on, quarantined=held))
+        await store.settle(of, derived(of, *on, quarantined=held))
         _, (passage,) = await found(store, "stamps", "passages")
         gone = await store.forget(turns=[("s1", 2)])
         assert (gone.cards, gone.turns, gone.sessions, gone.quarantined) == (1, 1, 0, 1)
@@ -859,9 +857,9 @@ class ForgettingContract:
         assert await found(store, "stamps", "passages") != ([], [passage])
         assert (await found(store, "stamps", "passages"))[1] == []
         (whole,) = await store.wholes(["s1"])
-        assert [passage.turn for passage in whole.digested.passages] == [1, 3]
+        assert [passage.turn for passage in whole.derived.passages] == [1, 3]
         kept = matrix(["I play the theremin.", "And I bake bread."])
-        np.testing.assert_allclose(whole.digested.passage_vectors, kept, atol=1e-3)
+        np.testing.assert_allclose(whole.derived.passage_vectors, kept, atol=1e-3)
         assert await passages_at(store, [passage]) == {}
         _, (other,) = await found(store, "bread", "passages")
         assert (await passages_at(store, [other]))[other].turn == 3
@@ -906,7 +904,7 @@ class ForgettingContract:
         assert "theremin" not in (await store.sessions())[0].reason
         only = changed.without([2, 4])
         assert (await kept(store, changed), only.turns[1].forgotten) == (only, True)
-        await store.settle(left, digested(left))
+        await store.settle(left, derived(left))
         assert await session_in(store, "s1") == changed.without([2, 4])
 
     async def test_a_change_that_was_nothing_but_a_forgotten_turn_waits_no_longer(
@@ -926,7 +924,7 @@ class ForgettingContract:
         await store.keep(of)
         await store.forget(turns=[("s1", 1)])
         with pytest.raises(NotInMemory, match="changed or forgotten"):
-            await store.settle(of, digested(of, card(of, "has a kitten")))
+            await store.settle(of, derived(of, card(of, "has a kitten")))
         assert await waiting(store) == [of.without([1])]
 
     async def test_a_turn_that_is_not_there_cannot_be_forgotten(
@@ -950,7 +948,7 @@ class ForgettingContract:
             Quarantined(subject=subject, fact="hears voices", reason="no turn says so")
             for subject in ("ANA", "Ben")
         ]
-        await store.settle(of, digested(of, quarantined=held))
+        await store.settle(of, derived(of, quarantined=held))
         assert (await store.forget(subjects=["Ana"])).quarantined == 1
         assert [each.subject for each in await held_aside(store)] == ["Ben"]
         assert (await store.sessions())[0].quarantined == 1
@@ -963,7 +961,7 @@ class ForgettingContract:
         one = session("s1", "I play the theremin at night.", "Oh!")
         held = [Quarantined(subject="Ana", fact="hears bassoons upstairs", reason="unsupported")]
         await store.keep(one)
-        made = digested(one, card(one, "owns a glockenspiel"), quarantined=held)
+        made = derived(one, card(one, "owns a glockenspiel"), quarantined=held)
         await store.settle(one, made)
         await store.keep(session("s1", "A didgeridoo was meant."))
         texts = ["I play the theremin at night.", "owns a glockenspiel", "hears bassoons upstairs"]
@@ -1083,7 +1081,7 @@ class LedgerContract:
         await store.keep(of)
         held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
         cards = card(of, "likes tea", kind="preference"), card(of, "ran"), card(of, "swam")
-        await store.settle(of, digested(of, *cards, quarantined=[held], tokens=30, card_tokens=12))
+        await store.settle(of, derived(of, *cards, quarantined=[held], tokens=30, card_tokens=12))
         await remember(store, session("s2"))
         await store.keep(session("s3"))
         stats = await store.stats()
@@ -1110,7 +1108,9 @@ class WordsContract:
             ("Ben", "", True),
         ]
         assert await found(store, "kitten", "passages") == ([], [])
-        asked = await store.find([view("kitten")], Reach(dense=5, lexical=5, spoken=5, quotes=5))
+        asked = await store.find(
+            [view("kitten")], SearchLimits(dense=5, lexical=5, spoken=5, quotes=5)
+        )
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
         assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
         assert (await store.check()).sound
@@ -1186,7 +1186,7 @@ class AppendContract:
         record = await store.append("s1", [one, two, Turn(speaker="Ana", text="the same")])
         assert record.turns == 3
         assert (await store.append("s1", [two])).turns == 3
-        await store.settle(*(kept := (await waiting(store))[0], digested(kept)))
+        await store.settle(*(kept := (await waiting(store))[0], derived(kept)))
         assert (await store.append("s1", [one])).state == "empty"
         assert [turn.key for turn in (await session_in(store, "s1")).turns] == ["k1", "k2", None]
 
@@ -1212,7 +1212,7 @@ class ClaimContract:
                 assert not theirs
         async with other.claim("s1") as theirs:
             assert theirs
-            await other.settle(session(), digested(session()))
+            await other.settle(session(), derived(session()))
         async with one.claim("s1") as mine:
             assert not mine  # its cards are made
 
@@ -1267,7 +1267,7 @@ class TransferContract:
         store, other = await open_space(), await open_space("ben")
         of, held = session(), [Quarantined(subject="Ana", fact="owns a yacht", reason="no turn")]
         await store.keep(of)
-        await store.settle(of, digested(of, card(of, "likes tea"), quarantined=held, tokens=7))
+        await store.settle(of, derived(of, card(of, "likes tea"), quarantined=held, tokens=7))
         await store.keep(session("s1", "changed"))
         await fail(store, "s1", "nonsense")
         await store.keep(session("s2", "waits"))
@@ -1281,21 +1281,19 @@ class TransferContract:
                 two.waiting,
                 two.failure,
             )
-            assert one.digested.cards == two.digested.cards
-            assert one.digested.quarantined == two.digested.quarantined
-            np.testing.assert_array_equal(one.digested.card_vectors, two.digested.card_vectors)
-            np.testing.assert_array_equal(
-                one.digested.passage_vectors, two.digested.passage_vectors
-            )
+            assert one.derived.cards == two.derived.cards
+            assert one.derived.quarantined == two.derived.quarantined
+            np.testing.assert_array_equal(one.derived.card_vectors, two.derived.card_vectors)
+            np.testing.assert_array_equal(one.derived.passage_vectors, two.derived.passage_vectors)
 
     async def test_what_was_forgotten_here_does_not_arrive(self, open_space: OpenSpace) -> None:
         store, other = await open_space(), await open_space("ben")
         of = session("s1", "I play the theremin.", "I bake bread.")
         await store.keep(of)
         cards = card(of, "plays", turns=(1,)), card(of, "bakes", turns=(2,)), card(of, "sings")
-        await store.settle(of, digested(of, *cards))
+        await store.settle(of, derived(of, *cards))
         await other.keep(of)
-        await other.settle(of, digested(of, *cards))
+        await other.settle(of, derived(of, *cards))
         await other.forget(cards=[cards[1].id], turns=[("s1", 1)])
         rest = await other.rest()
         assert cards[1].id in rest.forgotten
@@ -1319,7 +1317,7 @@ class SpentOnContract:
         assert (await spent_on(again, "s1"), await spent(again, day)) == (42, 42)
         await again.keep(of)
         assert await spent_on(again, "s1") == 42
-        await again.settle(of, digested(of))
+        await again.settle(of, derived(of))
         assert await spent_on(again, "s1") == 0
 
     async def test_a_changed_text_starts_anew(self, open_space: OpenSpace) -> None:
@@ -1365,7 +1363,7 @@ class CheckContract:
         await store.keep(of)
         await store.bind("none", DIM)
         none = np.zeros((0, 0), np.float32)
-        made = replace(digested(of, card(of, "likes tea")), card_vectors=none, passage_vectors=none)
+        made = replace(derived(of, card(of, "likes tea")), card_vectors=none, passage_vectors=none)
         await store.settle(of, made)
         whats = [each.what for each in (await store.check()).damage]
         assert whats == [
@@ -1378,7 +1376,7 @@ class CheckContract:
         of = session("s1")
         stray = card(of, "likes tea").model_copy(update={"turns": (7,)})
         await store.keep(of)
-        await store.settle(of, digested(of, stray))
+        await store.settle(of, derived(of, stray))
         (found,) = (await store.check()).damage
         assert found.what == f"card {stray.id} of session 's1' rests on turns that are not there"
         assert "forget that session" in found.fix

@@ -7,8 +7,9 @@ from datetime import date
 from typing import Any
 
 from justmem.domain import Card, Passage, Session, SessionState
-from justmem.ports import Digested, Hits, Index, Reach, Store, View
-from justmem.store import finding, reads
+from justmem.ports import Derived, Hits, Index, SearchLimits, Store, View
+from justmem.store import reads
+from justmem.store.search import _passages
 
 _VAST = 10**9
 
@@ -20,7 +21,7 @@ async def waiting(store: Store) -> list[Session]:
 async def fail(store: Store, session_id: str, reason: str) -> None:
     text = (await store.texts([session_id], newest=True)).get(session_id)
     missing = Session.model_construct(id=session_id)
-    await store.settle(text or missing, Digested(SessionState.FAILED, reason))
+    await store.settle(text or missing, Derived(SessionState.FAILED, reason))
 
 
 async def search(
@@ -33,8 +34,10 @@ async def search(
     until: date | None = None,
 ) -> Sequence[Hits]:
     if index == "cards":
-        return (await store.find(views, Reach(dense=dense, lexical=lexical, until=until))).hits
-    found = await store.find(views, Reach(passages=max(dense, lexical), until=until))
+        return (
+            await store.find(views, SearchLimits(dense=dense, lexical=lexical, until=until))
+        ).hits
+    found = await store.find(views, SearchLimits(passages=max(dense, lexical), until=until))
     return [Hits(hits.dense[:dense], hits.lexical[:lexical]) for hits in found.said]
 
 
@@ -45,7 +48,7 @@ async def cards_at(store: Any, keys: Sequence[int]) -> Mapping[int, Card]:
 
 async def passages_at(store: Any, keys: Sequence[int]) -> Mapping[int, Passage]:
     def work(db: Any) -> Mapping[int, Passage]:
-        return finding._passages(store._finder._current(db, "passages"), keys)
+        return _passages(store._finder._current(db, "passages"), keys)
 
     found: Mapping[int, Passage] = await store.engine.read(work)
     return {key: found[key] for key in keys if key in found}

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from justmem.budget import calling
+from justmem.budget import metered_calls
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, quote
@@ -71,7 +71,7 @@ class ModelAnswerer:
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
         evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
-        completion = await calling.complete(self.model, prompt, notes)
+        completion = await metered_calls.complete(self.model, prompt, notes)
         return await _reply(completion, evidence, sessions, notes)
 
     async def stream(
@@ -85,7 +85,7 @@ class ModelAnswerer:
         evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
         written = said = ""
         read = 0  # characters of `written` that were looked at
-        async with aclosing(calling.stream(self.model, prompt, notes)) as pieces:
+        async with aclosing(metered_calls.stream(self.model, prompt, notes)) as pieces:
             async for piece in pieces:
                 ended = isinstance(piece, Completion)
                 written += "" if isinstance(piece, Completion) else piece
@@ -104,7 +104,7 @@ class ModelAnswerer:
 async def _reply(
     completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
 ) -> Reply:
-    with calling.carrying([completion.call]):
+    with metered_calls.carrying([completion.call]):
         return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
 
 
@@ -165,7 +165,7 @@ def answering_prompt(evidence: Evidence) -> Prompt:
 
 
 def _asker(speaker: str | None, mark: str) -> str:
-    """Who asks may be a name that memory holds: where it could be a sentence, it is fenced."""
+    """The name may come from stored text. If it does not look like a name, it is fenced."""
     if not speaker:
         return ""
     name = one_line(speaker)

@@ -43,7 +43,7 @@ from justmem.recover import Recovery
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
-from justmem.subjects.names import NO_NAMES, Names, names
+from justmem.subjects.user_name import NO_NAMES, Names, names
 
 Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None
@@ -101,7 +101,7 @@ class Asker:
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
             asked, search = await self._understand(question, at, speaker, tally)
             if search and plan is None and getattr(self._stages.planner, "spends", True):
-                asked, search = await self._is_worth_planning(asked, tally)
+                asked, search = await self._check_relevance(asked, tally)
             if search:
                 left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
                 asked = await self._plan(asked, plan, tally, left)
@@ -186,7 +186,7 @@ class Asker:
             return asked.model_copy(update={"plan": Plan(operation="reply")}), False
         return asked, True
 
-    async def _is_worth_planning(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
+    async def _check_relevance(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
         """Whether memory holds anything about the question, planned by rules. If not, a model need
         not plan it."""
         rules = await self._plan(asked, PlanParts(), tally, None)

@@ -36,13 +36,13 @@ from justmem.errors import (
 from justmem.extract import growth
 from justmem.ports import (
     CardFilter,
-    Digested,
+    Derived,
     Embedder,
     Extraction,
     Extractor,
     Language,
     Store,
-    Whole,
+    StoredSession,
 )
 from justmem.runtime import tokens
 from justmem.runtime.validation import check_callable
@@ -81,7 +81,7 @@ class Builder:
         return made
 
     @asynccontextmanager
-    async def alone(self, session_id: str) -> AsyncIterator[None]:
+    async def session_lock(self, session_id: str) -> AsyncIterator[None]:
         """One at a time for each session: the same session twice at once would be paid twice."""
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with self._slots, lock:
@@ -139,7 +139,7 @@ class Builder:
         try:
             extraction = await self._extract(session, before, tally)
             with tally.stage("embed"):
-                digested = await embed.digest(
+                derived = await embed.derive(
                     session, extraction, before, self._embedder, self._language, tally
                 )
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
@@ -159,19 +159,21 @@ class Builder:
             await self._fail(session, f"its cards could not be made: {what}")
             raise
         with tally.stage("store"):
-            await self._store.settle(session, digested)
+            await self._store.settle(session, derived)
         return Remembered(
             session_id=session.id,
-            state=digested.state,
+            state=derived.state,
             cards=tuple(extraction.cards),
             quarantined=tuple(extraction.quarantined),
             receipt=tally.receipt(),
         )
 
     async def _fail(self, session: Session, reason: str) -> None:
-        await self._store.settle(session, Digested(SessionState.FAILED, reason))
+        await self._store.settle(session, Derived(SessionState.FAILED, reason))
 
-    async def _extract(self, session: Session, before: Whole | None, tally: Tally) -> Extraction:
+    async def _extract(
+        self, session: Session, before: StoredSession | None, tally: Tally
+    ) -> Extraction:
         if session.is_note:
             return notes.extraction(session)
         after = await asyncio.to_thread(growth.settled_turns, before, session)
@@ -184,11 +186,11 @@ class Builder:
             tally.calls += extraction.calls
             tally.notes += extraction.notes
         extraction = growth.with_kept(session, extraction, before, after)
-        known = before.digested.corrections if before else ()
+        known = before.derived.corrections if before else ()
         cards = corrections.applied(merge_repeated(extraction.cards), known, session)
         return replace(extraction, cards=cards)
 
-    def _session_tokens(self, before: Whole | None, tally: Tally) -> int | None:
+    def _session_tokens(self, before: StoredSession | None, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
         if self._budget.session_tokens is None or not getattr(self._extractor, "spends", True):
             return None

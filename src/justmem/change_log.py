@@ -40,8 +40,8 @@ def _utc(at: datetime) -> datetime:
 
 
 async def check(store: Store, last: str | None = None) -> Checked:
-    """`last`: the hash of an entry, kept elsewhere. Without one, entries cut off at the end, or a
-    log written anew from the start, cannot be told from the real one."""
+    """`last`: the hash of an entry, kept elsewhere. Without one, a log
+    that was cut off at the end or written again from the start cannot be detected."""
     count, before, seen = 0, "", last is None
     async for entry in _all(store):
         if problem := _problem(entry, count + 1, before):

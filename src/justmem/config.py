@@ -298,8 +298,8 @@ def _file(path: str | Path | None) -> Path | None:
             return own if own.is_file() else None
         except OSError as error:
             raise InvalidSetting(
-                f"{own} cannot be read: {error.strerror}. Make its folder readable, or name another "
-                "file with --config."
+                f"{own} cannot be read: {error.strerror}. Make its folder readable, or name "
+                "another file with --config."
             ) from None
     file = as_path(named)
     if not file.is_file():

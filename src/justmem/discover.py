@@ -29,7 +29,7 @@ from justmem.ports import (
     Filter,
     Found,
     Language,
-    Reach,
+    SearchLimits,
     Store,
     Vectors,
     View,
@@ -40,9 +40,9 @@ from justmem.runtime.text import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark
-# Share of the candidates' mean that is subtracted from vectors. All of it is best for remarks
-# (LoCoMo-Plus: 57 instead of 38 of a hundred with half of it). For questions, anything from half to
-# all of it finds equally much.
+# This share of the mean candidate vector is subtracted before cosines are computed. For remarks,
+# all of it works best (LoCoMo-Plus: 57 found of a hundred, 38 with half of it). For questions,
+# 0.5 to 1 find equally much.
 _CENTRE = 0.75
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
@@ -54,7 +54,8 @@ _YEAR = timedelta(days=366)
 _RELEVANT = {"bge-small-en-v1.5": 0.64}
 _WORDS = 0.1
 _PERSONAL = 0.02  # less is enough for a question about the one who asks or about a known speaker
-_FEW, _MANY = 0.02, 64  # less is enough where candidates are few: the best of many is nearer
+# The bound is lower for few candidates: the highest of many similarities is higher by chance.
+_FEW, _MANY = 0.02, 64
 _STRANGER = 0.1  # more is needed if the question has names, but no card has any of them
 
 
@@ -124,12 +125,12 @@ class Discovery:
     async def _pool(
         self, views: Sequence[View], plan: Plan, asked: datetime, where: Filter = NO_FILTER
     ) -> Pool:
-        """The cards whose vectors or words are near a view, those that rest on turns with its
-        words, and the best such turns that no card rests on, as quotes. A remark searches wider,
-        because what lies behind it sounds different. Expired cards are left out."""
+        """Three groups: cards found by vector or words; cards whose turns match by words; and the
+        best matching turns without a card, as quotes. A remark searches wider, because it shares
+        few words with the memory behind it. Expired cards are left out."""
         budget, retention = self._budget, self._retention
         remark = plan.operation == "reply"
-        reach = Reach(
+        limits = SearchLimits(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
             spoken=0 if self._paper else budget.lexical // 2,
@@ -139,11 +140,11 @@ class Discovery:
             sessions=where.sessions,
             during=None if self._paper else _told(plan.period),
         )
-        if retention.limited and reach.quotes:  # some may have expired
-            reach = replace(reach, quotes=reach.spoken)
-        found = await self._store.find(views, reach)
+        if retention.limited and limits.quotes:  # some may have expired
+            limits = replace(limits, quotes=limits.spoken)
+        found = await self._store.find(views, limits)
         found = _unexpired(found, retention, asked, where.as_of)
-        quotes = _quotes(found, replies=plan.needs_source) if reach.quotes else []
+        quotes = _quotes(found, replies=plan.needs_source) if limits.quotes else []
         if self._paper:
             return _make_pool(views, plan, found, quotes, turns=False)
         found, repeats = _merge_repeated(found)

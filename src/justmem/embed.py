@@ -17,14 +17,14 @@ from justmem.budget.ledger import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
 from justmem.ports import (
-    Digested,
+    Derived,
     Embedder,
     Extraction,
     Index,
     Language,
     Store,
+    StoredSession,
     Vectors,
-    Whole,
 )
 from justmem.runtime import tokens
 
@@ -76,14 +76,14 @@ def texts(
     return found + [opening(session, passage) for passage in passages]
 
 
-async def digest(
+async def derive(
     session: Session,
     extraction: Extraction,
-    before: Whole | None,
+    before: StoredSession | None,
     embedder: Embedder,
     language: Language,
     tally: Tally,
-) -> Digested:
+) -> Derived:
     """Everything that is stored of a session besides its turns. Texts that were embedded `before`
     are not embedded again."""
     cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
@@ -93,22 +93,22 @@ async def digest(
     made = await tally.embed(embedder, fresh)
     known.update(zip(fresh, made, strict=True))
     vectors = np.stack([known[text] for text in wanted]) if wanted else made
-    return Digested(
+    return Derived(
         state=SessionState.STORED if cards else SessionState.EMPTY,
         cards=cards,
         card_vectors=vectors[: len(cards)],
         passages=stretches,
         passage_vectors=vectors[len(cards) :],
         quarantined=extraction.quarantined,
-        corrections=before.digested.corrections if before else (),
+        corrections=before.derived.corrections if before else (),
         tokens=tally.history_tokens,
         card_tokens=tokens.count("\n".join(card.text for card in cards)),
     )
 
 
-def _known_vectors(before: Whole | None, language: Language) -> dict[str, Vectors]:
-    """By text."""
-    made = before.digested if before else None
+def _known_vectors(before: StoredSession | None, language: Language) -> dict[str, Vectors]:
+    """The stored vectors of the session, by the text that they were made from."""
+    made = before.derived if before else None
     if before is None or made is None or not len(made.passage_vectors):
         return {}
     turns = len(before.session.turns)

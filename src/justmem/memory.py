@@ -86,8 +86,8 @@ from justmem.runtime.validation import (
     describe,
 )
 from justmem.select import Selection
-from justmem.subjects import about, history, lookup
-from justmem.subjects.names import Names, cards_of, names
+from justmem.subjects import about, card_source, history
+from justmem.subjects.user_name import Names, cards_of, names
 
 if TYPE_CHECKING:
     from justmem.transfer import OnMoved
@@ -189,7 +189,7 @@ class AsyncMemory:
     async def _remember(self, given: Redacted, builder: Builder | None = None) -> Remembered:
         builder = builder or self._builder
         await self._bind()
-        async with builder.alone(given.session.id):
+        async with builder.session_lock(given.session.id):
             record = await self._store.keep(given.session)  # the raw turns, always first
             if record.state.settled:
                 return await builder.unchanged(record, given.notes)
@@ -228,7 +228,7 @@ class AsyncMemory:
         record = await self._store.append(session_id, given.session.turns, at=when)
         if record.state.settled or not cards:
             return await self._kept(record, given.notes)
-        async with self._builder.alone(session_id):
+        async with self._builder.session_lock(session_id):
             return await self._builder.make_cards(session_id, given.notes)
 
     async def remember_many(
@@ -322,7 +322,7 @@ class AsyncMemory:
         given = await self._redaction.session(newest, rename=False)
         if given.session != newest:
             return await self._remember(given, builder)
-        async with builder.alone(session_id):
+        async with builder.session_lock(session_id):
             return await builder.make_cards(session_id, given.notes)
 
     async def _bind(self) -> None:
@@ -421,7 +421,7 @@ class AsyncMemory:
 
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its turn, such as `s12#3`."""
-        found = await lookup.card(self._store, as_id(card_id, "card"))
+        found = await card_source.card(self._store, as_id(card_id, "card"))
         return (await self._names()).card(found)
 
     async def _names(self) -> Names:
@@ -429,7 +429,7 @@ class AsyncMemory:
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
-        found = await lookup.source(self._store, as_id(card_id, "card"))
+        found = await card_source.source(self._store, as_id(card_id, "card"))
         return (await self._names()).source(found)
 
     async def session(self, session_id: str) -> Session:
@@ -447,7 +447,7 @@ class AsyncMemory:
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports. They are never used as evidence."""
         found = await self._store.wholes([as_id(session_id, "session")])
-        return [each for whole in found for each in whole.digested.quarantined]
+        return [each for whole in found for each in whole.derived.quarantined]
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:
         """All cards about a subject or naming it, current ones first, and the turns that name it.

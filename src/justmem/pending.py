@@ -29,9 +29,8 @@ async def add_turns(
     retention: Retention,
     tally: Tally,
 ) -> Evidence:
-    """The evidence with the turns that share most words with the question, as quotes. Of a session
-    that has cards, only turns that were appended since are quoted: its cards serve for the rest
-    until the new ones are made."""
+    """The evidence with the turns that share most words with the question, as quotes. If a session
+    has cards already, only the turns that were appended since are quoted."""
     if not waiting:
         return found
     tally.notes.append(_pending_note(len(waiting)))
@@ -62,7 +61,7 @@ async def add_turns(
 
 
 def _turns_with_cards(current: Session, waiting: Session) -> int:
-    """How many of the first turns have cards. All count as such where the text was changed."""
+    """How many of the first turns have cards: all of them if an earlier turn was changed."""
     if current.digest == waiting.digest:
         return 0
     return waiting.grown_from(current) or len(waiting.turns)

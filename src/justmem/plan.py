@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from justmem.budget import calling
+from justmem.budget import metered_calls
 from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
@@ -208,7 +208,7 @@ async def make_plan(
     try:
         return await planner.plan(question, at, limit=limit)
     except BudgetExceeded as error:  # rules cost nothing
-        with calling.carrying(error.calls):
+        with metered_calls.carrying(error.calls):
             plan = await asyncio.to_thread(language.plan, question, at)
         return Planned(plan, error.calls, [f"planned by rules: {error}"])
 
@@ -238,10 +238,10 @@ class ModelPlanner:
         notes: list[str] = []
         rules = await asyncio.to_thread(self._language.plan, question, at)
         try:
-            completion = await calling.complete(self.model, prompt, notes)
+            completion = await metered_calls.complete(self.model, prompt, notes)
         except ModelError as error:
             return Planned(rules, error.calls, [*notes, f"planned by rules: {error}"])
-        with calling.carrying([completion.call]):
+        with metered_calls.carrying([completion.call]):
             plan = await asyncio.to_thread(_read, completion.text, rules, at, self._language)
         if plan is None:
             notes.append("planned by rules: the model's plan could not be read")

@@ -145,7 +145,7 @@ def probability(logits: Scores) -> Scores:
 
 def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -> list[int]:
     """Up to `count` cards, best first, chosen one by one. Each place that a session has makes its
-    other cards worth `discount` less. A card all of whose turns belong to a place needs none."""
+    other cards worth `discount` less. Skips a card whose turns all belong to one chosen card."""
     left = np.argsort(-scores, kind="stable").tolist()
     chosen: list[int] = []
     held: list[set[int]] = []

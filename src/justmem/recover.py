@@ -10,7 +10,7 @@ from datetime import date
 from justmem import rank
 from justmem.budget.ledger import Tally
 from justmem.domain import Budget, Evidence, Retention, Session, Source, Turn
-from justmem.ports import Filter, Reach, Store, View
+from justmem.ports import Filter, SearchLimits, Store, View
 from justmem.runtime import tokens
 
 _PASSAGES = 30  # per view and kind of search
@@ -35,7 +35,7 @@ class Recovery:
         with tally.stage("recover"):
             sources, kept = await self._sources(found, views, tally, where)
         if not kept:
-            tally.notes.append("the words are not kept: cards stand alone")
+            tally.notes.append("the words are not kept: only cards were read")
         return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
 
     async def _sources(
@@ -65,11 +65,13 @@ class Recovery:
     async def _turns(
         self, views: Sequence[View], found: Evidence, where: Filter
     ) -> dict[str, dict[int, _Hit]]:
-        """Turns by session: the source index and the chosen cards, fused by rank. Words count
-        double, because a question about a reply names what the reply said."""
+        """Turns by session: the source index and the chosen cards, fused by rank. The
+        lexical ranking counts twice, because such a question repeats words of the reply."""
         last = min(found.at.date(), where.until or date.max, where.as_of or date.max)
-        reach = Reach(passages=_PASSAGES, since=where.since, until=last, sessions=where.sessions)
-        near = await self._store.find(views, reach)
+        limits = SearchLimits(
+            passages=_PASSAGES, since=where.since, until=last, sessions=where.sessions
+        )
+        near = await self._store.find(views, limits)
         fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
         turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
         for key, score in fused.items():

@@ -19,10 +19,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _face(
+def _blocking(
     method: Callable[Concatenate[AsyncMemory, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Memory, P], T]:
-    """The same method, waited for."""
+    """The same method, which blocks until it is done."""
 
     @functools.wraps(method)
     def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,10 +31,10 @@ def _face(
     return waited
 
 
-def _each(
+def _blocking_iterator(
     method: Callable[Concatenate[AsyncMemory, P], AsyncGenerator[T]],
 ) -> Callable[Concatenate[Memory, P], Iterator[T]]:
-    """The same steps, each waited for."""
+    """The same generator as an iterator that blocks at each step."""
 
     @functools.wraps(method)
     def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -94,47 +94,47 @@ class Memory:
     def retention(self) -> Retention:
         return self.asynchronous.retention
 
-    remember = _face(AsyncMemory.remember)
-    keep = _face(AsyncMemory.keep)
-    append = _face(AsyncMemory.append)
-    note = _face(AsyncMemory.note)
-    notes = _face(AsyncMemory.notes)
-    note_at = _face(AsyncMemory.note_at)
-    remember_many = _face(AsyncMemory.remember_many)
-    retry = _face(AsyncMemory.retry)
-    finish = _face(AsyncMemory.finish)
-    rebuild = _face(AsyncMemory.rebuild)
-    recall = _face(AsyncMemory.recall)
-    ask = _face(AsyncMemory.ask)
-    answer = _face(AsyncMemory.answer)
-    follow = _each(AsyncMemory.follow)
-    forget = _face(AsyncMemory.forget)
-    preview_forget = _face(AsyncMemory.preview_forget)
-    cards = _face(AsyncMemory.cards)
-    card = _face(AsyncMemory.card)
-    source = _face(AsyncMemory.source)
-    session = _face(AsyncMemory.session)
-    sessions = _face(AsyncMemory.sessions)
-    waiting = _face(AsyncMemory.waiting)
-    quarantined = _face(AsyncMemory.quarantined)
-    correct = _face(AsyncMemory.correct)
-    pin = _face(AsyncMemory.pin)
-    unpin = _face(AsyncMemory.unpin)
-    undo = _face(AsyncMemory.undo)
-    corrections = _face(AsyncMemory.corrections)
-    stats = _face(AsyncMemory.stats)
-    expiring = _face(AsyncMemory.expiring)
-    expire = _face(AsyncMemory.expire)
-    check = _face(AsyncMemory.check)
-    backup = _face(AsyncMemory.backup)
-    reembed = _face(AsyncMemory.reembed)
-    history = _face(AsyncMemory.history)
-    profile = _face(AsyncMemory.profile)
-    about = _face(AsyncMemory.about)
-    export = _each(AsyncMemory.export)
-    load = _face(AsyncMemory.load)
-    log = _face(AsyncMemory.log)
-    check_log = _face(AsyncMemory.check_log)
+    remember = _blocking(AsyncMemory.remember)
+    keep = _blocking(AsyncMemory.keep)
+    append = _blocking(AsyncMemory.append)
+    note = _blocking(AsyncMemory.note)
+    notes = _blocking(AsyncMemory.notes)
+    note_at = _blocking(AsyncMemory.note_at)
+    remember_many = _blocking(AsyncMemory.remember_many)
+    retry = _blocking(AsyncMemory.retry)
+    finish = _blocking(AsyncMemory.finish)
+    rebuild = _blocking(AsyncMemory.rebuild)
+    recall = _blocking(AsyncMemory.recall)
+    ask = _blocking(AsyncMemory.ask)
+    answer = _blocking(AsyncMemory.answer)
+    follow = _blocking_iterator(AsyncMemory.follow)
+    forget = _blocking(AsyncMemory.forget)
+    preview_forget = _blocking(AsyncMemory.preview_forget)
+    cards = _blocking(AsyncMemory.cards)
+    card = _blocking(AsyncMemory.card)
+    source = _blocking(AsyncMemory.source)
+    session = _blocking(AsyncMemory.session)
+    sessions = _blocking(AsyncMemory.sessions)
+    waiting = _blocking(AsyncMemory.waiting)
+    quarantined = _blocking(AsyncMemory.quarantined)
+    correct = _blocking(AsyncMemory.correct)
+    pin = _blocking(AsyncMemory.pin)
+    unpin = _blocking(AsyncMemory.unpin)
+    undo = _blocking(AsyncMemory.undo)
+    corrections = _blocking(AsyncMemory.corrections)
+    stats = _blocking(AsyncMemory.stats)
+    expiring = _blocking(AsyncMemory.expiring)
+    expire = _blocking(AsyncMemory.expire)
+    check = _blocking(AsyncMemory.check)
+    backup = _blocking(AsyncMemory.backup)
+    reembed = _blocking(AsyncMemory.reembed)
+    history = _blocking(AsyncMemory.history)
+    profile = _blocking(AsyncMemory.profile)
+    about = _blocking(AsyncMemory.about)
+    export = _blocking_iterator(AsyncMemory.export)
+    load = _blocking(AsyncMemory.load)
+    log = _blocking(AsyncMemory.log)
+    check_log = _blocking(AsyncMemory.check_log)
 
     def close(self) -> None:
         if self._origin.here and not self._loop.is_closed():

@@ -123,7 +123,9 @@ class TestClearErrors:
     ) -> None:
 
         for name in [
-            n for n in sys.modules if n in ("justmem.store.postgres", "justmem.store.faults")
+            n
+            for n in sys.modules
+            if n in ("justmem.store.postgres", "justmem.store.postgres_errors")
         ]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -23,7 +23,7 @@ from store_contract import (
     OpenSpace,
     all_facts,
     card,
-    digested,
+    derived,
     found,
     remember,
     session,
@@ -160,7 +160,7 @@ class TestKilledServer:
                 try:
                     await store.keep(of)
                     kept.add(of.id)
-                    made = digested(of, card(of, f"fact {number}"), card(of, "more"), tokens=7)
+                    made = derived(of, card(of, f"fact {number}"), card(of, "more"), tokens=7)
                     await store.settle(of, made)
                     settled.add(of.id)
                     await store.spend(date(2023, 5, 7), 1)

@@ -31,7 +31,7 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import arrays, drivers, schema, sqlite
+from justmem.store import drivers, schema, space_index, sqlite
 from justmem.store.files import spaces
 from justmem.store.sqlite import open_store
 from justmem.store.store import SqlStore
@@ -40,7 +40,7 @@ from store_contract import (
     OpenSpace,
     all_facts,
     card,
-    digested,
+    derived,
     facts,
     found,
     remember,
@@ -319,7 +319,7 @@ class TestTrouble:
     ) -> None:
         store, of = await open_space(), session()
         await store.keep(of)
-        many = digested(of, *(card(of, f"fact {n} " * 40) for n in range(500)))
+        many = derived(of, *(card(of, f"fact {n} " * 40) for n in range(500)))
         await _limit_pages(store, 60)
         with pytest.raises(StoreFull):
             await store.settle(of, many)
@@ -348,7 +348,7 @@ class TestForgottenBytes:
             cards = card(of, f"likes {mine[3]}", subject=mine[4]), card(of, f"owns a {mine[5]}")
             held = [Quarantined(subject="A", fact=f, reason="x") for f in mine[6:]] * (n % 9)
             await store.keep(of)
-            await store.settle(of, digested(of, *cards, quarantined=held))
+            await store.settle(of, derived(of, *cards, quarantined=held))
             (gone if n % 3 else kept).append(mine[: 8 if held else 6])
         for batch in (gone[::2], gone[1::2]):
             await store.forget(sessions=[mine[0] for mine in batch])
@@ -390,7 +390,7 @@ class TestForgottenBytes:
     ) -> None:
         store, of = await open_space(), session()
         await remember(store, of, "likes tea", "plays the theremin")
-        vector = digested(of, card(of, "plays the theremin")).card_vectors.astype("<f2").tobytes()
+        vector = derived(of, card(of, "plays the theremin")).card_vectors.astype("<f2").tobytes()
         await store.forget(cards=[card(of, "plays the theremin").id])
         data = _bytes(folder)
         assert b"theremin" not in data
@@ -456,7 +456,7 @@ class TestWords:
     async def test_words_on_too_many_cards_do_not_drive_a_search(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(arrays, "COMMON", 10)
+        monkeypatch.setattr(space_index, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)), "saw an owl")
         _, lexical = await found(store, "When did Ana walk and see the owl?")
@@ -465,7 +465,7 @@ class TestWords:
     async def test_where_all_words_are_too_common_the_newest_cards_come(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(arrays, "COMMON", 10)
+        monkeypatch.setattr(space_index, "COMMON", 10)
         store = await open_space()
         await remember(store, session(), *(f"walk {n}" for n in range(30)))
         _, lexical = await found(store, "Ana's walk")
@@ -474,7 +474,7 @@ class TestWords:
     async def test_a_word_counts_anew_after_additions_and_removals(
         self, open_space: OpenSpace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(arrays, "COMMON", 10)
+        monkeypatch.setattr(space_index, "COMMON", 10)
         store = await open_space()
         await remember(store, session("s1"), "saw an owl")
         assert len((await found(store, "owl"))[1]) == 1

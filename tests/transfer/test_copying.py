@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 from justmem.cli.app import app
 from justmem.domain import EventDate, Quarantined
 from justmem.errors import StoreError
-from justmem.ports import CardFilter, Store, Whole, session_in
+from justmem.ports import CardFilter, Store, StoredSession, session_in
 from justmem.store.files import Keyring
 from justmem.store.storage import Storage, storage
 from justmem.transfer import Copied, copy
 from justmem.transfer.lines import session_line
-from store_contract import MAY, all_facts, card, digested, found, remember, session
+from store_contract import MAY, all_facts, card, derived, found, remember, session
 from stores import fail, waiting
 
 pytest_plugins = ["postgres_fixtures"]  # a server, when the first test wants it
@@ -64,7 +64,7 @@ async def filled(store: Store, sessions: int = 6) -> None:
         card(odd, "swam", event_date=EventDate.parse("2023-05-01/2023-05-03")),
     )
     await store.keep(odd)
-    await store.settle(odd, digested(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
+    await store.settle(odd, derived(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
     await store.keep(session("odd", "I ran a lot."))  # a change that waits
     await fail(store, "odd", "the model stayed away")
     await store.keep(session("pending"))
@@ -142,7 +142,7 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    async def take(self, wholes: Sequence[Whole], *more: Any) -> None:
+    async def take(self, wholes: Sequence[StoredSession], *more: Any) -> None:
         self._left -= bool(wholes)
         if self._left < 0:
             raise SwitchedOff
@@ -201,15 +201,15 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
     source = await one.open("ana")
     await filled(source)
     (whole,) = await source.wholes(["odd"])
-    made = whole.digested
+    made = whole.derived
     for other in (
         replace(whole, failure=""),
         replace(whole, waiting=None),
-        replace(whole, digested=replace(made, tokens=10)),
-        replace(whole, digested=replace(made, cards=made.cards[:1])),
-        replace(whole, digested=replace(made, card_vectors=made.card_vectors + 1e-3)),
-        replace(whole, digested=replace(made, passages=[])),
-        replace(whole, digested=replace(made, quarantined=[])),
+        replace(whole, derived=replace(made, tokens=10)),
+        replace(whole, derived=replace(made, cards=made.cards[:1])),
+        replace(whole, derived=replace(made, card_vectors=made.card_vectors + 1e-3)),
+        replace(whole, derived=replace(made, passages=[])),
+        replace(whole, derived=replace(made, quarantined=[])),
     ):
         assert session_line(other, vectors=True) != session_line(whole, vectors=True)
     await source.close()
@@ -260,7 +260,7 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
     of = session("s1", "I play the theremin.", "Oh!", "I collect stamps.")
     cards = [card(of, "plays"), card(of, "collects", turns=(3,))]
     await source.keep(of)
-    await source.settle(of, digested(of, *cards))
+    await source.settle(of, derived(of, *cards))
     await source.keep(session("s1", "Hello.", *(turn.text for turn in of.turns)))
     await copied(one, other)
     await target.forget(turns=[("s1", 1)])
@@ -287,7 +287,7 @@ async def test_batches_that_arrive_at_once_are_each_taken_once(sides: Any) -> No
     await asyncio.gather(*(right.take(batch) for batch in batches))
     ids = sorted(record.id for record in await target.sessions())
     assert ids == sorted(whole.session.id for whole in wholes)
-    expected = sorted(card.id for whole in wholes for card in whole.digested.cards)
+    expected = sorted(card.id for whole in wholes for card in whole.derived.cards)
     assert sorted(card.id for card in await target.cards(CardFilter())) == expected
     assert (await target.look()).cards == len(expected)
     assert not (await target.check()).damage

@@ -14,7 +14,7 @@ from test_copying import filled
 from justmem import AsyncMemory, acting_as
 from justmem.errors import InputError, InvalidFile
 from justmem.language.languages import LANGUAGES
-from justmem.ports import Store, Whole
+from justmem.ports import Store, StoredSession
 from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
 from justmem.transfer import wholes
@@ -319,7 +319,7 @@ async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path
     kind = type(store_of(memory))
     asked = kind.wholes
 
-    async def counted(self: Any, ids: Sequence[str]) -> Sequence[Whole]:
+    async def counted(self: Any, ids: Sequence[str]) -> Sequence[StoredSession]:
         held.append(len(ids))
         return await asked(self, ids)
 

@@ -54,7 +54,7 @@ class Candidate(Value):
 
 class Citation(Value):
     """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked.
-    Where the words are not kept, the place alone: no speaker, no quote."""
+    If the words are not kept, it has only the session and the turn."""
 
     session_id: str
     turn: int

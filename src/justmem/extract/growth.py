@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from justmem.domain import Card, Session, merge_repeated
 from justmem.extract.drafts import with_replies
-from justmem.ports import Extraction, Whole
+from justmem.ports import Extraction, StoredSession
 from justmem.runtime import tokens
 
 _CONTEXT_TURNS = 6
 _CONTEXT_TOKENS = 400
 
 
-def settled_turns(before: Whole | None, session: Session) -> int:
+def settled_turns(before: StoredSession | None, session: Session) -> int:
     """How many of the first turns have their cards, if the session only grew; else 0. The same
     text again is rebuilt."""
-    if before is None or not before.digested.state.settled:
+    if before is None or not before.derived.state.settled:
         return 0
     if len(session.turns) == len(before.session.turns):
         return 0
@@ -25,13 +25,13 @@ def settled_turns(before: Whole | None, session: Session) -> int:
 
 
 def with_kept(
-    session: Session, extraction: Extraction, before: Whole | None, after: int
+    session: Session, extraction: Extraction, before: StoredSession | None, after: int
 ) -> Extraction:
-    """A session that grew keeps its cards. A changed one replaces them, except those whose words
-    are gone, because nothing could make them again."""
+    """A session that grew keeps its cards. In a changed one new cards replace the old ones. Cards
+    whose turns were all forgotten stay, because they cannot be extracted again."""
     if before is None:
         return extraction
-    made = before.digested
+    made = before.derived
     if after:
         cards = [*kept_cards(made.cards, session), *extraction.cards]
         held = [*made.quarantined, *extraction.quarantined]

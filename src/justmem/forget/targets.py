@@ -27,7 +27,7 @@ from justmem.language import words
 from justmem.ports import Language, Place, Removed, Store, card_in
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
-from justmem.subjects.names import USER, names
+from justmem.subjects.user_name import USER, names
 
 _ONE_TARGET = (
     "Say what to forget: one of card=, turn=, session=, subject=, key=, since= or until=, "

@@ -34,7 +34,7 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SearchLimits:
     """How many a search returns for each of its views."""
 
     dense: int = 0  # cards by nearness

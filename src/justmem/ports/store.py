@@ -27,7 +27,7 @@ from justmem.domain import (
     Turn,
 )
 from justmem.errors import NotInMemory
-from justmem.ports.searches import CardFilter, Found, Index, Place, Reach, Snapshot, View
+from justmem.ports.searches import CardFilter, Found, Index, Place, SearchLimits, Snapshot, View
 from justmem.ports.vectors import Vectors
 
 _actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)
@@ -62,7 +62,7 @@ def acting_as(actor: str | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Digested:
+class Derived:
     """Everything that is derived from a session's raw turns, stored in one transaction."""
 
     state: SessionState
@@ -78,18 +78,18 @@ class Digested:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class StoredSession:
     """Everything that a store holds of one session."""
 
     session: Session  # the current text
-    digested: Digested  # what was made of it
+    derived: Derived  # what was made of it
     waiting: Session | None = None  # a changed text whose cards are still to be made
     failure: str = ""  # why that could not be done
     spent: int = 0  # tokens spent on cards of the newest text; 0 once they are made
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class SpaceMetadata:
     """Everything that a store holds of a space besides its sessions."""
 
     embedder: str = ""  # that made the vectors; empty: none yet
@@ -157,7 +157,7 @@ class Store(Protocol):
         stored. Creates a missing session, at the time `at`."""
         ...
 
-    async def settle(self, session: Session, digested: Digested) -> None:
+    async def settle(self, session: Session, derived: Derived) -> None:
         """Replaces everything derived from the session and makes `session` its current text, in one
         transaction. The state FAILED only marks the newest text, with the reason. NotInMemory if
         the text or the corrections changed meanwhile."""
@@ -207,7 +207,7 @@ class Store(Protocol):
         """`waiting`: at most that many of the latest sessions without cards."""
         ...
 
-    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+    async def find(self, views: Sequence[View], limits: SearchLimits) -> Found:
         """The cards that the views find, the cards that rest on the turns found by words, and what
         ranking and quoting need of both."""
         ...
@@ -263,13 +263,15 @@ class Store(Protocol):
         texts: cards with their dates, passages whole. StoreBusy if the space changed meanwhile."""
         ...
 
-    async def wholes(self, ids: Sequence[str]) -> Sequence[Whole]:
+    async def wholes(self, ids: Sequence[str]) -> Sequence[StoredSession]:
         """Everything that is stored of the sessions that exist."""
         ...
 
-    async def rest(self) -> Rest: ...
+    async def rest(self) -> SpaceMetadata: ...
 
-    async def take(self, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
+    async def take(
+        self, wholes: Sequence[StoredSession], rest: SpaceMetadata | None = None
+    ) -> None:
         """Stores whole sessions in one transaction, without what was forgotten here. Replaces
         sessions that exist. Adds what `rest` has forgotten, and takes the larger spending of each
         day."""

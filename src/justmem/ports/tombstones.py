@@ -13,7 +13,7 @@ from dataclasses import replace
 from justmem.domain import Session
 from justmem.errors import NotInMemory
 from justmem.ports.searches import Place
-from justmem.ports.store import Whole
+from justmem.ports.store import StoredSession
 from justmem.ports.vectors import Vectors
 from justmem.runtime import tokens
 
@@ -93,10 +93,10 @@ def remove_marked(session: Session, marks: Collection[str]) -> Session:
     return session.without(find_marked(session, marks)) if marks else session
 
 
-def remove_forgotten(whole: Whole, forgotten: Collection[str]) -> Whole:
+def remove_forgotten(whole: StoredSession, forgotten: Collection[str]) -> StoredSession:
     """The session without its forgotten cards and turns, and without what rests on those turns."""
     own = [each for each in forgotten if each.startswith(prefix(whole.session.id))]
-    gone, made = find_marked(whole.session, own), whole.digested
+    gone, made = find_marked(whole.session, own), whole.derived
     cards = [
         n
         for n, card in enumerate(made.cards)
@@ -110,7 +110,7 @@ def remove_forgotten(whole: Whole, forgotten: Collection[str]) -> Whole:
         whole,
         session=session,
         waiting=whole.waiting and remove_marked(whole.waiting, own),
-        digested=replace(
+        derived=replace(
             made,
             cards=[made.cards[n] for n in cards],
             card_vectors=_select_rows(made.card_vectors, cards),

@@ -4,12 +4,12 @@ store                        the methods of the port, for both engines
 schema, rows                 tables and migrations; values to rows and back
 reads, writes, derived,      the operations, in SQL that both engines accept
 forgetting, log, check
-blocks, arrays, finding      the index of a session; of a space, in memory; the search
+session_index, space_index, search  the index of a session; of a space, in memory; the search
 erase                        searches tables and files for remains of what was forgotten
 engine                       what the operations need of a database
 sqlite, sqlite_connection,   SQLite: engine and opening; connections and migrations;
 drivers, files               file locks and encryption; names, keys and spaces of a folder
-postgres, pool, faults,      PostgreSQL: engine and opening; connections; errors;
+postgres, pool, postgres_errors,  PostgreSQL: engine and opening; connections; errors;
 vacuum, workers              removing bytes of deleted rows; the queue of all spaces
 memory, storage              spaces in memory; opening spaces by folder or address
 """

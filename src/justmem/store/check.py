@@ -8,10 +8,10 @@ import numpy as np
 
 from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
-from justmem.ports import Vectors, Whole
+from justmem.ports import StoredSession, Vectors
 from justmem.store import reads, rows
-from justmem.store.blocks import Block
 from justmem.store.engine import Connection, one
+from justmem.store.session_index import Block
 
 RESTORE = "restore it from a backup; or export what can be read, and import it into a new space"
 AGAIN = "forget that session and remember it again"
@@ -110,12 +110,12 @@ def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
         (whole,) = reads.wholes(db, [id])
         wrong = list(_texts(db, whole, name)) or list(_index(db, whole, name))
         wrong += _vectors(db, whole, name)
-        return len(whole.digested.passages), wrong
+        return len(whole.derived.passages), wrong
     except (StoreDamaged, ValueError, IndexError) as error:
         return 0, [Damage(what=f"{name}: {error}", fix=AGAIN)]
 
 
-def _texts(db: Connection, whole: Whole, name: str) -> Iterator[Damage]:
+def _texts(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
     for draft, digest, turns, instant, day in db.rows(
         "SELECT draft, digest, turns, instant, day FROM sessions WHERE space = ? AND id = ?",
         *(db.space, whole.session.id),
@@ -131,9 +131,9 @@ def _texts(db: Connection, whole: Whole, name: str) -> Iterator[Damage]:
             yield Damage(what=what, fix=AGAIN)
 
 
-def _index(db: Connection, whole: Whole, name: str) -> Iterator[Damage]:
+def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
     """The stored blocks must be equal to those made anew from the cards and the words."""
-    session, cards = whole.session, whole.digested.cards
+    session, cards = whole.session, whole.derived.cards
     blocks = {block.kind: block for block in reads.blocks(db, sessions=[session.id])}
     for card in cards:
         if not card.turns or not all(1 <= turn <= len(session.turns) for turn in card.turns):
@@ -164,8 +164,8 @@ def _index(db: Connection, whole: Whole, name: str) -> Iterator[Damage]:
             yield Damage(what=what, fix=AGAIN)
 
 
-def _vectors(db: Connection, whole: Whole, name: str) -> Iterator[Damage]:
-    made, dim = whole.digested, reads.embedder(db)[1]
+def _vectors(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
+    made, dim = whole.derived, reads.embedder(db)[1]
     for kind, items, vectors in (
         ("cards", made.cards, made.card_vectors),
         ("passages", made.passages, made.passage_vectors),

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from justmem.domain import Card, Correction, Passage, Session, corrections_of
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
-from justmem.ports import Digested, Index, Vectors
+from justmem.ports import Derived, Index, Vectors
 from justmem.ports.vectors import coded
 from justmem.runtime import tokens
 from justmem.store import log, reads, rows
-from justmem.store.blocks import TERMS, Block
 from justmem.store.engine import Connection, one, row
+from justmem.store.session_index import TERMS, Block
 
 
 def put_derived(
-    db: Connection, session: Session, digested: Digested, *, cards_before: int, tokens_before: int
+    db: Connection, session: Session, derived: Derived, *, cards_before: int, tokens_before: int
 ) -> None:
     """Replaces everything that was derived from the session before."""
     removed = remove_derived(db, session.id)
@@ -25,16 +25,16 @@ def put_derived(
     dim, key, generation = one(
         db, "SELECT dim, next_key, generation FROM spaces WHERE space = ?", db.space
     )
-    stay = _to_store(db, digested.cards)
-    cards = [digested.cards[place] for place in stay]
-    card_vectors = _checked(digested.card_vectors, len(digested.cards), dim)
-    passage_vectors = _checked(digested.passage_vectors, len(digested.passages), dim)
+    stay = _to_store(db, derived.cards)
+    cards = [derived.cards[place] for place in stay]
+    card_vectors = _checked(derived.card_vectors, len(derived.cards), dim)
+    passage_vectors = _checked(derived.passage_vectors, len(derived.passages), dim)
     if card_vectors is not None:
         card_vectors = card_vectors[stay]
     _put_cards(db, cards, key)
     blocks = (
         _card_block(session, cards, key, card_vectors),
-        _passage_block(session, digested.passages, key + len(cards), passage_vectors),
+        _passage_block(session, derived.passages, key + len(cards), passage_vectors),
     )
     for block in blocks:
         put_block(db, block, generation + 1)
@@ -43,20 +43,20 @@ def put_derived(
         "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
         [
             (db.space, session.id, n, held.subject, held.fact, held.reason)
-            for n, held in enumerate(digested.quarantined)
+            for n, held in enumerate(derived.quarantined)
         ],
     )
     db.run(
         "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
         "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
-        *(digested.state, digested.reason, len(cards), len(digested.quarantined)),
-        *(digested.tokens, digested.card_tokens, db.space, session.id),
+        *(derived.state, derived.reason, len(cards), len(derived.quarantined)),
+        *(derived.tokens, derived.card_tokens, db.space, session.id),
     )
     db.run(
         "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
         "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
         *(int(removed), key + sum(map(len, blocks)), len(cards) - cards_before),
-        *(digested.tokens - tokens_before, dim, db.space),
+        *(derived.tokens - tokens_before, dim, db.space),
     )
 
 
@@ -213,9 +213,9 @@ def revise(
     after: Sequence[Correction],
 ) -> None:
     whole = next(iter(reads.wholes(db, [card.session_id])), None)
-    if whole is None or card not in whole.digested.cards:
+    if whole is None or card not in whole.derived.cards:
         raise StoreBusy(f"The card {card.id!r} was changed or forgotten meanwhile: read it again.")
-    made = whole.digested
+    made = whole.derived
     if [*made.corrections] != [*before]:
         raise StoreBusy(f"Another card of session {card.session_id!r} was corrected: try again.")
     own = {card.id, *(id for each in corrections_of(card.id, before) for id in each.ids)}

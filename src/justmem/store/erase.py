@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from justmem.domain import Value
 from justmem.errors import StoreError
-from justmem.ports import Searched, Vectors, Whole
+from justmem.ports import Searched, StoredSession, Vectors
 from justmem.ports.vectors import coded
 from justmem.store import drivers, reads, schema
 from justmem.store.drivers import Claim, Lock
@@ -151,9 +151,9 @@ def held_elsewhere(db: Connection, pieces: Iterable[bytes]) -> dict[bytes, str]:
     return held
 
 
-def _bytes_of(whole: Whole) -> bytes:
+def _bytes_of(whole: StoredSession) -> bytes:
     """The words of a session, both as UTF-8 and as JSON in ASCII, and its vectors."""
-    made = whole.digested
+    made = whole.derived
     values: list[Value] = [whole.session, *made.cards, *made.quarantined, *made.corrections]
     if whole.waiting is not None:
         values.append(whole.waiting)

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from justmem.domain import Forgotten, Session, corrections_of
 from justmem.errors import NotInMemory
-from justmem.ports import Digested, Index, Place, Removed, Whole, tombstones
+from justmem.ports import Derived, Index, Place, Removed, StoredSession, tombstones
 from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.runtime import tokens
 from justmem.store import log, reads
-from justmem.store.blocks import Block
 from justmem.store.derived import put_block, put_corrections, remove_derived
 from justmem.store.engine import Connection, among, one
+from justmem.store.session_index import Block
 from justmem.store.writes import remember_forgotten, remove_text, texts_of, write_turns
 
 Counts = Counter[str]  # of what goes, by the fields of Forgotten
@@ -114,10 +114,10 @@ def _touched(
     ]
 
 
-def _removed(before: Whole, after: Whole | None) -> Removed:
+def _removed(before: StoredSession, after: StoredSession | None) -> Removed:
     """The difference between two states of a session. None: it is gone."""
-    made = before.digested
-    left = after.digested if after else Digested(made.state)
+    made = before.derived
+    left = after.derived if after else Derived(made.state)
     ids = {card.id for card in left.cards}
     cards = [n for n, card in enumerate(made.cards) if card.id not in ids]
     spans = set(left.passages)
@@ -139,7 +139,7 @@ def _removed(before: Whole, after: Whole | None) -> Removed:
     )
 
 
-def _texts(whole: Whole) -> dict[str, None]:
+def _texts(whole: StoredSession) -> dict[str, None]:
     """Each text of its turns once, in order."""
     both = (whole.session, whole.waiting) if whole.waiting else (whole.session,)
     return {turn.text: None for text in both for turn in text.turns if turn.text.strip()}

@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Author
-from justmem.store import faults
+from justmem.store import postgres_errors
 from justmem.store.engine import Row, Threads
 
 T = TypeVar("T")
@@ -110,8 +110,8 @@ class Database:
     """A pool of connections and of threads that use them, for all spaces of a database."""
 
     def __init__(self, url: str, *, size: int = 8, attempts: int = ATTEMPTS) -> None:
-        self.url = faults.checked(url)
-        self.shown = faults.shown(url)
+        self.url = postgres_errors.checked(url)
+        self.shown = postgres_errors.shown(url)
         self.owner = f"0.{secrets.token_hex(8)}"  # of all leases of this process
         self._size = size
         self._attempts = attempts
@@ -130,7 +130,7 @@ class Database:
     def connection(self) -> Iterator[Raw]:
         """A connection outside the pool, for work outside a transaction: migrations, vacuum."""
         with (
-            faults.translated(self.url),
+            postgres_errors.translated(self.url),
             psycopg.connect(self.url, autocommit=True, connect_timeout=10) as connection,
         ):
             yield connection
@@ -138,7 +138,7 @@ class Database:
     def transaction(self, begin: str, work: Callable[[Raw], T]) -> T:
         """Runs again from the start if the connection is lost, even during the commit."""
         pause = _FIRST_PAUSE
-        with faults.translated(self.url):
+        with postgres_errors.translated(self.url):
             for left in range(self._attempts - 1, -1, -1):
                 try:
                     with self._pooled() as connection:
@@ -149,9 +149,11 @@ class Database:
                         "seconds: check that the server runs and has connections to spare."
                     ) from None
                 except psycopg.Error as error:
-                    if not left or not (faults.is_lost(error) or faults.is_undone(error)):
+                    if not left or not (
+                        postgres_errors.is_lost(error) or postgres_errors.is_undone(error)
+                    ):
                         raise
-                    if faults.is_lost(error) and self._pool is not None:
+                    if postgres_errors.is_lost(error) and self._pool is not None:
                         self._pool.check()
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

@@ -17,8 +17,8 @@ from justmem.errors import InvalidSetting, NoSuchSpace, StoreError, StoreTooNew
 from justmem.ports import Searched
 from justmem.store import schema, writes
 from justmem.store.engine import Connection
-from justmem.store.faults import OLDEST_SERVER
 from justmem.store.pool import OF_ALL, READ, Database, PostgresConnection, Raw, of_space
+from justmem.store.postgres_errors import OLDEST_SERVER
 from justmem.store.store import SqlStore
 from justmem.store.vacuum import remains, sweep
 

@@ -20,10 +20,19 @@ from justmem.domain import (
     Stats,
 )
 from justmem.errors import NotInMemory
-from justmem.ports import CardFilter, Digested, Index, Rest, Snapshot, Vectors, Whole, tombstones
+from justmem.ports import (
+    CardFilter,
+    Derived,
+    Index,
+    Snapshot,
+    SpaceMetadata,
+    StoredSession,
+    Vectors,
+    tombstones,
+)
 from justmem.store import rows
-from justmem.store.blocks import Block
 from justmem.store.engine import Connection, among, one, row
+from justmem.store.session_index import Block
 
 _WAITING = (SessionState.PENDING, SessionState.FAILED)
 _NONE = np.zeros((0, 0), np.float32)
@@ -280,7 +289,7 @@ def indexed_texts(db: Connection, ids: Sequence[str]) -> dict[Index, dict[str, l
 # ---------------------------------------------------------------- whole sessions
 
 
-def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
+def wholes(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
     """Everything that is stored of these sessions, in the given order."""
     columns = "id, draft, state, reason, tokens, card_tokens, spent"
     heads = {
@@ -303,7 +312,7 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
             continue
         state, reason, tokens, card_tokens, spent = heads[id, 0]
         failed = (id, 1) in heads and heads[id, 1][0] == SessionState.FAILED
-        digested = Digested(
+        derived = Derived(
             state=SessionState(state),
             reason=reason,
             cards=cards.get(id, []),
@@ -316,9 +325,9 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[Whole]:
             card_tokens=card_tokens,
         )
         made.append(
-            Whole(
+            StoredSession(
                 session=current[id],
-                digested=digested,
+                derived=derived,
                 waiting=newest[id] if (id, 1) in heads else None,
                 failure=heads[id, 1][1] if failed else "",
                 spent=heads[id, 1][4] if (id, 1) in heads else spent,
@@ -339,9 +348,9 @@ def _passages(block: Block | None) -> list[Passage]:
 # ---------------------------------------------------------------- sums
 
 
-def rest(db: Connection) -> Rest:
+def rest(db: Connection) -> SpaceMetadata:
     name, dim = embedder(db)
-    return Rest(name, dim, forgotten(db), spending(db))
+    return SpaceMetadata(name, dim, forgotten(db), spending(db))
 
 
 def spending(db: Connection) -> list[tuple[date, int]]:

@@ -26,18 +26,18 @@ from justmem.ports import (
     Embed,
     Found,
     Index,
-    Reach,
     Removed,
     Searched,
+    SearchLimits,
     Snapshot,
     Vectors,
     View,
 )
 from justmem.store import derived, erase, forgetting, log, reads, writes
-from justmem.store.blocks import TERMS
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
-from justmem.store.finding import Finder
+from justmem.store.search import Finder
+from justmem.store.session_index import TERMS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -175,9 +175,9 @@ class SqlStore:
             lambda found: _own_ids(found.waiting),
         )
 
-    async def find(self, views: Sequence[View], reach: Reach) -> Found:
+    async def find(self, views: Sequence[View], limits: SearchLimits) -> Found:
         return await self._read(
-            lambda db: self._finder.find(db, views, reach),
+            lambda db: self._finder.find(db, views, limits),
             lambda found: [*_own_ids(list(found.cards.values())), *found.sessions],
         )
 

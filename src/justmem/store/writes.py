@@ -16,12 +16,12 @@ from justmem.domain import (
     Turn,
 )
 from justmem.errors import InvalidSession, NotInMemory
-from justmem.ports import BEGUN, Digested, Rest, Whole, tombstones
+from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession, tombstones
 from justmem.store import log, reads, rows
-from justmem.store.blocks import TERMS
 from justmem.store.derived import mark_replaced, put_corrections, put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
+from justmem.store.session_index import TERMS
 
 PENDING, FAILED = SessionState.PENDING, SessionState.FAILED
 _LONGEST_PAUSE, _FIRST_PAUSE = 3600.0, 60.0  # seconds until a worker tries a failed session again
@@ -231,23 +231,23 @@ def _newest(db: Connection, session_id: str) -> tuple[int, str]:
 # ---------------------------------------------------------------- cards of a session
 
 
-def settle(db: Connection, session: Session, digested: Digested) -> None:
-    _settle(db, session, digested)
-    if digested.state == FAILED:
+def settle(db: Connection, session: Session, derived: Derived) -> None:
+    _settle(db, session, derived)
+    if derived.state == FAILED:
         log.add(db, "fail", [session.id])
     else:
-        cards = [card.id for card in digested.cards]
+        cards = [card.id for card in derived.cards]
         log.add(db, "settle", [session.id, *cards], cards=len(cards))
 
 
-def _settle(db: Connection, session: Session, digested: Digested) -> None:
+def _settle(db: Connection, session: Session, derived: Derived) -> None:
     """A text that was replaced or forgotten while its cards were made must not come back."""
-    if digested.state == FAILED:
-        _fail(db, session.id, digested.reason)
+    if derived.state == FAILED:
+        _fail(db, session.id, derived.reason)
         return
     texts = texts_of(db, session.id)
     draft = next((n for n in (1, 0) if n in texts and texts[n].digest == session.digest), None)
-    if draft is None or reads.corrections(db, session.id) != [*digested.corrections]:
+    if draft is None or reads.corrections(db, session.id) != [*derived.corrections]:
         raise NotInMemory(
             f"Session {session.id!r} was changed or forgotten while its cards were being made: "
             "remember it again if it should stay."
@@ -257,14 +257,14 @@ def _settle(db: Connection, session: Session, digested: Digested) -> None:
     put_derived(
         db,
         session,
-        digested,
+        derived,
         cards_before=texts[0].cards,
         tokens_before=texts[0].tokens,
     )
-    ids = {card.id for card in digested.cards}
-    cards = {each.original for each in digested.corrections if not ids.isdisjoint(each.ids)}
-    kept = [each for each in digested.corrections if each.original in cards]
-    if len(kept) < len(digested.corrections):  # the turns they were about are gone
+    ids = {card.id for card in derived.cards}
+    cards = {each.original for each in derived.corrections if not ids.isdisjoint(each.ids)}
+    kept = [each for each in derived.corrections if each.original in cards]
+    if len(kept) < len(derived.corrections):  # the turns they were about are gone
         put_corrections(db, session.id, kept)
     _dequeue(db, session.id)
 
@@ -282,7 +282,9 @@ def _move_draft(db: Connection, session_id: str, number: int) -> None:
 # ---------------------------------------------------------------- whole sessions
 
 
-def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> None:
+def take(
+    db: Connection, wholes: Sequence[StoredSession], rest: SpaceMetadata | None = None
+) -> None:
     """Stores sessions of another store, without what was forgotten here."""
     if rest is not None:
         remember_forgotten(db, rest.forgotten)
@@ -294,7 +296,7 @@ def take(db: Connection, wholes: Sequence[Whole], rest: Rest | None = None) -> N
     gone = set(reads.forgotten(db))
     for whole in wholes:
         _take(db, tombstones.remove_forgotten(whole, gone))
-    cards = sum(len(whole.digested.cards) for whole in wholes)
+    cards = sum(len(whole.derived.cards) for whole in wholes)
     ids = [whole.session.id for whole in wholes]
     log.add(db, "load", ids, sessions=len(ids), cards=cards)
 
@@ -308,11 +310,11 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
     )
 
 
-def _take(db: Connection, whole: Whole) -> None:
+def _take(db: Connection, whole: StoredSession) -> None:
     _keep(db, whole.session)
-    put_corrections(db, whole.session.id, whole.digested.corrections)
-    if whole.digested.state != PENDING:
-        _settle(db, whole.session, whole.digested)
+    put_corrections(db, whole.session.id, whole.derived.corrections)
+    if whole.derived.state != PENDING:
+        _settle(db, whole.session, whole.derived)
     if whole.waiting is not None:
         _keep(db, whole.waiting)
         if whole.failure:

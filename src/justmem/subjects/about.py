@@ -10,7 +10,7 @@ from justmem.domain import About, Card, Citation, Kind, Passage, Session
 from justmem.errors import InputError
 from justmem.language.words import content_stems
 from justmem.ports import CardFilter, Store
-from justmem.subjects.names import USER, Names
+from justmem.subjects.user_name import USER, Names
 
 # What holds now comes before what happened, and that before what was asked for.
 _ORDER: tuple[Kind, ...] = (

@@ -15,7 +15,7 @@ from justmem.errors import InputError, NotInMemory
 from justmem.ports import CardFilter, Language, Store, card_in
 from justmem.runtime import tokens
 from justmem.subjects.about import by_kind
-from justmem.subjects.names import Names, cards_of, names
+from justmem.subjects.user_name import Names, cards_of, names
 
 _MOST = 1000  # cards of a subject that are read
 

@@ -19,7 +19,7 @@ from justmem import embed
 from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile, StoreError
 from justmem.intake.redaction import Redaction
-from justmem.ports import Embedder, Language, Rest, Store, Whole
+from justmem.ports import Embedder, Language, SpaceMetadata, Store, StoredSession
 from justmem.ports.tombstones import remove_forgotten
 from justmem.transfer.lines import (
     VERSION,
@@ -71,7 +71,7 @@ async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
 
 
-async def wholes(store: Store) -> AsyncGenerator[Whole]:
+async def wholes(store: Store) -> AsyncGenerator[StoredSession]:
     """Every session in order of time. One that is forgotten meanwhile is left out."""
     ids = [record.id for record in await store.sessions()]
     for start in range(0, len(ids), BATCH):
@@ -124,17 +124,17 @@ async def load(
             done = Loaded(
                 sessions=done.sessions,
                 brought=done.brought + len(ready),
-                cards=done.cards + sum(len(whole.digested.cards) for whole in ready),
+                cards=done.cards + sum(len(whole.derived.cards) for whole in ready),
                 embedded=done.embedded + embedded,
                 forgotten=done.forgotten,
             )
             if on_moved:
                 on_moved(done.brought, len(contents.sessions) - len(here))
-    await store.take([], Rest(forgotten=contents.forgotten, spending=contents.spending))
+    await store.take([], SpaceMetadata(forgotten=contents.forgotten, spending=contents.spending))
     return done
 
 
-async def _check_same(store: Store, given: Whole) -> None:
+async def _check_same(store: Store, given: StoredSession) -> None:
     """A session that is here with other words or other cards is not replaced."""
     for own in await store.wholes([given.session.id]):
         if _compared(own) != _compared(given):
@@ -145,17 +145,17 @@ async def _check_same(store: Store, given: Whole) -> None:
             )
 
 
-def _compared(whole: Whole) -> tuple[Any, ...]:
-    made = whole.digested
+def _compared(whole: StoredSession) -> tuple[Any, ...]:
+    made = whole.derived
     waiting = whole.waiting and whole.waiting.digest
     derived = [*made.cards], [*made.quarantined], [*made.corrections]
     return whole.session.digest, waiting, made.state, *derived
 
 
-def _texts(whole: Whole) -> list[str]:
+def _texts(whole: StoredSession) -> list[str]:
     """Every text of it that came from people or models."""
     said = [turn for each in (whole.session, whole.waiting) if each for turn in each.turns]
-    made = whole.digested
+    made = whole.derived
     return [
         *(text for turn in said for text in (turn.speaker, turn.text)),
         *(card.text for card in made.cards),
@@ -165,13 +165,13 @@ def _texts(whole: Whole) -> list[str]:
 
 
 async def _embedded(
-    given: Sequence[Whole], embedder: Embedder, language: Language, *, known: bool
-) -> tuple[list[Whole], int]:
+    given: Sequence[StoredSession], embedder: Embedder, language: Language, *, known: bool
+) -> tuple[list[StoredSession], int]:
     """With vectors, and how many had to be made. `known`: those of the file are the embedder's."""
     texts: list[str] = []
     lacking: set[str] = set()
     for whole in given:
-        made = whole.digested
+        made = whole.derived
         counts = len(made.card_vectors), len(made.passage_vectors)
         if not known or counts != (len(made.cards), len(made.passages)):
             texts += embed.texts(whole.session, made.cards, made.passages, language)
@@ -180,11 +180,11 @@ async def _embedded(
     return [_filled(w, rows) if w.session.id in lacking else w for w in given], len(texts)
 
 
-def _filled(whole: Whole, rows: Iterator[Any]) -> Whole:
-    made = whole.digested
+def _filled(whole: StoredSession, rows: Iterator[Any]) -> StoredSession:
+    made = whole.derived
     counts = len(made.cards), len(made.passages)
     cards, passages = (np.stack([*islice(rows, count)]) if count else _NONE for count in counts)
-    return replace(whole, digested=replace(made, card_vectors=cards, passage_vectors=passages))
+    return replace(whole, derived=replace(made, card_vectors=cards, passage_vectors=passages))
 
 
 # ---------------------------------------------------------------- copy

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from justmem.domain import Card, Correction, Passage, Quarantined, Session, SessionState, Turn, dump
 from justmem.errors import InvalidFile
-from justmem.ports import Digested, Vectors, Whole
+from justmem.ports import Derived, StoredSession, Vectors
 
 VERSION = 1
 _NONE = np.zeros((0, 0), np.float32)
@@ -58,8 +58,8 @@ def line_of(value: Mapping[str, Any]) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
-def session_line(whole: Whole, *, vectors: bool) -> dict[str, Any]:
-    made = whole.digested
+def session_line(whole: StoredSession, *, vectors: bool) -> dict[str, Any]:
+    made = whole.derived
     line: dict[str, Any] = {
         "is": "session",
         **_text(whole.session),
@@ -144,9 +144,9 @@ class _Session(_Text):
     waiting: _Waiting | None = None
     vectors: _Packed = _Packed()
 
-    def whole(self, dim: int) -> Whole:
+    def whole(self, dim: int) -> StoredSession:
         self._check()
-        digested = Digested(
+        derived = Derived(
             state=self.state,
             reason=self.reason,
             cards=self.cards,
@@ -162,8 +162,8 @@ class _Session(_Text):
             card_tokens=self.card_tokens,
         )
         if self.waiting is None:
-            return Whole(self.session, digested)
-        return Whole(self.session, digested, self.waiting.session, self.waiting.failure)
+            return StoredSession(self.session, derived)
+        return StoredSession(self.session, derived, self.waiting.session, self.waiting.failure)
 
     def _check(self) -> None:
         """ValueError, with the reason, if no store could hold this."""
@@ -307,7 +307,7 @@ def _head(value: Mapping[str, Any], name: str) -> _Head:
     return _Head.model_validate(_fields(value))
 
 
-def sessions_in(file: BinaryIO, dim: int) -> Iterator[Whole]:
+def sessions_in(file: BinaryIO, dim: int) -> Iterator[StoredSession]:
     """Of a file that was checked, from its start."""
     file.seek(0)
     for raw in file:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from justmem.domain import Access, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote, quote_range
 from justmem.language.en import excerpts
-from justmem.language.en.relevance import (
+from justmem.language.en.quoting import (
     Statement,
     coverage,
     is_certain,

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from justmem.budget.calling import plausible
 from justmem.budget.ledger import Ledger, Tally
+from justmem.budget.metered_calls import plausible
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
 from justmem.runtime import tokens

@@ -16,10 +16,10 @@ from justmem.errors import JustMemError
 from justmem.plan import PlanParts
 from justmem.server.problems import problem_of
 from justmem.server.routes.shared import (
-    Access,
     Body,
     Labels,
     ReadAccess,
+    SpaceAccess,
     Time,
     key_of,
     server_of,
@@ -147,14 +147,14 @@ async def ask(body: Question, access: ReadAccess, request: Request) -> Answer | 
     return StreamingResponse(_stream(body, access), media_type="text/event-stream")
 
 
-async def _stream(body: Question, access: Access) -> AsyncIterator[str]:
+async def _stream(body: Question, access: SpaceAccess) -> AsyncIterator[str]:
     # Read in another task: a model call is then cancelled and counted if the client leaves.
     events = access.server.read_ahead(_events(body, access), silence=_SILENCE)
     async for event in events:
         yield event or ": still there\n\n"
 
 
-async def _events(body: Question, access: Access) -> AsyncGenerator[str]:
+async def _events(body: Question, access: SpaceAccess) -> AsyncGenerator[str]:
     try:
         async with (
             access.server.asking(access.key, access.space) as memory,

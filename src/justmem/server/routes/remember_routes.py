@@ -20,13 +20,13 @@ from justmem.domain import (
 )
 from justmem.errors import InputError, NotInMemory
 from justmem.server.routes.shared import (
-    Access,
     Body,
     Id,
     Labels,
     Limit,
     Offset,
     Readable,
+    SpaceAccess,
     Time,
     Writable,
     WriteAccess,
@@ -158,7 +158,7 @@ def _dump(turns: list[TurnIn]) -> list[dict[str, Any]]:
 
 
 def _with_status(
-    done: Remembered, access: Access, request: Request, response: Response
+    done: Remembered, access: SpaceAccess, request: Request, response: Response
 ) -> Remembered:
     """200 when the cards are made or cannot be made; else 202 and the address of the status."""
     if done.state is not SessionState.PENDING:
@@ -228,14 +228,14 @@ async def rebuild(access: WriteAccess, session: OneSession = None, wait: Wait = 
     return await _queued(access, session, wait, rebuild=True)
 
 
-async def _queued(access: Access, session: str | None, wait: bool, *, rebuild: bool) -> Queued:
+async def _queued(access: SpaceAccess, session: str | None, wait: bool, *, rebuild: bool) -> Queued:
     number = await access.server.queue(
         access.key, access.space, session=session, rebuild=rebuild, wait=_seconds(access, wait)
     )
     return Queued(sessions=number)
 
 
-def _seconds(access: Access, wait: bool) -> float:
+def _seconds(access: SpaceAccess, wait: bool) -> float:
     """A little less than the time that the request has."""
     return 0.9 * access.server.serving.request_seconds if wait else 0.0
 

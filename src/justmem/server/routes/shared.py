@@ -95,7 +95,7 @@ def space_for(key: Key, named: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SpaceAccess:
     """A request whose key has the right that the route needs."""
 
     server: Server
@@ -103,11 +103,11 @@ class Access:
     space: str
 
 
-def _access(right: Right) -> Callable[..., Access]:
-    def check(request: Request, space: SpaceName) -> Access:
+def _access(right: Right) -> Callable[..., SpaceAccess]:
+    def check(request: Request, space: SpaceName) -> SpaceAccess:
         server, key = server_of(request), key_of(request)
         server.check(key, space, right)
-        return Access(server, key, space)
+        return SpaceAccess(server, key, space)
 
     return check
 
@@ -121,9 +121,9 @@ def _memory(right: Right) -> Any:
     return Depends(opened, scope="function")
 
 
-ReadAccess = Annotated[Access, Depends(_access("read"))]
-WriteAccess = Annotated[Access, Depends(_access("write"))]
-AdminAccess = Annotated[Access, Depends(_access("admin"))]
+ReadAccess = Annotated[SpaceAccess, Depends(_access("read"))]
+WriteAccess = Annotated[SpaceAccess, Depends(_access("write"))]
+AdminAccess = Annotated[SpaceAccess, Depends(_access("admin"))]
 # The opened memory of the space
 Readable = Annotated[AsyncMemory, _memory("read")]
 Writable = Annotated[AsyncMemory, _memory("write")]

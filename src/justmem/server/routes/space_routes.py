@@ -16,12 +16,12 @@ from justmem.domain import Checked, Entry, Forgotten, Stats
 from justmem.errors import KeyTooWeak, NoRoom
 from justmem.server import metrics
 from justmem.server.routes.shared import (
-    Access,
     AdminAccess,
     Administrable,
     Limit,
     Readable,
     ReadAccess,
+    SpaceAccess,
     Verify,
     key_of,
     server_of,
@@ -125,14 +125,14 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
     return StreamingResponse(_stream(access, vectors), media_type="application/x-ndjson")
 
 
-async def _stream(access: Access, vectors: bool) -> AsyncIterator[str]:
+async def _stream(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
     """An export that was cut short has no last line."""
     async for line in access.server.read_ahead(_lines(access, vectors), _LINES_AHEAD):
         if line is not None:
             yield line
 
 
-async def _lines(access: Access, vectors: bool) -> AsyncGenerator[str]:
+async def _lines(access: SpaceAccess, vectors: bool) -> AsyncGenerator[str]:
     async with (
         access.server.spaces.use(access.space, access.key.actor) as memory,
         aclosing(memory.export(vectors=vectors)) as lines,

@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from justmem.domain import Card, Passage, Session
-from justmem.ports import Found, Hits, Index, Pair, Place, Reach, Vectors, View, best_bare
+from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View, best_bare
 from justmem.ports.vectors import Coded
 from justmem.store import reads, rows
-from justmem.store.arrays import Arrays, During
-from justmem.store.blocks import Block, content_words, unpacked_vectors, words
 from justmem.store.engine import Connection, among, one
+from justmem.store.session_index import Block, content_words, unpacked_vectors, words
+from justmem.store.space_index import Arrays, During
 
 _AT_ONCE = 256  # sessions loaded at first; then as many as are there, to copy less
 _HELD = 16 << 20  # bytes of cached vectors of passages
@@ -95,25 +95,25 @@ class Finder:
 
     # ------------------------------------------------------------ searching
 
-    def find(self, db: Connection, views: Sequence[View], reach: Reach) -> Found:
+    def find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
         with self._lock:
-            return self._find(db, views, reach)
+            return self._find(db, views, limits)
 
-    def _find(self, db: Connection, views: Sequence[View], reach: Reach) -> Found:
+    def _find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
         state = self._state(db)
         cards = self._loaded(db, "cards", state)
-        dense = bool(reach.passages) and any(view.vector.size for view in views)
+        dense = bool(limits.passages) and any(view.vector.size for view in views)
         said = self._loaded(db, "passages", state, dense=dense)
-        hits = _hits(cards, views, reach.dense, reach.lexical, reach, _during(reach))
+        hits = _hits(cards, views, limits.dense, limits.lexical, limits, _during(limits))
         keys = _keys(hits)
-        stay = said.allowed(reach)
-        spoken = [said.best(v.text, reach.spoken, stay) if reach.spoken else [] for v in views]
+        stay = said.allowed(limits)
+        spoken = [said.best(v.text, limits.spoken, stay) if limits.spoken else [] for v in views]
         places = self._places(said, spoken)
         keys |= _resting_on(cards, {place for scores in places for place in scores})
         found = _cached(self._cards, sorted(keys), _CARDS, partial(reads.cards_at, db))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
-        bare = set(best_bare(places, resting, reach.quotes))
-        passages = _hits(said, views, reach.passages, reach.passages, reach)
+        bare = set(best_bare(places, resting, limits.quotes))
+        passages = _hits(said, views, limits.passages, limits.passages, limits)
         there = cards.rows_at(list(found))
         return Found(
             cards=found,
@@ -207,11 +207,11 @@ def _hits(
     views: Sequence[View],
     dense: int,
     lexical: int,
-    reach: Reach,
+    limits: SearchLimits,
     during: During | None = None,
 ) -> list[Hits]:
-    """`reach`: limits the search by day and session."""
-    stay = arrays.allowed(reach)
+    """`limits` restricts the search by day and session."""
+    stay = arrays.allowed(limits)
     near: list[list[Pair]] = [[] for _ in views]
     asked = [place for place, view in enumerate(views) if view.vector.size]
     if dense and asked:
@@ -224,11 +224,11 @@ def _hits(
     ]
 
 
-def _during(reach: Reach) -> During | None:
-    if reach.during is None or not reach.more:
+def _during(limits: SearchLimits) -> During | None:
+    if limits.during is None or not limits.more:
         return None
-    first, last = reach.during
-    return During(first.toordinal(), last.toordinal(), reach.more)
+    first, last = limits.during
+    return During(first.toordinal(), last.toordinal(), limits.more)
 
 
 def _keys(hits: Iterable[Hits]) -> set[int]:

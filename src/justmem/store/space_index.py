@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import StoreDamaged
-from justmem.ports import Index, Pair, Reach, Vectors
+from justmem.ports import Index, Pair, SearchLimits, Vectors
 from justmem.ports.vectors import Coded, coded
-from justmem.store.blocks import Block, Hashes, Ints, Keys, content_words, term
+from justmem.store.session_index import Block, Hashes, Ints, Keys, content_words, term
 
 _TILE = 512  # rows that are converted at a time, so that they stay in the processor's cache
 # A term that occurs in more rows than this tells little about any of them.
@@ -156,17 +156,19 @@ class Arrays:
         end = np.searchsorted(self._hashes, wanted, "right").tolist()
         return [self._rows[low:high] for low, high in zip(first, end, strict=True)]
 
-    def allowed(self, reach: Reach) -> Rows | None:
+    def allowed(self, limits: SearchLimits) -> Rows | None:
         """Which rows a search may return, by day and session. None: all."""
-        if reach.since is None and reach.until is None and reach.sessions is None:
+        if limits.since is None and limits.until is None and limits.sessions is None:
             return None
         stay = np.ones(len(self), np.bool_)
-        if reach.since is not None:
-            stay &= self._days >= reach.since.toordinal()
-        if reach.until is not None:
-            stay &= self._days <= reach.until.toordinal()
-        if reach.sessions is not None:
-            wanted = np.array([part.session in reach.sessions for part in self._in_order], np.bool_)
+        if limits.since is not None:
+            stay &= self._days >= limits.since.toordinal()
+        if limits.until is not None:
+            stay &= self._days <= limits.until.toordinal()
+        if limits.sessions is not None:
+            wanted = np.array(
+                [part.session in limits.sessions for part in self._in_order], np.bool_
+            )
             stay &= np.repeat(wanted, [len(part) for part in self._in_order])
         return stay
 
