@@ -147,3 +147,20 @@ def test_a_time_of_day_does_not_matter() -> None:
 )
 def test_the_period_of_a_question(question: str, expected: str) -> None:
     assert str(dates.period(question, AT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence", "expected"),
+    [
+        ("2025-03-16", "So the wedding is 4 October now.", "2025-10-04"),
+        ("2025-03-16", "They told us the surgery is on 2 June.", "2025-06-02"),
+        ("2024-10-20", "I got a place in the half marathon on 11 May!", "2025-05-11"),
+        ("2025-08-20", "I had to cancel the gig in Ghent on 30 August.", "unknown"),
+        ("2025-03-16", "The gig in Ghent, 4 October", "unknown"),
+        ("2025-02-01", "We went to Spain in August.", "2024-08"),
+    ],
+)
+def test_a_date_without_a_year_is_unknown_if_it_is_unclear(
+    said: str, sentence: str, expected: str
+) -> None:
+    assert str(dates.resolve(sentence, date.fromisoformat(said))) == expected

@@ -7,7 +7,7 @@ from calendar import day_abbr, month_abbr, monthrange
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 
-from justmem.domain import EventDate
+from justmem.domain import UNKNOWN_DATE, EventDate
 
 Match = re.Match[str]
 # `future`: whether the sentence is about the future. None: nothing shows it.
@@ -86,9 +86,14 @@ def _side(match: Match) -> str:
 # ---------------------------------------------------------------- dates of every year
 
 
+# People name the year of a date that is farther away. A wrong date is worse than none.
+_LONGEST_AGO = timedelta(days=330)  # in a sentence about the past
+_NEAR = timedelta(days=120)  # in a sentence that shows no direction
+
+
 def _yearly(build: Callable[[Match, int], EventDate]) -> Resolver:
     """Of a date that returns each year, the one meant: by an explicit year, by "last" or "next", by
-    the direction of the sentence, else the nearest."""
+    the direction of the sentence, else the nearest if it is near."""
 
     def resolve(match: Match, at: date, future: bool | None) -> EventDate:
         if named := match.groupdict().get("year"):
@@ -103,10 +108,13 @@ def _yearly(build: Callable[[Match, int], EventDate]) -> Resolver:
             return this if this.start > at else after
         if side:
             return this
-        if future is not None:
-            fits = this.end >= at if future else this.start <= at
-            return this if fits else after if future else before
-        return min((before, this, after), key=lambda one: abs((one.start or at) - at))
+        if future:
+            return this if this.end >= at else after
+        if future is False:
+            past = this if this.start <= at else before
+            return past if at - (past.end or at) <= _LONGEST_AGO else UNKNOWN_DATE
+        nearest = min((before, this, after), key=lambda one: abs((one.start or at) - at))
+        return nearest if abs((nearest.start or at) - at) <= _NEAR else UNKNOWN_DATE
 
     return resolve
 
