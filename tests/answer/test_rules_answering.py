@@ -74,6 +74,12 @@ RACE = [
         " Edinburgh half marathon on 25 May.",
     )
 ]
+STREET = [
+    ("2025-01-10", "I live on Church Street now and I hear the bell at night."),
+    ("2025-02-10", "My sister lives in Cardiff."),
+    ("2025-03-10", "I said yes to the room. I moved to Sandsend last Saturday."),
+]
+VET = [*MISO, ("2025-03-10", "Miso's at 4.9 by the way. He has to see the vet on 13 October.")]
 CAT = [("2025-01-10", "We adopted a cat, about 2 years old. We paid £95 for the adoption.")]
 LUMEN = [
     ("2024-09-03", "I work as a product designer at Lumen Health. I've been there for 4 years."),
@@ -148,6 +154,11 @@ CASES = [
      'Dana, 1 March 2025: "Elif bought a van."\nDana, 10 February', ""),
     ([("2025-06-01", "Hi, I'm Priya and I have two kids.")], "What's my name?", "Priya", ""),
     (GRAZ, "What do you know about me?", "I live in Graz.", NOT_IN_MEMORY),
+    # the newest value of a state, also in other words than the question's
+    (STREET, "Where do I live now?", 'User, 10 March 2025: "', "Cardiff"),
+    (STREET, "Where do I live?", 'earlier: User, 10 January 2025: "', "Cardiff"),
+    (STREET, "Where does my sister live?", "Cardiff", "Sandsend"),
+    (VET, "How much does Miso weigh?", 'User, 10 March 2025: "Miso\'s at 4.9', ""),
     # a correction follows what it corrects
     (KNEE, "Which knee did I hurt?", 'corrected: User, 17 October 2024: "wait no, the right knee."',
      ""),

@@ -26,7 +26,7 @@ from justmem.language.en.quoting import (
 )
 from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
-from justmem.language.en.states import replacements
+from justmem.language.en.states import asked_state, cards_with_state, replacements
 from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
@@ -59,6 +59,9 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
         return _reply(evidence, about, sessions, whole_turns=False)
     if named := _introductions(evidence):
         return _reply(evidence, named, sessions)
+    if values := _values_of_state(evidence):
+        earlier = frozenset(one.card.id for one in values[1:])
+        return _reply(evidence, values, sessions, earlier=earlier)
     return _answer_by_quoting(evidence, sessions)
 
 
@@ -105,6 +108,21 @@ def _introductions(evidence: Evidence) -> list[Statement]:
     found = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
     told = [one for one in found if own_name(one.card)]
     return sorted(told, key=lambda one: one.card.said_at, reverse=True)[:1]
+
+
+def _values_of_state(evidence: Evidence) -> list[Statement]:
+    """ "Where do I live?": the newest statement with a value, then those with earlier ones."""
+    asked = asked_state(evidence.question)
+    if asked is None or evidence.plan.period.start is not None:
+        return []
+    known = {one.card.id: one for one in (*evidence.candidates, *evidence.chosen)}
+    cards = [one.card for one in known.values()]
+    speakers = {card.subject for card in cards}
+    speaker = evidence.speaker if evidence.speaker in speakers else None
+    if speaker is None and len(speakers) > 1 and not asked.holder:
+        return []
+    found = cards_with_state(asked, speaker, cards)
+    return [statement_from(known[card.id], {}) for card in found][:_QUOTED]
 
 
 # ---------------------------------------------------------------- quotations

@@ -27,12 +27,21 @@ _ONE = r"(?-i:[A-Z])(?:[\w'’&-]|\.(?=\w))*"
 _NAME = rf"(?:the )?(?P<value>{_ONE}(?: {_ONE}){{0,3}})"
 _PLACE = rf"(?P<value>{_ONE}(?: {_ONE}){{0,3}}|[^\W\d_]{{3,}})"
 _WEIGHT = r"\b(?P<value>\d+(?:[.,]\d+)?) ?(?:kg|kgs|kilos?|kilograms?|lbs?)\b"
+_WEIGHT_WITHOUT_UNIT = r"(?:\bweighs?|['’]s at|\bis at) (?P<value>\d+[.,]\d+)\b"
 _CLAUSE = re.compile(r"[.;!?,:]|\b(?:and|but|because|so|then|n|bc)\b", re.IGNORECASE)
 _HOLDER = re.compile(
     r"\b(?P<self>I|we|i['’]?(?:m|ve|d|ll)|we['’]?(?:re|ve|ll)"
     r"|(?:my|our)(?: (?:new|current|next))?$)(?= |$)"
     r"|\b(?:my|our) (?P<kin>[a-z]+)|\b(?P<other>he|she|it|they|his|her|him|their)\b"
     r"|\b(?P<name>(?-i:[A-Z])[\w-]+)",
+    re.IGNORECASE,
+)
+
+
+_ASKS_NOW = re.compile(r"(?:where|what|who|which|how (?:much|heavy))\b", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:did|was|were|before|previous\w*|former\w*|earlier|first|used to|ago|last|since|lost"
+    r"|gained|will|would|going to|in (?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
 
@@ -57,6 +66,40 @@ def states_in(card: Card) -> list[State]:
             if holder and plain:
                 found.append(State(attribute, holder, value))
     return found
+
+
+class Asked(NamedTuple):
+    attribute: str
+    holder: str  # empty: the one who asks
+
+
+def asked_state(question: str) -> Asked | None:
+    """The state whose present value a question asks for: "Where do I live?" """
+    if not _ASKS_NOW.match(question) or _PAST.search(question):
+        return None
+    for attribute, words in english().state_questions.items():
+        if match := re.search(rf"\b(?:{'|'.join(words)})\b", question, re.IGNORECASE):
+            before = question[: match.start()].strip()
+            return Asked(attribute, _find_holder(before, ""))
+    return None
+
+
+def cards_with_state(asked: Asked, speaker: str | None, cards: Iterable[Card]) -> list[Card]:
+    """The cards that give a value for it, newest first."""
+
+    def fits(card: Card, state: State) -> bool:
+        if state.attribute != asked.attribute:
+            return False
+        if asked.holder:
+            return state.holder == asked.holder
+        own = state.holder == card.subject.lower()
+        return own and speaker in (None, card.subject)
+
+    found = [card for card in cards if any(fits(card, state) for state in states_in(card))]
+    # A card may also name a later day: "Miso is at 5.7. He sees the vet on Friday."
+    return sorted(
+        found, key=lambda card: (min(card.since, card.said_at.date()), card.said_at), reverse=True
+    )
 
 
 def replacements(cards: Iterable[Card], on: date) -> dict[str, Card]:
@@ -94,6 +137,6 @@ def _patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     for name, phrases in english().states.items():
         lead = "|".join(map(re.escape, phrases))
         value = _PLACE if name == "home" else _NAME
-        pattern = rf"\b(?:{lead}) {value}" if lead else _WEIGHT
-        found.append((name, re.compile(pattern, re.IGNORECASE)))
+        patterns = [rf"\b(?:{lead}) {value}"] if lead else [_WEIGHT, _WEIGHT_WITHOUT_UNIT]
+        found += [(name, re.compile(pattern, re.IGNORECASE)) for pattern in patterns]
     return found
