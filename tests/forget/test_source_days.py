@@ -81,7 +81,7 @@ async def test_replay_says_that_the_words_are_not_kept_and_quotes_nobody(
     evidence = answer.evidence
     assert (evidence.access, evidence.sources, evidence.sources_kept) == ("REPLAY", (), False)
     assert answer.text == "The words themselves are not kept. From the cards: A moss garden."
-    assert "the words are not kept: cards stand alone" in answer.receipt.notes
+    assert "the words are not kept: only cards were read" in answer.receipt.notes
     assert answer.citations
     for citation in answer.citations:
         assert (citation.kept, citation.quote, citation.speaker) == (False, "", "")
