@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 import justmem
-from justmem import config, opening
+from justmem import config
 from justmem.cli import app
+from justmem.config import opening
 from justmem.errors import JustMemError
 from justmem.store.storage import storage
 from justmem.testing import Request, Respond, error_body, serve_openai

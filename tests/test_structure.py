@@ -23,15 +23,14 @@ LAYERS: list[set[str]] = [
     {"runtime"},
     {"prompts"},
     {"ports"},
-    {"language", "intake", "budget", "change_log"},
+    {"language", "intake", "budget"},
     {"store", "models", "rank", "subjects", "testing"},
-    {"extract", "embed", "notes", "corrections"},  # the stages of remember
-    {"plan", "discover", "select", "recover", "pending", "answer"},  # the stages of ask
+    {"extract", "embed", "edits"},  # the stages of remember
+    {"plan", "discover", "select", "recover", "answer"},  # the stages of ask
     {"ask", "build", "forget", "transfer", "transcripts"},
     {"memory"},
-    {"sync", "providers"},
+    {"sync"},
     {"config"},
-    {"opening"},
     {"spaces"},
     {"integrations"},
     {"server"},
@@ -47,7 +46,7 @@ STEMMER = ("store/session_index.py", "language")  # the word index holds stems
 
 # Only these name an engine, a provider or a human language.
 CONCRETE = {"store", "models", "language.en"}
-MAY_NAME_CONCRETE = {"opening", "providers", "cli", "server"}
+MAY_NAME_CONCRETE = {"config", "cli", "server"}
 HEAVY = ("openai", "onnxruntime", "tokenizers", "bpe_openai", "httpx", "rich", "typer")
 
 
@@ -106,7 +105,7 @@ def adapter_imports(files: Sources) -> list[str]:
 
 
 def concrete(files: Sources) -> list[str]:
-    """Imports of an implementation from outside of `opening`, `providers` and the surfaces."""
+    """Imports of an implementation from outside of `config` and the surfaces."""
     return [
         f"{file} imports {name}"
         for file, source in files.items()
@@ -145,7 +144,7 @@ def test_stores_and_models_know_only_the_ports() -> None:
     assert adapter_imports(sources()) == []
 
 
-def test_only_opening_and_the_surfaces_name_implementations() -> None:
+def test_only_config_and_the_surfaces_name_implementations() -> None:
     assert concrete(sources()) == []
 
 
@@ -194,4 +193,4 @@ def test_only_config_reads_the_environment() -> None:
     readers = [file for file, text in sources().items() if "os.environ" in text or "getenv" in text]
     # models/onnx.py switches a library's telemetry off, by the variable that library reads.
     # runtime/tracing.py reads the variable that OpenTelemetry defines.
-    assert sorted(readers) == ["config.py", "models/onnx.py", "runtime/tracing.py"]
+    assert sorted(readers) == ["config/__init__.py", "models/onnx.py", "runtime/tracing.py"]

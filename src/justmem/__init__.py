@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from justmem.config.opening import open, open_async
     from justmem.domain import (
         Access,
         Answer,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     )
     from justmem.errors import JustMemError
     from justmem.memory import AsyncMemory
-    from justmem.opening import open, open_async
     from justmem.ports import acting_as
     from justmem.rank import Profile
     from justmem.spaces import Spaces
@@ -76,8 +76,8 @@ _HOMES = {
     "Profile": "rank",
     "Spaces": "spaces",
     "acting_as": "ports",
-    "open": "opening",
-    "open_async": "opening",
+    "open": "config.opening",
+    "open_async": "config.opening",
 }
 
 

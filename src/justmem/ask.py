@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
-from justmem import pending
 from justmem.budget.ledger import Ledger, Tally
 from justmem.discover import Discovery
 from justmem.domain import (
@@ -39,7 +38,7 @@ from justmem.ports import (
     Store,
     StreamingAnswerer,
 )
-from justmem.recover import Recovery
+from justmem.recover import Recovery, add_pending_turns, pending_sessions
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
@@ -224,9 +223,9 @@ class Asker:
     ) -> Evidence:
         """Discover, select, recover; then the turns of sessions that have no cards yet."""
         # Read before the cards: a session that gets its cards meanwhile is found either way.
-        waiting = await pending.sessions(self._store, where)
+        waiting = await pending_sessions(self._store, where)
         found = await self._evidence(names.for_search(asked), tally, where)
-        found = await pending.add_turns(self._store, waiting, found, self._retention, tally)
+        found = await add_pending_turns(self._store, waiting, found, self._retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()

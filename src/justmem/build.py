@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from justmem import corrections, embed, notes
+from justmem import embed
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     NOTE,
@@ -23,6 +23,7 @@ from justmem.domain import (
     SessionState,
     merge_repeated,
 )
+from justmem.edits import corrections, notes
 from justmem.errors import (
     BudgetExceeded,
     InputError,

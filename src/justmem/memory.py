@@ -17,11 +17,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from justmem import corrections, embed, notes
+from justmem import embed
 from justmem.ask import Asker, GivenPlan, Stages, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
-from justmem.change_log import check, entries
 from justmem.discover import Discovery
 from justmem.domain import (
     KINDS,
@@ -52,6 +51,8 @@ from justmem.domain import (
     SubjectProfile,
     corrections_of,
 )
+from justmem.edits import corrections, notes
+from justmem.edits.change_log import check, entries
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.forget import expiry
 from justmem.forget.targets import Forgetting, Target

@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx
 
-from justmem import config, providers
+from justmem import config
+from justmem.config import providers
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Prompt

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from justmem import config, providers
+from justmem import config
+from justmem.config import providers
 from justmem.domain import Call, dump
 from justmem.errors import InvalidSetting, JustMemError, ModelUnavailable
 from justmem.ports import Completion, LanguageModel, Prompt

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import justmem
-from justmem import config, providers
+from justmem import config
+from justmem.config import providers
 from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
 from justmem_eval import benchmarks, calls, judging

@@ -17,7 +17,7 @@ from justmem_eval.benchmarks import load
 from justmem_eval.text import count
 
 ROOT = Path(justmem_eval.__file__).parent
-PUBLIC = {"domain", "ports", "errors", "config", "providers", "testing"}  # docs/api.md lists them
+PUBLIC = {"domain", "ports", "errors", "config", "testing"}  # docs/api.md lists them
 
 
 def private(source: str) -> Iterator[str]:

@@ -193,7 +193,7 @@ def test_a_hook_is_named_in_settings(tmp_path: Path) -> None:
 def _parts(settings: Any) -> dict[str, Any]:
     import asyncio
 
-    from justmem.opening import parts
+    from justmem.config.opening import parts
 
     return asyncio.run(parts(settings))
 

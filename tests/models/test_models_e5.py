@@ -10,10 +10,10 @@ import pytest
 
 import justmem
 from justmem.config import load
+from justmem.config.providers import build_embedder
 from justmem.errors import WeightsUnavailable
 from justmem.models import weights
 from justmem.models.onnx import OnnxEmbedder
-from justmem.providers import build_embedder
 
 FOLDER = Path(platformdirs.user_cache_dir("justmem")) / "models"
 NAME = "multilingual-e5-small"

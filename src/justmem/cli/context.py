@@ -106,7 +106,7 @@ async def _with_memory(
     settings: Settings, work: Callable[[AsyncMemory], Awaitable[T]], create: bool
 ) -> T:
     from justmem.cli.terminal import show_download
-    from justmem.opening import open_memory
+    from justmem.config.opening import open_memory
 
     try:
         memory = await open_memory(settings, create=create, report=show_download())
@@ -117,7 +117,7 @@ async def _with_memory(
 
 
 async def with_store(settings: Settings, work: Callable[[Store], Awaitable[T]]) -> T:
-    from justmem.opening import spaces_of
+    from justmem.config.opening import spaces_of
 
     place = spaces_of(settings)
     try:
@@ -145,7 +145,7 @@ async def _no_such_space(settings: Settings) -> str:
 
 async def spaces(settings: Settings) -> list[str]:
     """The names of all spaces."""
-    from justmem.opening import spaces_of
+    from justmem.config.opening import spaces_of
 
     place = spaces_of(settings)
     try:

@@ -18,8 +18,8 @@ from justmem.cli.ask_commands import short
 from justmem.cli.context import Json, Run, run_of
 from justmem.cli.terminal import amount, out, print_json, say, show_download
 from justmem.config import KEY_SOURCES, Settings
+from justmem.config.opening import open_memory
 from justmem.domain import Answer, Remembered
-from justmem.opening import open_memory
 
 SPACE = "demo"
 

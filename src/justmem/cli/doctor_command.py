@@ -12,15 +12,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 from rich.text import Text
 
-from justmem import providers
-from justmem.change_log import check as check_log
 from justmem.cli.context import Exit, Json, run_of, spaces, with_store
 from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
-from justmem.config import Settings
+from justmem.config import Settings, providers
+from justmem.config.opening import keyring
+from justmem.edits.change_log import check as check_log
 from justmem.errors import InvalidSetting, JustMemError, StoreError
 from justmem.integrations import hooks
-from justmem.opening import keyring
 from justmem.ports import Prompt, Store
 from justmem.runtime import private_files
 from justmem.runtime.addresses import shown_url

@@ -92,8 +92,8 @@ async def _error(
     work: Callable[[Event, SafeMemory], Awaitable[None]],
 ) -> str:
     """The error of the work, or an empty text."""
+    from justmem.config.opening import open_memory
     from justmem.integrations.safe import SafeMemory
-    from justmem.opening import open_memory
 
     settings = run_of(context).settings()
     actor = settings.actor or f"hook:{event.client}"

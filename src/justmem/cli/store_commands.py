@@ -12,9 +12,9 @@ import typer
 from justmem.cli.context import Json, Run, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, show_download
 from justmem.config import Settings, address
+from justmem.config.opening import keyring, shared_parts
 from justmem.errors import InvalidSetting, JustMemError
 from justmem.memory import AsyncMemory
-from justmem.opening import keyring, shared_parts
 from justmem.runtime.extras import need
 from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file

@@ -16,10 +16,10 @@ import typer
 from justmem import transfer
 from justmem.cli.context import ACTOR, Json, now, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say
+from justmem.config.opening import keyring
 from justmem.domain import dump
 from justmem.errors import InputError, NoSuchSpace
 from justmem.memory import AsyncMemory
-from justmem.opening import keyring
 from justmem.ports import Author
 from justmem.store.storage import Storage, storage
 

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from justmem.config import Settings
+from justmem.config.providers import Report
 from justmem.domain import Receipt, Remembered
 from justmem.errors import JustMemError, KeyTooWeak, NoRoom
 from justmem.intake.sessions import SessionLike
 from justmem.memory import AsyncMemory
 from justmem.models.onnx import OnnxEmbedder, OnnxReranker
-from justmem.providers import Report
 from justmem.runtime import tokens
 from justmem.server.access_keys import OWNER, Key, Keys, Right
 from justmem.server.expiry_task import ExpiryTask

@@ -9,12 +9,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from justmem import providers
-from justmem.config import Settings, load
+from justmem.config import Settings, load, providers
+from justmem.config.opening import closable_parts, shared_parts, spaces_of
 from justmem.domain import Plan, Remembered, SpacesEvidence
 from justmem.errors import InputError
 from justmem.intake.sessions import SessionLike
-from justmem.opening import closable_parts, shared_parts, spaces_of
 from justmem.runtime.validation import describe
 from justmem.spaces.background import Background, OnDone, OnError
 from justmem.spaces.merging import merged

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session
+from justmem.edits.notes import as_note
 from justmem.errors import InputError, InvalidFile
 from justmem.intake.sessions import TIME_KEYS, as_session, as_time
-from justmem.notes import as_note
 from justmem.transcripts import chatgpt, claude, facts, plain, whatsapp
 
 __all__ = ["Reading", "read", "read_bytes"]

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import justmem
-from justmem import AsyncMemory, Retention, config, providers
+from justmem import AsyncMemory, Retention, config
+from justmem.config import providers
 from justmem.domain import Call, Evidence, Plan, Session
 from justmem.errors import InvalidSetting, ModelError
 from justmem.ports import LanguageModel

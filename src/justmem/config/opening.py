@@ -9,8 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from justmem import providers
-from justmem.config import Settings, address, kept_in, load
+from justmem.config import Settings, address, kept_in, load, providers
 from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
 from justmem.ports import Language, Store

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from justmem import providers
+from justmem.config import providers
 from justmem.domain import Budget, Retention
 from justmem.errors import InvalidSetting
 from justmem.rank import Profile

@@ -152,7 +152,7 @@ async def test_notes_and_labels_survive_export_and_import(make: Make, tmp_path: 
 async def test_a_note_waits_for_its_card_after_a_crash(make: Make, tmp_path: Path) -> None:
     memory = await make(clock=clock)
     store = await open_store(tmp_path / "memory", "test")
-    from justmem import notes
+    from justmem.edits import notes
 
     given = notes.as_note("A text.", key="k", value=None, at=NOW, until=None, labels=None)
     await store.keep(given)

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import justmem
-from justmem import config, providers
+from justmem import config
 from justmem.answer import ModelAnswerer, RulesAnswerer
-from justmem.config import load
+from justmem.config import load, providers
+from justmem.config.opening import parts
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
 from justmem.extract.model import ModelExtractor
 from justmem.extract.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
-from justmem.opening import parts
 from justmem.plan import ModelPlanner
 from justmem.ports import Extraction, Prompt
 from justmem.testing import (

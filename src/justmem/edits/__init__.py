@@ -1,0 +1,1 @@
+"""What people write and change by hand: notes, corrections, pins. The log of all changes."""
