@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from justmem.domain import Session
+from justmem.domain import Card, Correction, Session
 from justmem.errors import NotInMemory
 from justmem.ports.searches import Place
 from justmem.ports.store import StoredSession
@@ -93,33 +93,57 @@ def remove_marked(session: Session, marks: Collection[str]) -> Session:
     return session.without(find_marked(session, marks)) if marks else session
 
 
-def remove_forgotten(whole: StoredSession, forgotten: Collection[str]) -> StoredSession:
-    """The session without its forgotten cards and turns, and without what rests on those turns."""
-    own = [each for each in forgotten if each.startswith(prefix(whole.session.id))]
-    gone, made = find_marked(whole.session, own), whole.derived
-    cards = [
+def remove_forgotten(
+    whole: StoredSession, forgotten: Collection[str], *, cards: bool = True
+) -> StoredSession:
+    """The session without its forgotten cards and turns, and without what rests on those turns.
+    It is unknown which turns quarantined cards rest on, so all of them go with a turn. `cards`
+    False: cards stay when their turns go."""
+    marks = [each for each in forgotten if each.startswith(prefix(whole.session.id))]
+    gone, made = find_marked(whole.session, marks), whole.derived
+    lost = gone if cards else set()
+    stay = [
         n
         for n, card in enumerate(made.cards)
-        if card.id not in forgotten and gone.isdisjoint(card.turns)
+        if card.id not in forgotten and lost.isdisjoint(card.turns)
     ]
     passages = [n for n, passage in enumerate(made.passages) if passage.turn not in gone]
-    if not gone and len(cards) == len(made.cards) and whole.waiting is None:
+    if not gone and len(stay) == len(made.cards) and whole.waiting is None:
         return whole
     session = whole.session.without(gone)
+    waiting = whole.waiting and remove_marked(whole.waiting, marks)
+    left = [made.cards[n] for n in stay]
+    facts = {(card.subject, card.fact) for card in made.cards if card not in left}
     return replace(
         whole,
         session=session,
-        waiting=whole.waiting and remove_marked(whole.waiting, own),
+        # If the turn was all that had changed, nothing waits any more.
+        waiting=None if waiting and marks and waiting.digest == session.digest else waiting,
+        failure=FORGOTTEN_SINCE if marks and whole.failure else whole.failure,
         derived=replace(
             made,
-            cards=[made.cards[n] for n in cards],
-            card_vectors=_select_rows(made.card_vectors, cards),
+            reason=FORGOTTEN_SINCE if gone and made.reason else made.reason,
+            cards=left,
+            card_vectors=_select_rows(made.card_vectors, stay),
             passages=[made.passages[n] for n in passages],
             passage_vectors=_select_rows(made.passage_vectors, passages),
-            quarantined=() if gone else made.quarantined,
+            quarantined=[
+                held
+                for held in made.quarantined
+                if not lost and (held.subject, held.fact) not in facts
+            ],
+            corrections=living(made.corrections, left),
             tokens=min(made.tokens, tokens.count_session(session)) if gone else made.tokens,
+            card_tokens=made.card_tokens * len(left) // max(1, len(made.cards)),
         ),
     )
+
+
+def living(corrections: Iterable[Correction], cards: Iterable[Card]) -> list[Correction]:
+    """The corrections of cards that are there."""
+    known, ids = list(corrections), {card.id for card in cards}
+    there = {each.original for each in known if not ids.isdisjoint(each.ids)}
+    return [each for each in known if each.original in there]
 
 
 def _select_rows(vectors: Vectors, places: list[int]) -> Vectors:

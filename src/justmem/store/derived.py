@@ -8,6 +8,7 @@ from dataclasses import replace
 from justmem.domain import Card, Correction, Passage, Session, corrections_of
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
 from justmem.ports import Derived, Index, Vectors
+from justmem.ports.tombstones import living
 from justmem.ports.vectors import coded
 from justmem.runtime import tokens
 from justmem.store import log, reads, rows
@@ -15,11 +16,9 @@ from justmem.store.engine import Connection, one, row
 from justmem.store.session_index import TERMS, Block
 
 
-def put_derived(
-    db: Connection, session: Session, derived: Derived, *, cards_before: int, tokens_before: int
-) -> None:
+def put_derived(db: Connection, session: Session, derived: Derived) -> None:
     """Replaces everything that was derived from the session before."""
-    removed = remove_derived(db, session.id)
+    removed = _remove_derived(db, session.id)
     if removed:
         mark_replaced(db)
     dim, key, generation = one(
@@ -46,17 +45,26 @@ def put_derived(
             for n, held in enumerate(derived.quarantined)
         ],
     )
+    db.run_many(
+        "INSERT INTO corrections (space, session, number, correction) VALUES",
+        [
+            (db.space, session.id, n, each.model_dump_json())
+            for n, each in enumerate(living(derived.corrections, cards))
+        ],
+    )
+    before = "(SELECT {} FROM sessions WHERE space = ? AND id = ? AND draft = 0)"
+    db.run(
+        "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
+        f"dim = ?, cards = cards + ? - {before.format('cards')}, "
+        f"tokens = tokens + ? - {before.format('tokens')} WHERE space = ?",
+        *(int(removed), key + sum(map(len, blocks)), dim),
+        *(len(cards), db.space, session.id, derived.tokens, db.space, session.id, db.space),
+    )
     db.run(
         "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
         "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
         *(derived.state, derived.reason, len(cards), len(derived.quarantined)),
         *(derived.tokens, derived.card_tokens, db.space, session.id),
-    )
-    db.run(
-        "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
-        "cards = cards + ?, tokens = tokens + ?, dim = ? WHERE space = ?",
-        *(int(removed), key + sum(map(len, blocks)), len(cards) - cards_before),
-        *(derived.tokens - tokens_before, dim, db.space),
     )
 
 
@@ -116,11 +124,11 @@ def put_block(db: Connection, block: Block, generation: int) -> None:
         )
 
 
-def remove_derived(db: Connection, session_id: str) -> bool:
+def _remove_derived(db: Connection, session_id: str) -> bool:
     """Returns whether a search could have found anything of it."""
     deleted = [
         db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
-        for table in ("cards", "blocks", "quarantine")
+        for table in ("cards", "blocks", "quarantine", "corrections")
     ]
     return any(deleted[:2])
 
@@ -193,16 +201,6 @@ def mark_replaced(db: Connection) -> None:
 # ---------------------------------------------------------------- corrections
 
 
-def put_corrections(db: Connection, session_id: str, corrections: Sequence[Correction]) -> None:
-    """Replaces the corrections of a session."""
-    where = (db.space, session_id)
-    db.run("DELETE FROM corrections WHERE space = ? AND session = ?", *where)
-    db.run_many(
-        "INSERT INTO corrections (space, session, number, correction) VALUES",
-        [(*where, n, each.model_dump_json()) for n, each in enumerate(corrections)],
-    )
-
-
 def revise(
     db: Connection,
     card: Card,
@@ -231,10 +229,10 @@ def revise(
         made,
         cards=cards,
         card_vectors=vectors,
+        corrections=after,
         card_tokens=tokens.count("\n".join(each.text for each in cards)),
     )
-    put_derived(db, whole.session, changed, cards_before=len(cards), tokens_before=made.tokens)
-    put_corrections(db, card.session_id, after)
+    put_derived(db, whole.session, changed)
     mark_replaced(db)
     verb = "correct" if len(after) > len(before) else "undo"
     log.add(db, verb, [card.session_id, card.id, into.id])

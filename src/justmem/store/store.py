@@ -26,7 +26,6 @@ from justmem.ports import (
     Embed,
     Found,
     Index,
-    Removed,
     Searched,
     SearchLimits,
     Snapshot,
@@ -115,6 +114,7 @@ class SqlStore:
     texts = reading(reads.texts, list)
     wholes = reading(reads.wholes, lambda found: [whole.session.id for whole in found])
     corrections = reading(reads.corrections)
+    preview = reading(forgetting.preview)
     rest = reading(reads.rest)
     log = reading(log.rows)
 
@@ -213,14 +213,6 @@ class SqlStore:
                 f"space is opened next. {error}"
             ) from error
         return gone
-
-    async def preview(self, **what: Any) -> Removed:
-        """Forgets in a transaction that is rolled back."""
-        try:
-            await self.engine.write(lambda db: forgetting.preview(db, **what))
-        except forgetting.RolledBack as result:
-            return result.removed
-        raise AssertionError("unreachable")
 
     async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:
         of_texts = [erase.text_pieces(text) for text in texts]

@@ -17,8 +17,9 @@ from justmem.domain import (
 )
 from justmem.errors import InvalidSession, NotInMemory
 from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession, tombstones
+from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.store import log, reads, rows
-from justmem.store.derived import mark_replaced, put_corrections, put_derived
+from justmem.store.derived import mark_replaced, put_derived
 from justmem.store.engine import Connection, one, row
 from justmem.store.rows import SETTLED
 from justmem.store.session_index import TERMS
@@ -192,6 +193,39 @@ def remove_text(db: Connection, session_id: str, draft: int) -> None:
     mark_replaced(db)
 
 
+def replace_session(db: Connection, before: StoredSession, after: StoredSession | None) -> None:
+    """Writes what is left of a session. None: nothing."""
+    id = before.session.id
+    if after is None:
+        put_derived(db, before.session, Derived(before.derived.state))
+        for draft in (0, 1):
+            remove_text(db, id, draft)
+        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, id)
+        return
+    _rewrite(db, before.session, after.session, 0)
+    if before.derived.state in SETTLED:
+        put_derived(db, after.session, after.derived)
+    if before.waiting is None:
+        return
+    if after.waiting is None:
+        remove_text(db, id, 1)
+        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, id)
+    else:
+        _rewrite(db, before.waiting, after.waiting, 1)
+
+
+def _rewrite(db: Connection, before: Session, after: Session, draft: int) -> None:
+    """Removes words of a text. Its reason may quote them."""
+    if before.digest == after.digest:
+        return
+    write_turns(db, after, draft)
+    db.run(
+        "UPDATE sessions SET digest = ?, reason = CASE reason WHEN '' THEN '' ELSE ? END "
+        "WHERE space = ? AND id = ? AND draft = ?",
+        *(after.digest, FORGOTTEN_SINCE, db.space, after.id, draft),
+    )
+
+
 def _fail(db: Connection, session_id: str, reason: str) -> None:
     """Marks the waiting text as failed; does nothing if the newest text has its cards. Workers try
     again, each time after a longer pause."""
@@ -232,50 +266,44 @@ def _newest(db: Connection, session_id: str) -> tuple[int, str]:
 
 
 def settle(db: Connection, session: Session, derived: Derived) -> None:
-    _settle(db, session, derived)
     if derived.state == FAILED:
+        _fail(db, session.id, derived.reason)
         log.add(db, "fail", [session.id])
-    else:
-        cards = [card.id for card in derived.cards]
-        log.add(db, "settle", [session.id, *cards], cards=len(cards))
+        return
+    if reads.corrections(db, session.id) != [*derived.corrections]:
+        raise _changed(session.id)
+    _settle(db, session, derived)
+    cards = [card.id for card in derived.cards]
+    log.add(db, "settle", [session.id, *cards], cards=len(cards))
 
 
 def _settle(db: Connection, session: Session, derived: Derived) -> None:
     """A text that was replaced or forgotten while its cards were made must not come back."""
-    if derived.state == FAILED:
-        _fail(db, session.id, derived.reason)
-        return
     texts = texts_of(db, session.id)
     draft = next((n for n in (1, 0) if n in texts and texts[n].digest == session.digest), None)
-    if draft is None or reads.corrections(db, session.id) != [*derived.corrections]:
-        raise NotInMemory(
-            f"Session {session.id!r} was changed or forgotten while its cards were being made: "
-            "remember it again if it should stay."
-        )
+    if draft is None:
+        raise _changed(session.id)
     if draft == 1:
-        _move_draft(db, session.id, texts[0].number)
-    put_derived(
-        db,
-        session,
-        derived,
-        cards_before=texts[0].cards,
-        tokens_before=texts[0].tokens,
-    )
-    ids = {card.id for card in derived.cards}
-    cards = {each.original for each in derived.corrections if not ids.isdisjoint(each.ids)}
-    kept = [each for each in derived.corrections if each.original in cards]
-    if len(kept) < len(derived.corrections):  # the turns they were about are gone
-        put_corrections(db, session.id, kept)
+        _move_draft(db, session.id, texts[0])
+    put_derived(db, session, derived)
     _dequeue(db, session.id)
 
 
-def _move_draft(db: Connection, session_id: str, number: int) -> None:
+def _changed(session_id: str) -> NotInMemory:
+    return NotInMemory(
+        f"Session {session_id!r} was changed or forgotten while its cards were being made: "
+        "remember it again if it should stay."
+    )
+
+
+def _move_draft(db: Connection, session_id: str, replaced: _Text) -> None:
     remove_text(db, session_id, 0)
     where = (db.space, session_id)
     db.run("UPDATE turns SET draft = 0 WHERE space = ? AND session = ? AND draft = 1", *where)
     db.run(
-        "UPDATE sessions SET draft = 0, number = ? WHERE space = ? AND id = ? AND draft = 1",
-        *(number, *where),
+        "UPDATE sessions SET draft = 0, number = ?, cards = ?, tokens = ? "
+        "WHERE space = ? AND id = ? AND draft = 1",
+        *(replaced.number, replaced.cards, replaced.tokens, *where),
     )
 
 
@@ -312,8 +340,9 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
 
 def _take(db: Connection, whole: StoredSession) -> None:
     _keep(db, whole.session)
-    put_corrections(db, whole.session.id, whole.derived.corrections)
-    if whole.derived.state != PENDING:
+    if whole.derived.state == FAILED:
+        _fail(db, whole.session.id, whole.derived.reason)
+    elif whole.derived.state != PENDING:
         _settle(db, whole.session, whole.derived)
     if whole.waiting is not None:
         _keep(db, whole.waiting)
