@@ -103,9 +103,9 @@ async def test_without_a_time_it_is_now(make: Make) -> None:
     memory = await make(clock=lambda: datetime(2025, 3, 8, 9, 30, 15, 250))
     done = await memory.remember("I moved to Ghent.")
     (card,) = await memory.cards()
-    assert card.said_at == datetime(2025, 3, 8, 9, 30, 15)
+    assert card.said_at == datetime(2025, 3, 8, 9, 30, 15, 250)
     assert (await memory.session(done.session_id)).turns[0].role == "user"
-    assert (await memory.recall("Where did I move?")).at == datetime(2025, 3, 8, 9, 30, 15)
+    assert (await memory.recall("Where did I move?")).at == datetime(2025, 3, 8, 9, 30, 15, 250)
 
 
 async def test_the_own_time_of_a_session_wins_over_now(make: Make) -> None:

@@ -253,6 +253,7 @@ def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date 
             id: session
             for id, session in found.sessions.items()
             if not retention.session_expired(session.at, asked)
+            and (session.until is None or session.until > now)
             and (as_of is None or session.at.date() <= as_of)
         },
     )

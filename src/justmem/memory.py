@@ -185,7 +185,7 @@ class AsyncMemory:
 
     def _time(self, at: When = None) -> datetime:
         """The given time, by default now."""
-        return as_time(self._clock()).replace(microsecond=0) if at is None else as_time(at)
+        return as_time(self._clock() if at is None else at)
 
     async def _remember(self, given: Redacted, builder: Builder | None = None) -> Remembered:
         builder = builder or self._builder
@@ -270,12 +270,11 @@ class AsyncMemory:
 
     async def notes(self, prefix: str = "") -> list[Note]:
         """The notes whose key begins with `prefix`, in order of their keys."""
-        now = as_time(self._clock())
-        return await notes.list_notes(self._store, as_text(prefix, "prefix"), now)
+        return await notes.list_notes(self._store, as_text(prefix, "prefix"), self._time())
 
     async def note_at(self, key: str) -> Note:
         """The note with that key. NotInMemory if there is none, or it has expired."""
-        return await notes.get_note(self._store, key, as_time(self._clock()))
+        return await notes.get_note(self._store, key, self._time())
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""

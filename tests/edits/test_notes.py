@@ -106,8 +106,10 @@ async def test_a_note_expires_to_the_millisecond(make: Make) -> None:
     await memory.note("The door code is 4711.", key="door", until=until)
     now = until - timedelta(milliseconds=1)
     assert [note.key for note in await memory.notes()] == ["door"]
+    assert (await memory.recall("Is the door code 4711?")).cards
     now = until
     assert await memory.notes() == []
+    assert not (await memory.recall("Is the door code 4711?")).cards  # nor quoted as a turn
     with pytest.raises(NotInMemory):
         await memory.note_at("door")
 

@@ -140,6 +140,7 @@ def quote(session: Session, number: int) -> Card:
         session_id=session.id,
         said_at=session.at,
         turns=(number,),
+        until=session.until,
     )
 
 
