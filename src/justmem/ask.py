@@ -237,8 +237,7 @@ class Asker:
         views, pool = await stages.discovery.discover(asked, tally, where)
         if not stages.discovery.is_relevant(asked, pool):
             tally.notes.append(UNRELATED)
-            pinned = await stages.selection.pinned(asked, where)
-            return asked.model_copy(update={"cards": tuple(pinned)})
+            return await stages.selection.add_pinned(asked, where)
         found = await stages.selection.select(asked, views, pool, tally, where)
         if asked.plan.access is not Access.REPLAY:
             return found

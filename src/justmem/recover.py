@@ -180,7 +180,7 @@ def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
 async def pending_sessions(store: Store, where: Filter) -> list[Session]:
     """The latest sessions without cards that the filter allows."""
     waiting = (await store.look(waiting=_MOST_PENDING)).waiting
-    return [session for session in waiting if where.holds(session)]
+    return [session for session in waiting if where.holds(session.id, session.at.date())]
 
 
 async def add_pending_turns(

@@ -41,10 +41,9 @@ class Selection:
             scores, reranked = await self._scores(views, pool, tally)
             count = where.limit or self._budget.cards
             chosen, read = self._choose(scores, pool, asked.plan, count)
-            pinned = await self.pinned(asked, where)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
-        cards = dict.fromkeys([*(pool.cards[i] for i in read), *pinned])
-        return asked.model_copy(
+        cards = [pool.cards[i] for i in read]
+        found = asked.model_copy(
             update={
                 "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
                 "cards": tuple(cards),
@@ -52,22 +51,34 @@ class Selection:
                 "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
             }
         )
+        return await self.add_pinned(found, where)
 
-    async def pinned(self, asked: Evidence, where: Filter) -> list[Card]:
-        """The pinned cards whose subject the question names."""
+    async def add_pinned(self, found: Evidence, where: Filter) -> Evidence:
+        """With the pinned cards whose subject the question names, and with the ids of the cards
+        that were corrected."""
+        latest = {each.original: each for each in await self._store.corrections()}
+        pinned = self._pinned(found, where, [each.after for each in latest.values() if each.pinned])
+        corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
+        cards = tuple(dict.fromkeys([*found.cards, *pinned]))
+        return found.model_copy(
+            update={
+                "cards": cards,
+                "corrected": tuple(card.id for card in cards if card.id in corrected),
+            }
+        )
+
+    def _pinned(self, asked: Evidence, where: Filter, cards: Sequence[Card]) -> list[Card]:
         question = asked.question
         if asked.speaker:
             question = self._language.name_speaker(question, asked.speaker)
         named = set(words(question))
-        latest = {each.original: each for each in await self._store.corrections()}
         return [
-            each.after
-            for each in latest.values()
-            if each.pinned
-            and not named.isdisjoint(words(each.after.subject))
-            and (where.sessions is None or each.after.session_id in where.sessions)
-            and each.after.since <= (where.as_of or asked.at.date())
-            and not self._retention.card_expired(each.after, asked.at)
+            card
+            for card in cards
+            if not named.isdisjoint(words(card.subject))
+            and where.holds(card.session_id, card.said_at.date())
+            and card.since <= (where.as_of or asked.at.date())
+            and not self._retention.card_expired(card, asked.at)
         ]
 
     async def _scores(

@@ -272,7 +272,12 @@ async def test_a_corrected_card_is_shown_with_its_correction(make: Make) -> None
     memory = await make()
     await memory.remember("The roof is done on the 25th.", at="2025-09-12")
     (card,) = await memory.cards()
-    await memory.correct(card.id, fact="said: The roof is done on the 26th.")
+    card = await memory.correct(card.id, fact="said: The roof is done on the 26th.")
     answer = await memory.ask("When is the roof done?", at="2025-09-14")
-    assert '"The roof is done on the 25th."' in answer.text
-    assert "Corrected by hand: The roof is done on the 26th." in answer.text
+    words = 'The words were: User, 12 September 2025: "The roof is done on the 25th."'
+    assert answer.text == f"User: The roof is done on the 26th. Corrected by hand. {words}"
+    assert answer.evidence.corrected == (card.id,)
+    assert "The roof is done on the 26th. (corrected)" in answer.evidence.prompt()
+    await memory.correct(card.id, fact="gets a roof on the 27th")
+    answer = await memory.ask("When is the roof done?", at="2025-09-14")
+    assert answer.text == f"User gets a roof on the 27th. Corrected by hand. {words}"

@@ -1,10 +1,12 @@
 """The lines that an answer model reads: one for each card."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Status
+from justmem.errors import InputError
 from justmem.language.languages import LANGUAGES
 from justmem.prompts.evidence import card_line, evidence_text
 
@@ -36,6 +38,13 @@ def test_a_line_has_its_day_the_words_and_the_date_of_the_event(
     event_date: str, status: Status, notes: str
 ) -> None:
     assert card_line(card(event_date, status)) == f"2024-05-20 Nora ran a race{notes}"
+
+
+@pytest.mark.parametrize("tokens", [-1, "many", 1.5])
+def test_the_length_of_a_prompt_is_a_count(tokens: Any) -> None:
+    evidence = Evidence(question="?", at=datetime(2024, 6, 1), cards=(card("unknown", "stable"),))
+    with pytest.raises(InputError, match="tokens must be a whole number"):
+        evidence.prompt(tokens)
 
 
 def test_a_card_that_a_newer_one_replaces_is_marked() -> None:

@@ -92,6 +92,7 @@ class Evidence(Value):
     earlier: tuple[str, ...] = ()  # ids of cards for which another card has a newer value
     # By card id: the other turns that make the same statement, such as s12#3
     repeats: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    corrected: tuple[str, ...] = ()  # ids of cards whose words were corrected by hand
     sources: tuple[Source, ...] = ()
     sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
     candidates: tuple[Candidate, ...] = ()

@@ -47,6 +47,12 @@ def quote(hint: str, session: Session, turn: int, *, card_id: str | None = None)
     return quote_range(session.id, session.at, turn, said, span, card_id=card_id)
 
 
+def show_correction(card: Card, date: str, line: str) -> str:
+    """A card that somebody corrected by hand. `line` quotes the words that it rests on."""
+    words = card.text.replace(" said: ", ": ", 1).rstrip(".")
+    return f"{words}{date}. Corrected by hand. The words were: {line}"
+
+
 def quote_range(
     session_id: str,
     session_at: datetime,

@@ -18,7 +18,7 @@ from justmem.domain import (
     card_id,
     merge_repeated,
 )
-from justmem.language.citing import cite
+from justmem.language.citing import cite, show_correction
 from justmem.language.words import content_stems, overlap, sentences
 from justmem.ports import NOT_IN_MEMORY, Reply
 from justmem.runtime import deadlines
@@ -92,6 +92,10 @@ class Plain:
         lines = [
             f'{one.speaker or card.subject}, {one.said_at:%Y-%m-%d}: "{one.quote or card.fact}"'
             for card, one in zip(fitting, cited, strict=True)
+        ]
+        lines = [
+            show_correction(card, "", line) if card.id in evidence.corrected else line
+            for card, line in zip(fitting, lines, strict=True)
         ]
         return Reply("\n".join(lines), sufficient=True, citations=tuple(cited))
 

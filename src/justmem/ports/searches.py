@@ -62,10 +62,10 @@ class Filter:
     until: date | None = None  # and up to this one
     as_of: date | None = None  # as it was on this day: nothing that began later
 
-    def holds(self, session: Session) -> bool:
-        day = session.at.date()
+    def holds(self, session_id: str, day: date) -> bool:
+        """Whether what was said that day in that session may be read."""
         return (
-            (self.sessions is None or session.id in self.sessions)
+            (self.sessions is None or session_id in self.sessions)
             and (self.since is None or day >= self.since)
             and (self.until is None or day <= self.until)
             and (self.as_of is None or day <= self.as_of)

@@ -14,6 +14,7 @@ from typing import TypedDict
 from justmem.domain import Card, Evidence, Source, SpacesEvidence
 from justmem.prompts import fence, new_mark, one_line
 from justmem.runtime import tokens
+from justmem.runtime.validation import as_count
 
 LEAD = (
     "The current date is {at:%A %Y-%m-%d}. These are notes from long-term memory that may bear on "
@@ -24,13 +25,15 @@ _OPEN = frozenset({"planned", "ongoing"})
 _IN_TIME_ORDER = frozenset({"temporal", "order", "aggregate"})
 
 
-def card_line(card: Card, *, earlier: bool = False, times: int = 1) -> str:
+def card_line(card: Card, *, earlier: bool = False, corrected: bool = False, times: int = 1) -> str:
     """The day it was said, the words, then the day it is about if that is another day, its status
-    if it is open, `earlier` if another card has a newer value, and how many times it was said."""
+    if it is open, `earlier` if another card has a newer value, `corrected` if somebody corrected
+    the words, and how many times it was said."""
     said, event = card.said_at.date(), card.event_date
     notes = [] if event.precision == "unknown" or str(event) == str(said) else [str(event)]
     notes += [card.status] if card.status in _OPEN else []
     notes += ["earlier"] if earlier else []
+    notes += ["corrected"] if corrected else []
     notes += [f"said {times} times"] if times > 1 else []
     words = one_line(card.text).replace(" said: ", ": ", 1)
     return f"{said} {words}" + (f" ({', '.join(notes)})" if notes else "")
@@ -38,12 +41,17 @@ def card_line(card: Card, *, earlier: bool = False, times: int = 1) -> str:
 
 class _Marks(TypedDict):
     earlier: bool
+    corrected: bool
     times: int
 
 
 def _marks(card: Card, evidence: Evidence) -> _Marks:
     times = 1 + len(evidence.repeats.get(card.id, ()))
-    return {"earlier": card.id in evidence.earlier, "times": times}
+    return {
+        "earlier": card.id in evidence.earlier,
+        "corrected": card.id in evidence.corrected,
+        "times": times,
+    }
 
 
 def turn_lines(source: Source, label: str) -> Iterator[str]:
@@ -114,6 +122,7 @@ def prompt_block(
 ) -> PromptBlock:
     """At most `limit` tokens: the least important cards and sources are left out. Empty if there
     is no evidence. `mark` is the number in the tags, by default a new one."""
+    limit = as_count(limit, "tokens")
     mark = mark or new_mark()
     while evidence.cards or evidence.sources:
         text = _block(list(_sourced_lines(evidence)), at or evidence.at, mark)
@@ -125,7 +134,7 @@ def prompt_block(
 
 def spaces_block(evidence: SpacesEvidence, limit: int, at: datetime | None = None) -> PromptBlock:
     """The same for the cards of several spaces."""
-    mark = new_mark()
+    limit, mark = as_count(limit, "tokens"), new_mark()
     lines = [
         f"{one_line(one.space)}: {card_line(one.card, earlier=one.earlier)} {_place(one.card)}"
         for one in evidence.cards

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from justmem.domain import Access, Card, Citation, Evidence, Session
-from justmem.language.citing import cite, quote, quote_range
+from justmem.language.citing import cite, quote, quote_range, show_correction
 from justmem.language.en import excerpts
 from justmem.language.en.quoting import (
     Statement,
@@ -28,7 +28,7 @@ from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import asked_state, cards_with_state, replacements
 from justmem.language.en.word_lists import english
-from justmem.language.words import content_stems, stem, words
+from justmem.language.words import stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 CLOSEST = "No statement answers this for certain. The closest:"
@@ -143,7 +143,12 @@ def _reply(
         pair
         for place, one in enumerate(quoted)
         for pair in _quotations(
-            one, evidence.question, sessions, whole_turns=whole_turns, best=not place
+            one,
+            evidence.question,
+            sessions,
+            whole_turns=whole_turns,
+            best=not place,
+            by_hand=one.card.id in evidence.corrected,
         )
     ]
     lines = [f"earlier: {line}" if cited.card_id in earlier else line for line, cited in found]
@@ -159,16 +164,16 @@ def _quotations(
     *,
     whole_turns: bool,
     best: bool,
+    by_hand: bool,
 ) -> Iterator[tuple[str, Citation]]:
     """The statement as a line and as a citation, then its correction. If the best statement is a
-    request, the assistant's reply follows it."""
+    request, the assistant's reply follows it. `by_hand`: whether somebody corrected its card."""
     session = sessions.get(one.card.session_id)
     cited = _cited(one.card, one.text, session, whole=whole_turns)
     # One line for each quotation. The citation keeps the line breaks.
     line = _line(cited, " ".join((cited.quote or one.text).split()), one.card.subject)
-    if session is not None and _was_corrected(one, session):
-        line += f" Corrected by hand: {one.text}"
-    yield line + _event_date(one.card), cited
+    date = _event_date(one.card)
+    yield (show_correction(one.card, date, line) if by_hand else line + date), cited
     if session is None:
         return
     if one.correction:
@@ -180,17 +185,6 @@ def _quotations(
                 span = excerpts.find_excerpt(question, turn.text)
                 said = quote_range(session.id, session.at, number, turn, span)
                 yield _line(said, said.quote), said
-
-
-def _was_corrected(one: Statement, session: Session) -> bool:
-    """Whether a card in the speaker's words has words that its turns do not have."""
-    turns = [session.turn(number) for number in one.card.turns]
-    if not one.card.fact.startswith("said: ") or "[photo" in one.text:
-        return False
-    said = {stem for turn in turns for stem in content_stems(turn.text)}
-    return not any(turn.forgotten for turn in turns) and not said.issuperset(
-        content_stems(one.text)
-    )
 
 
 def _line(cited: Citation, words: str, subject: str = "") -> str:
