@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from justmem.errors import InvalidSession
+from justmem.errors import InputError, InvalidSession, NotInMemory
 from stories import Make, by_model, cards_of, scripted
 
 
@@ -25,6 +26,14 @@ async def test_a_session_grows_and_its_cards_are_made_again(make: Make) -> None:
     assert (await memory.append(more, id="chat")).unchanged
     said = [turn.text for turn in (await memory.session("chat")).turns]
     assert said == ["I moved to Porto.", "I play the accordion."]
+
+
+@pytest.mark.parametrize("id", ["", "  ", 7, "x" * 201, "x" * 1001, "a\0b"])
+async def test_append_needs_the_id_of_a_session(make: Make, id: Any) -> None:
+    memory = await make()
+    with pytest.raises((InputError, NotInMemory)):
+        await memory.append("I live in Graz.", id=id)
+    assert await memory.sessions() == []
 
 
 async def test_a_key_is_a_text(make: Make) -> None:

@@ -15,6 +15,7 @@ from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     NOTE,
     Budget,
+    Card,
     Receipt,
     Remembered,
     Retention,
@@ -121,10 +122,13 @@ class Builder:
             session_id=record.id,
             state=record.state,
             reason=record.reason,
-            cards=tuple(await self._store.cards(CardFilter(session_id=record.id))),
+            cards=await self._cards(record.id),
             unchanged=True,
             receipt=Receipt(notes=tuple(notes)),
         )
+
+    async def _cards(self, session_id: str) -> tuple[Card, ...]:
+        return tuple(await self._store.cards(CardFilter(session_id=session_id)))
 
     async def newest(self, session_id: str) -> Session:
         found = await self._store.texts([session_id], newest=True)
@@ -164,7 +168,7 @@ class Builder:
         return Remembered(
             session_id=session.id,
             state=derived.state,
-            cards=tuple(extraction.cards),
+            cards=await self._cards(session.id),  # forgotten ones are not stored again
             quarantined=tuple(extraction.quarantined),
             receipt=tally.receipt(),
         )

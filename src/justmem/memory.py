@@ -220,7 +220,9 @@ class AsyncMemory:
         earlier ones are context. A turn with a `key` that the session has already is left out.
         `at` is when the session takes place, if it is new; default: now. With `cards=False` only
         the words are kept, and `retry` makes the cards."""
-        session_id, cards = as_id(id, "session"), as_flag(cards, "cards")
+        session_id, cards = as_id(id, "session").strip(), as_flag(cards, "cards")
+        if not session_id:
+            raise InvalidSession("append needs the id of a session, and this one is empty.")
         when = self._time(at)
         given = await self._redaction.session(
             as_session(turns, at=when, id=session_id), rename=False
@@ -262,7 +264,10 @@ class AsyncMemory:
         hold, or JSON as bytes, which stays as it is. The note expires at `until`. `at` is when it
         holds from, by default now."""
         when = self._time(at)
-        given = notes.as_note(text, key=key, value=value, at=when, until=until, labels=labels)
+        now = self._time()
+        given = notes.as_note(
+            text, key=key, value=value, at=when, until=until, labels=labels, now=now
+        )
         redacted = await self._redaction.session(given, rename=False)
         notes.check_redacted(redacted.session)
         await self._remember(redacted)

@@ -136,8 +136,9 @@ async def test_forgetting_a_corrected_card_alone_does_not_bring_the_old_one_back
     memory, card = await told(make)
     made = await memory.correct(card.id, fact="lives in Vienna")
     await memory.forget(card=made.id)
-    await memory.remember({"id": "talk", "at": "2024-05-02", "turns": TALK})
+    again = await memory.remember({"id": "talk", "at": "2024-05-02", "turns": TALK})
     assert await facts(memory) == ["said: I play the accordion."]
+    assert list(again.cards) == await memory.cards()
     assert (await memory.check()).damage == ()
 
 
@@ -223,6 +224,8 @@ async def test_a_pinned_card_is_in_every_recall_of_its_subject(make: Make) -> No
     assert await recalled("Which instrument do I play?", speaker="Mira")
     assert not await recalled("Which instrument does Jonas play?")
     assert not await recalled(as_of="2024-04-01")
+    assert not await recalled(since="2024-05-02")
+    assert not await recalled(until="2024-04-30")
     await memory.unpin(card.id)
     assert not await recalled()
 

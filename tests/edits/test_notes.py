@@ -118,6 +118,9 @@ async def test_wrong_notes_change_nothing(make: Make) -> None:
     memory = await make(clock=clock)
     for wrong in (
         {"until": "2024-05-31"},
+        {"at": "2023-01-01", "until": "2023-02-01"},
+        {"at": "2030-01-01", "until": "2029-01-01"},
+        {"value": b"[NaN]"},
         {"until": "soon"},
         {"value": float("nan")},
         {"value": b"{"},
@@ -156,7 +159,7 @@ async def test_a_note_waits_for_its_card_after_a_crash(make: Make, tmp_path: Pat
     store = await open_store(tmp_path / "memory", "test")
     from justmem.edits import notes
 
-    given = notes.as_note("A text.", key="k", value=None, at=NOW, until=None, labels=None)
+    given = notes.as_note("A text.", key="k", value=None, at=NOW, until=None, labels=None, now=NOW)
     await store.keep(given)
     await store.close()
     assert (await memory.note_at("k")).text == "A text."
@@ -215,6 +218,22 @@ async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
     planned = "I am going to move to Linz on 1 June 2026."
     await memory.remember([{"speaker": "Mira", "text": planned}], at="2024-04-01")
     assert f"said: {planned}" in await current(as_of="2024-04-02"), "it was known on that day"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"limit": 0}, "at least 1"),
+        ({"since": "soon"}, "since is a day"),
+        ({"as_of": "2999-01-01"}, "between 1900 and 2100"),
+        ({"since": "2024-02-01", "until": "2024-01-01"}, "before since"),
+        ({"sessions": "chat"}, "list of ids"),
+    ],
+)
+async def test_a_wrong_filter_says_what_it_should_be(make: Make, wrong: Any, says: str) -> None:
+    memory = await make()
+    with pytest.raises(InputError, match=says):
+        await memory.recall("Where do I live?", **wrong)
 
 
 async def test_labels_can_be_set_later_and_stay(make: Make) -> None:

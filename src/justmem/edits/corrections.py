@@ -21,7 +21,7 @@ from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.ports import CardFilter, Embedder, Language, Store, session_in, tombstones
 from justmem.runtime.text import clean
-from justmem.runtime.validation import as_choice, as_text, describe
+from justmem.runtime.validation import as_choice, as_text
 
 _SAME = 0.5  # share of its words that a card of the same turns has, if it states the same again
 _LONGEST = 2000  # characters of a fact
@@ -126,10 +126,7 @@ def _changes(fields: Mapping[str, object]) -> dict[str, Any]:
         try:
             given["event_date"] = EventDate.parse(str(given["event_date"]))
         except ValueError as error:
-            raise InputError(
-                f"event_date is a day, month, year, range or unknown, not "
-                f"{describe(fields['event_date'])}: {error}."
-            ) from None
+            raise InputError(f"event_date: {error}. Or write unknown.") from None
     return given
 
 

@@ -33,14 +33,17 @@ def as_note(
     at: datetime,
     until: datetime | str | None,
     labels: Mapping[str, str] | None,
+    now: datetime,
 ) -> Session:
     """The session that a note is stored as. InputError for anything that cannot be one."""
     words = as_text(text, "The text of a note")
     if not words.strip() or len(words) > _LONGEST_TEXT:
         raise InputError(f"The text of a note has 1 to {_LONGEST_TEXT:,} characters.")
     end = None if until is None else as_time(until)
+    if end is not None and end <= now:
+        raise InputError(f"until ({end}) is in the past: it is {now} now. Nothing was stored.")
     if end is not None and end <= at:
-        raise InputError(f"The note would expire at {end}, which is in the past: it is {at} now.")
+        raise InputError(f"until ({end}) is not after at ({at}). Nothing was stored.")
     turns = [Turn(speaker=_SPEAKER, text=words)]
     if value is not None:
         turns.append(Turn(speaker=_SPEAKER, role="tool", text=value_json(value)))
@@ -52,8 +55,8 @@ def value_json(value: object) -> str:
     """Bytes are JSON already and stay as they are. Anything else is written as JSON."""
     try:
         if isinstance(value, bytes):
-            text = value.decode()
-            json.loads(text)
+            value = text = value.decode()
+            json.loads(text, parse_constant=_refuse)
         else:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
@@ -66,6 +69,10 @@ def value_json(value: object) -> str:
             f"{_LONGEST_VALUE:,}. Nothing was stored."
         )
     return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def as_key(value: object) -> str:

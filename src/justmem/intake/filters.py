@@ -39,7 +39,9 @@ def as_day(value: date | str | None, what: str) -> date | None:
     try:
         return value.date() if isinstance(value, datetime) else as_time(value).date()
     except InvalidSession:
-        raise InputError(f"{what} is a day, such as 2024-05-20, not {describe(value)}.") from None
+        raise InputError(
+            f"{what} is a day between 1900 and 2100, such as 2024-05-20, not {describe(value)}."
+        ) from None
 
 
 async def _ids(

@@ -278,7 +278,7 @@ def _session(value: Any, found: _Found) -> Session:
     if isinstance(value, dict) and "note" in value:
         at = as_time(value["at"] or found.at, found.zone)
         given = {"key": value.get("key"), "value": value.get("value")}
-        return as_note(value["note"], **given, at=at, until=None, labels=None)
+        return as_note(value["note"], **given, at=at, until=None, labels=None, now=at)
     if isinstance(value, dict):
         value = _local(value, found.zone)
         if value.get("turns"):
