@@ -42,6 +42,7 @@ _NEWS = 32  # a streamed reply is read again when it is longer by one part in so
 _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
+_ORIGINAL = 'Lines like s1.4 are original words: "used": ["s1.4"].'
 _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
@@ -152,10 +153,12 @@ def answering_prompt(evidence: Evidence) -> Prompt:
     quotes = plan.operation == "quote" and evidence.sources_kept
     operation = "lookup" if plan.operation == "quote" and not quotes else plan.operation
     task = load(f"operations/{operation}")
+    if evidence.sources:
+        task += f"\n{_ORIGINAL}"
     if not evidence.sources_kept:
         task += f"\n{_NO_WORDS}"
     mark = new_mark()
-    asked = f"Time of the question: {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker, mark)}\n"
+    asked = f"Asked on {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker, mark)}\n"
     asked += fence("question", evidence.question, mark)
     # A quotation can be as long as the source it comes from.
     reply = 300 + sum(source.tokens for source in evidence.sources)
@@ -170,7 +173,7 @@ def _asker(speaker: str | None, mark: str) -> str:
         return ""
     name = one_line(speaker)
     plain = len(name) <= _LONGEST_NAME and _NAME.fullmatch(name)
-    return f", asked by {name}" if plain else f"\n{fence('asker', name, mark)}"
+    return f" by {name}" if plain else f"\n{fence('asker', name, mark)}"
 
 
 def cut_to_limit(evidence: Evidence, limit: int | None) -> tuple[Evidence, list[str]]:

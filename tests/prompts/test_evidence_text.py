@@ -59,8 +59,30 @@ def test_a_card_that_a_newer_one_replaces_is_marked() -> None:
     at = datetime(2024, 6, 1)
     earlier = LANGUAGES.superseded(cards, at.date())
     evidence = Evidence(question="?", at=at, plan=Plan(), cards=cards, earlier=tuple(earlier))
-    assert evidence_text(evidence, "0").splitlines()[1:4] == [
-        "1 2024-01-10 Nora: I live in Graz. (earlier)",
-        "2 2024-02-10 Nora: We moved to Vienna.",
-        "3 2024-01-05 Nora: My sister lives in Linz.",
+    assert evidence_text(evidence, "0").splitlines()[1:7] == [
+        "2024-01-10:",
+        "1 Nora: I live in Graz. (earlier)",
+        "2024-02-10:",
+        "2 Nora: We moved to Vienna.",
+        "2024-01-05:",
+        "3 Nora: My sister lives in Linz.",
+    ]
+
+
+def test_the_cards_of_a_session_stand_together_under_its_day_as_they_were_said() -> None:
+    def told(session: str, turn: int) -> Card:
+        at = datetime(2024, 5, 20)
+        fact = f"said: {session}{turn}"
+        return Card(
+            id=fact, subject="Nora", fact=fact, session_id=session, said_at=at, turns=(turn,)
+        )
+
+    cards = (told("b", 4), told("a", 1), told("b", 2))
+    evidence = Evidence(question="?", at=datetime(2024, 6, 1), plan=Plan(), cards=cards)
+    assert evidence.prompt().splitlines()[2:-1] == [
+        "2024-05-20 [b]",
+        "#2 Nora: b2",
+        "#4 Nora: b4",
+        "2024-05-20 [a]",
+        "#1 Nora: a1",
     ]

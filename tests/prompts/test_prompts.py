@@ -65,7 +65,7 @@ def test_a_line_of_a_source_cannot_pass_for_another_turn() -> None:
 @pytest.mark.parametrize("name", ["Ana", "Ana Maria", "Conan O'Brien", "J. Doe"])
 def test_who_asks_is_named_beside_the_time(name: str) -> None:
     asked = answering_prompt(Evidence(question="What?", at=AT, speaker=name, plan=Plan()))
-    assert f"Time of the question: Monday 2024-05-20, asked by {name}\n" in asked.user
+    assert f"Asked on Monday 2024-05-20 by {name}\n" in asked.user
 
 
 def test_a_name_that_could_be_a_sentence_is_fenced() -> None:

@@ -51,7 +51,7 @@ def test_recall_gives_a_block_for_a_prompt(ana: httpx.Client) -> None:
     asked = {"question": "Where did Mira move?", "at": "2024-06-01", "prompt": 300}
     prompt = ana.post("recall", json=asked).json()["prompt"]
     assert "The current date is Saturday 2024-06-01." in prompt
-    assert "2024-05-01 Mira: I moved to Porto." in prompt
+    assert "2024-05-01 [chat]\n#1 Mira: I moved to Porto." in prompt
 
 
 def test_several_spaces_are_recalled_in_one_ranking(server: Running) -> None:

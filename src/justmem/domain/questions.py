@@ -88,7 +88,7 @@ class Evidence(Value):
     speaker: str | None = None  # who says it, where known
     plan: Plan = Plan()
     chosen: tuple[Candidate, ...] = ()  # the ten places, best first
-    cards: tuple[Card, ...] = ()  # exactly what an answer reads, in this order
+    cards: tuple[Card, ...] = ()  # exactly what an answer reads, best first
     earlier: tuple[str, ...] = ()  # ids of cards for which another card has a newer value
     # By card id: the other turns that make the same statement, such as s12#3
     repeats: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
