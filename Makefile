@@ -41,12 +41,12 @@ bench: $(VENV)/.dev
 DATA ?= $(firstword $(wildcard data ../shared/data) data)
 
 eval: $(VENV)/.core
-	$(BIN)/justmem-eval all --data $(DATA) --json build/eval.json $(ARGS)
+	$(BIN)/justmem-eval all --data $(DATA) --figures build/eval.json $(ARGS)
 
 PEERS ?= mem0 mempalace
 
 compare: $(VENV)/.core
-	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --json build/compare.json \
+	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --figures build/compare.json \
 	  --picture build/compare $(ARGS)
 
 gate: $(VENV)/.core

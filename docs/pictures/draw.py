@@ -96,7 +96,7 @@ def recall(theme: str) -> str:
     for tokens in range(TOKENS[0], TOKENS[1] + 1, 250):
         drawn.text(_x(tokens), BOTTOM + 20, f"{tokens:,}")
     for (run, label, anchor), colour in zip(RUNS, drawn.accents, strict=True):
-        x = _x(found[f"{run}.costs.evidence_tokens"]["value"])
+        x = _x(found[f"{run}.tokens.evidence"]["value"])
         y = _y(found[f"{run}.turn.read.fraction"]["value"])
         drawn.dot(x, y, colour)
         drawn.text(x + (12 if anchor == "start" else -12), y + 5, label, anchor=anchor)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from justmem.domain import Session
 from justmem_eval.benchmarks import Benchmark
-from justmem_eval.protocol import judged
 from justmem_eval.runs import Settings
 from justmem_eval.text import count
 
@@ -57,7 +56,8 @@ def estimate(given: Settings, total: Estimate) -> bool:
     total.add(given.runs * asked, given.runs * shown, given.runs * asked * _ANSWER)
     if given.judge:
         # Two judges; right and wrong answers are planted for each.
-        verdicts = 2 * (sum(map(judged, benchmark.cases)) * given.runs + 2 * given.planted)
+        judged = sum(case.gold.judged for case in benchmark.cases)
+        verdicts = 2 * (judged * given.runs + 2 * given.planted)
         total.add(verdicts, verdicts * _JUDGING, verdicts * 10)
     return True
 

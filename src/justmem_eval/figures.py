@@ -19,18 +19,17 @@ from pydantic import TypeAdapter
 import justmem
 from justmem.domain import Value
 from justmem.errors import InvalidFile
-from justmem_eval.metrics import Figure, figure
+from justmem_eval.metrics import Figures
 from justmem_eval.records import write_json
-from justmem_eval.results import RunFigures
-from justmem_eval.sidebyside import Compared
+from justmem_eval.results import Measured
 
-# Figures of a run that a document may need.
-_OF_RUN = (
+# Figures that a document may need.
+_PUBLISHED = (
     "turn.ten.fraction",
     "turn.read.fraction",
+    "turn.spanning.fraction",
     "session.ten.fraction",
     "session.read.fraction",
-    "spanning_turn.fraction",
     "sessions_at_5.any",
     "sessions_at_5.all",
     "source_hit",
@@ -38,8 +37,23 @@ _OF_RUN = (
     "answers.misled",
     "answers.words",
     "costs.cards_read",
+    "costs.turns_at_10",
     "costs.turns_claimed",
-    "costs.evidence_tokens",
+    "costs.nothing_read",
+    "tokens.evidence",
+)
+# Beside these, of a system in a process of its own.
+_OF_PROCESS = (
+    "by_words.turn.ten.fraction",
+    "by_words.session.ten.fraction",
+    "calls.construction",
+    "calls.planning",
+    "tokens.construction",
+    "tokens.planning",
+    "process.build_cpu_s",
+    "process.ask_cpu_ms",
+    "process.disk_kb",
+    "process.peak_mb",
 )
 _MARKED = re.compile(r"(<!-- figure: (?P<name>\S+) -->\**)(?P<number>\d[\d,]*(?:\.\d+)?)")
 
@@ -61,7 +75,7 @@ def read(path: Path) -> dict[str, Published]:
         raise InvalidFile(f"{path} is not a file of figures ({error}).") from error
 
 
-def write(path: Path, name: str, found: Mapping[str, Figure], command: str) -> None:
+def write(path: Path, name: str, found: Figures, command: str) -> None:
     """Adds the figures of one run, or replaces those it had under the same name."""
     kept = {key: each for key, each in read(path).items() if not key.startswith(f"{name}.")}
     today = datetime.now(UTC).date()
@@ -77,19 +91,9 @@ def write(path: Path, name: str, found: Mapping[str, Figure], command: str) -> N
     write_json(path, {key: json.loads(kept[key].model_dump_json()) for key in sorted(kept)})
 
 
-def of_run(found: RunFigures) -> dict[str, Figure]:
-    values = found.model_dump(mode="json")
-    return {path: figure(values, path) for path in _OF_RUN}
-
-
-def of_peer(each: Compared) -> dict[str, Figure]:
-    values = each.model_dump(exclude={"system", "questions", "missing", "error", "calls"})
-    return {
-        name: Figure.model_validate(value)
-        if isinstance(value, dict)
-        else Figure(value=float(value), n=each.questions)
-        for name, value in values.items()
-    }
+def of_run(found: Measured) -> Figures:
+    names = (*_PUBLISHED, *(_OF_PROCESS if found["process.peak_mb"].n else ()))
+    return {name: found[name] for name in names}
 
 
 def filled(text: str, figures: Mapping[str, Published]) -> str:

@@ -18,10 +18,9 @@ from pydantic import ValidationError
 from justmem.domain import Value
 from justmem.errors import InvalidFile
 from justmem_eval.benchmarks import TurnKey
-from justmem_eval.metrics import figure, turns_of
-from justmem_eval.protocol import Files
-from justmem_eval.records import Retrieved
-from justmem_eval.results import RunFigures
+from justmem_eval.metrics import turns_of
+from justmem_eval.records import Files, Retrieved
+from justmem_eval.results import Measured
 from justmem_eval.systems.justmem import Origin
 
 # Between two processors about two questions in a hundred change their result.
@@ -56,7 +55,7 @@ Check = tuple[bool, str]  # whether it holds, and the line of the report
 def tolerance(figure: str, value: float, questions: int) -> float:
     """Three standard deviations of the change that `_FLIPPED` flipped questions make. Token
     figures: a fixed share of the value."""
-    if figure.startswith("costs."):
+    if figure.startswith("tokens."):
         return round(value * _TOKENS / 100, 1)
     return round(100 * 3 * math.sqrt(_FLIPPED * questions) / questions, 1)
 
@@ -69,13 +68,12 @@ def read(path: Path) -> list[Slice]:
         raise InvalidFile(f"{path} is not a gate file: {error}") from error
 
 
-def check(slice: Slice, found: RunFigures, files: Files) -> Iterator[Check]:
+def check(slice: Slice, found: Measured, files: Files) -> Iterator[Check]:
     if found.questions != slice.questions:
         text = f"the slice has {found.questions} questions, not {slice.questions}"
         yield False, f"{slice.name}: {text}"
-    values = found.model_dump(mode="json")
     for name, floor in slice.floors.items():
-        yield _floor(slice, name, floor, figure(values, name).value)
+        yield _floor(slice, name, floor, found[name].value)
     for id, turns in slice.found.items():
         yield _found(slice, id, {_turn(turn) for turn in turns}, files.evidence.get(id))
     answers = files.predictions(1)
@@ -89,7 +87,7 @@ def check(slice: Slice, found: RunFigures, files: Files) -> Iterator[Check]:
 def _floor(slice: Slice, name: str, floor: Floor, now: float | None) -> Check:
     if now is None:
         return False, f"{slice.name}: {name} is missing"
-    fall = floor.value - now if not name.startswith("costs.") else now - floor.value
+    fall = floor.value - now if not name.startswith("tokens.") else now - floor.value
     ok = fall <= floor.tolerance
     verdict = "holds" if ok else f"worse by {fall:.1f}"
     text = f"{name} {now:.1f}, floor {floor.value:g} (tolerance {floor.tolerance:g}): {verdict}"

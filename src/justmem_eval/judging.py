@@ -18,7 +18,7 @@ from justmem.errors import ModelNonsense
 from justmem.ports import LanguageModel, Prompt
 from justmem_eval.benchmarks import Case, beam
 from justmem_eval.metrics import f1
-from justmem_eval.records import Record
+from justmem_eval.records import Verdict
 from justmem_eval.text import fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
@@ -32,14 +32,6 @@ _LONGEST = 200  # tokens of a reply
 _KEYS = ("verdict", "label", "result", "judgment", "judgement")
 _RIGHT = frozenset({"correct", "yes", "right", "true"})
 _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
-
-
-class Verdict(Record):
-    """A line of a file of verdicts. `right` is None where there is no verdict."""
-
-    right: bool | None = None
-    score: float | None = None  # BEAM: from 0 to 1
-    said: str = ""
 
 
 class Judging(Protocol):

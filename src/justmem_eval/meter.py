@@ -1,8 +1,8 @@
 """A loopback proxy in front of the model server: the same meter for every system.
 
-Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`; what it spends is entered
-under the lane's present phase. Usage comes from the server's reply; where it gives none, the
-texts are counted with o200k_base and the entry is marked estimated.
+Each system talks to a lane of its own, `http://127.0.0.1:PORT/LANE/v1`. Usage comes from the
+server's reply; where it gives none, the texts are counted with o200k_base and the call is marked
+as estimated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from justmem.domain import Value
 from justmem_eval.calls import Cap, CapReached
+from justmem_eval.records import Usage
 from justmem_eval.text import count
 
 _HOP = {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
@@ -28,32 +28,15 @@ _PATIENCE = 600.0  # seconds for one request
 _LONGEST_REPLY = 4096  # tokens, where a request sets no limit
 
 
-class Metered(Value):
-    """Sums of one lane and phase."""
-
-    requests: int = 0  # calls of the language model
-    embeddings: int = 0  # requests for vectors
-    tokens_in: int = 0
-    tokens_out: int = 0
-    embedding: int = 0  # kept apart, as the paper does
-    failed: int = 0
-    estimated: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return self.tokens_in + self.tokens_out
-
-
 @dataclass
 class Meter:
-    """`url(lane)` is a base URL; `enter(lane, phase)` says what a lane works on from now on."""
+    """`url(lane)` is a base URL for one system. `used(lane)` is what it took so far."""
 
     upstream: str
     cap: Cap = field(default_factory=lambda: Cap(None))
     capped: Collection[str] = ()  # lanes that keep to the cap here: nobody does it for them
     port: int = 0
-    _phases: dict[str, str] = field(default_factory=dict)
-    _sums: dict[tuple[str, str], Metered] = field(default_factory=dict)
+    _used: dict[str, Usage] = field(default_factory=dict)
     _running: Counter[str] = field(default_factory=Counter)
     _last: dict[str, float] = field(default_factory=dict)  # when a request last began or ended
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -61,16 +44,12 @@ class Meter:
     def url(self, lane: str) -> str:
         return f"http://127.0.0.1:{self.port}/{lane}/v1"
 
-    def enter(self, lane: str, phase: str) -> None:
+    def lanes(self) -> dict[str, Usage]:
         with self._lock:
-            self._phases[lane] = phase
+            return dict(self._used)
 
-    def sums(self) -> dict[tuple[str, str], Metered]:
-        with self._lock:
-            return dict(self._sums)
-
-    def spent(self, lane: str) -> int:
-        return sum(each.tokens for (name, _), each in self.sums().items() if name == lane)
+    def used(self, lane: str) -> Usage:
+        return self.lanes().get(lane, Usage())
 
     def last(self, lane: str) -> float:
         """When the lane was last seen at work, by the monotonic clock."""
@@ -88,12 +67,9 @@ class Meter:
                 self._running[lane] -= 1
                 self._last[lane] = time.monotonic()
 
-    def enter_use(self, lane: str, **counts: int) -> None:
+    def add(self, lane: str, **counts: int) -> None:
         with self._lock:
-            key = lane, self._phases.get(lane, "other")
-            before = self._sums.get(key, Metered())
-            added = {name: getattr(before, name) + count for name, count in counts.items()}
-            self._sums[key] = before.model_copy(update=added)
+            self._used[lane] = self._used.get(lane, Usage()).plus(Usage(**counts))
 
 
 @contextmanager
@@ -134,13 +110,13 @@ def metering(
                     url = meter.upstream + path
                     reply = client.request(method, url, content=raw, headers=headers)
             except httpx.HTTPError as error:
-                meter.enter_use(lane, **counted(path, raw, 502, b""))
+                meter.add(lane, **counted(path, raw, 502, b""))
                 said = json.dumps({"error": {"message": f"The model server: {error}"}})
                 self._send(502, said.encode(), {})
                 return 0
             use = counted(path, raw, reply.status_code, reply.content) if method == "POST" else {}
             if use:
-                meter.enter_use(lane, **use)
+                meter.add(lane, **use)
             kept = {"content-type": reply.headers.get("content-type", "application/json")}
             if "retry-after" in reply.headers:
                 kept["retry-after"] = reply.headers["retry-after"]

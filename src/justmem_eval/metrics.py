@@ -1,6 +1,6 @@
-"""Figures from rows and gold: recall, answers, spread over runs, flips between two runs.
+"""Figures from records and gold: recall, answers, mean over runs, flips between two runs.
 
-Everything here is pure. Every figure has its denominator.
+Everything here is pure. A figure has a name, such as `turn.ten.fraction`, and its denominator.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import comb
 from statistics import fmean, stdev
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from justmem.domain import Value
 from justmem_eval.benchmarks import Case, Gold, TurnKey
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.records import Place, Predicted, Retrieved
+from justmem_eval.records import K, Place, Predicted, Retrieved
 
-K = 10
 T = TypeVar("T")
 Pairs = Sequence[tuple[Case, Retrieved]]
 # What counts: the ten chosen cards, everything read, or that with the recovered source turns.
@@ -26,24 +25,25 @@ Counting = Literal["ten", "read", "source"]
 
 
 class Figure(Value):
-    """A mean, in percent unless its name says otherwise, and the number of values."""
+    """A mean, in percent unless its name says otherwise, and the number of values. `deviation` is
+    the sample standard deviation over repeated runs."""
 
     value: float | None
     n: int
+    deviation: float | None = None
 
     def __str__(self) -> str:
-        return "-" if self.value is None else f"{self.value:.2f} ({self.n})"
+        return "-" if self.value is None else f"{self.spread()} ({self.n})"
+
+    def spread(self) -> str:
+        more = "" if self.deviation is None else f" ± {self.deviation:.2f}"
+        return self.short(2) + more
 
     def short(self, places: int = 1) -> str:
         return "-" if self.value is None else f"{self.value:,.{places}f}"
 
 
-def figure(values: Mapping[str, Any], path: str) -> Figure:
-    """A figure of a dumped summary by its path, such as `turn.read.fraction`."""
-    found: Any = values
-    for part in path.split("."):
-        found = found[part]
-    return Figure.model_validate(found)
+Figures = dict[str, Figure]
 
 
 def mean(values: Iterable[float], scale: float = 1.0) -> Figure:
@@ -55,94 +55,79 @@ def percent(hits: Iterable[float | bool]) -> Figure:
     return mean(map(float, hits), 100.0)
 
 
+def over_runs(runs: Sequence[Sequence[float]]) -> Figure:
+    """The mean of the runs' percentages, and the least number of values that a run has."""
+    values = [100 * fmean(run) for run in runs if run]
+    return Figure(
+        value=fmean(values) if values else None,
+        n=min(map(len, runs), default=0),
+        deviation=stdev(values) if len(values) > 1 else None,
+    )
+
+
 # ---------------------------------------------------------------- recall
 
 
-class Recall(Value):
-    any: Figure
-    all: Figure
-    fraction: Figure
-
-
-class Level(Value):
-    """Recall of turns or of sessions."""
-
-    ten: Recall  # by the ten chosen pieces alone: Recall@10
-    read: Recall  # by everything that is read
-    source: Recall  # the same with the recovered source turns
-
-
-class Costs(Value):
-    """What a recall counts, each per question."""
-
-    evidence_tokens: Figure
-    cards_at_10: Figure
-    turns_at_10: Figure  # turns that the first ten pieces claim as their source
-    cards_read: Figure
-    turns_claimed: Figure  # by everything that is read
-    aligned: Figure  # percent of the pieces whose place was found by their words
-
-
-class Recalls(Value):
-    turn: Level
-    session: Level
-    sessions_at_5: Recall  # LongMemEval's own measure: the first five sessions. `all` is strict.
-    most_all_at_5: Figure  # the highest `all` possible: some questions have six gold sessions
-    source_hit: Figure  # assistant-output questions: the first source is a gold session
-    costs: Costs
-
-
-def recalls(pairs: Pairs) -> Recalls:
+def recalls(pairs: Pairs) -> Figures:
+    """Recall of turns and sessions by the ten pieces, by everything read, and with the recovered
+    sources, and what each of them counts."""
     rows = [row for _, row in pairs]
     asked = [case.gold for case, _ in pairs if case.gold.has_evidence]
-    return Recalls(
-        turn=_level(pairs, turn_recall),
-        session=_level(pairs, session_recall),
-        sessions_at_5=sessions_at(pairs, 5),
-        most_all_at_5=percent(len(gold.sessions) <= 5 for gold in asked),
-        source_hit=percent(hit for _, hit in source_hits(pairs)),
-        costs=Costs(
-            evidence_tokens=mean(row.evidence_tokens for row in rows),
-            cards_at_10=mean(len(row.chosen[:K]) for row in rows),
-            turns_at_10=mean(len(turns_of(row, "ten")) for row in rows),
-            cards_read=mean(len(row.read) for row in rows),
-            turns_claimed=mean(len(turns_of(row, "read")) for row in rows),
-            aligned=percent(piece.aligned for row in rows for piece in row.chosen),
-        ),
-    )
+    found: Figures = {}
+    countings: tuple[Counting, ...] = ("ten", "read", "source")
+    for counting in countings:
+        found |= _named(f"turn.{counting}", turn_recall(pairs, counting))
+        found |= _named(f"session.{counting}", session_recall(pairs, counting))
+    spanning = [(c, r) for c, r in pairs if r.plan is not None and r.plan.spans_sessions]
+    found |= _named("turn.spanning", turn_recall(spanning))
+    for category in sorted({case.gold.category for case, _ in pairs}):
+        inside = [(c, r) for c, r in pairs if c.gold.category == category]
+        found |= _named(f"turn.category.{category}", turn_recall(inside))
+    found |= _named("sessions_at_5", sessions_at(pairs, 5))
+    # Some questions have six gold sessions, so `all` cannot reach 100.
+    found["most_all_at_5"] = percent(len(gold.sessions) <= 5 for gold in asked)
+    found["source_hit"] = percent(hit for _, hit in source_hits(pairs))
+    costs = {
+        "cards_at_10": mean(len(row.chosen[:K]) for row in rows),
+        "turns_at_10": mean(len(turns_of(row, "ten")) for row in rows),
+        "cards_read": mean(len(row.read) for row in rows),
+        "turns_claimed": mean(len(turns_of(row, "read")) for row in rows),
+        "aligned": percent(piece.aligned for row in rows for piece in row.chosen),
+        "nothing_read": percent(not (row.chosen or row.read or row.sources) for row in rows),
+    }
+    return found | _named("costs", costs)
 
 
-def _level(pairs: Pairs, recall: Callable[[Pairs, Counting], Recall]) -> Level:
-    return Level(
-        ten=recall(pairs, "ten"), read=recall(pairs, "read"), source=recall(pairs, "source")
-    )
+def _named(prefix: str, figures: Figures) -> Figures:
+    return {f"{prefix}.{name}": figure for name, figure in figures.items()}
 
 
 def turns_of(row: Retrieved, counting: Counting) -> set[TurnKey]:
     places: list[Place] = [piece.place for piece in row.chosen[:K]]
     if counting != "ten":
-        places += row.read
+        places += [piece.place for piece in row.read]
     if counting == "source":
         places += row.sources
     return {(session, turn) for session, turns in places for turn in turns}
 
 
-def turn_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
+def turn_recall(pairs: Pairs, counting: Counting = "read") -> Figures:
     return _recall(pairs, lambda gold: gold.turns, lambda row: turns_of(row, counting))
 
 
-def session_recall(pairs: Pairs, counting: Counting = "read") -> Recall:
+def session_recall(pairs: Pairs, counting: Counting = "read") -> Figures:
     def found(row: Retrieved) -> set[str]:
         return {session for session, _ in turns_of(row, counting)}
 
     return _recall(pairs, lambda gold: gold.sessions, found)
 
 
-def sessions_at(pairs: Pairs, k: int) -> Recall:
-    """The first `k` sessions in the order of the evidence, then of the other candidates."""
+def sessions_at(pairs: Pairs, k: int) -> Figures:
+    """LongMemEval's own measure: the first `k` sessions in the order of the evidence, then of the
+    other candidates. `all` is strict."""
 
     def first(row: Retrieved) -> set[str]:
-        places = [*(piece.place for piece in row.chosen), *row.read, *row.pool]
+        places = [*(piece.place for piece in (*row.chosen, *row.read)), *row.pool]
         return set(list(dict.fromkeys(session for session, _ in places if session))[:k])
 
     return _recall(pairs, lambda gold: gold.sessions, first)
@@ -150,38 +135,26 @@ def sessions_at(pairs: Pairs, k: int) -> Recall:
 
 def _recall(
     pairs: Pairs, wanted: Callable[[Gold], frozenset[T]], found: Callable[[Retrieved], set[T]]
-) -> Recall:
+) -> Figures:
     shares = []
     for case, row in pairs:
         gold = wanted(case.gold)
         if case.gold.has_evidence and gold:
             shares.append(len(gold & found(row)) / len(gold))
-    return Recall(
-        any=percent(share > 0 for share in shares),
-        all=percent(share == 1 for share in shares),
-        fraction=percent(shares),
-    )
+    return {
+        "any": percent(share > 0 for share in shares),
+        "all": percent(share == 1 for share in shares),
+        "fraction": percent(shares),
+    }
 
 
 def source_hits(pairs: Pairs) -> list[tuple[Case, bool]]:
-    """Assistant-output questions: is the first recovered source a gold session?"""
+    """Questions about what the assistant said: is the first source a gold session?"""
     return [
         (case, bool(row.sources) and row.sources[0][0] in case.gold.sessions)
         for case, row in pairs
         if case.gold.category == ASSISTANT and case.gold.has_evidence
     ]
-
-
-def by_category(pairs: Pairs) -> dict[str, Pairs]:
-    groups: dict[str, list[tuple[Case, Retrieved]]] = {}
-    for case, row in pairs:
-        groups.setdefault(case.gold.category, []).append((case, row))
-    return dict(sorted(groups.items()))
-
-
-def spanning(pairs: Pairs) -> Pairs:
-    """Questions whose plan expects evidence from several sessions."""
-    return [(c, r) for c, r in pairs if r.plan is not None and r.plan.spans_sessions]
 
 
 # ---------------------------------------------------------------- answers without a judge
@@ -190,33 +163,25 @@ _ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
 _PUNCTUATION = str.maketrans(string.punctuation, " " * len(string.punctuation))
 
 
-class Scores(Value):
-    f1: Figure
-    contained: Figure  # every word of the gold answer stands in the evidence
-    rests: Figure  # cites a turn that holds evidence
-    misled: Figure  # cites only other turns
-    refused: Figure  # of the answerable questions
-    refused_rightly: Figure  # of the unanswerable questions
-    words: Figure  # of an answer
-
-
-def scores(pairs: Pairs, answers: Mapping[str, Predicted]) -> Scores:
-    """Of the questions that were answered."""
+def scores(pairs: Pairs, answers: Mapping[str, Predicted]) -> Figures:
+    """Of the questions that were answered. "Rests": cites a turn with evidence. "Misled": cites
+    only other turns."""
     told = [(c, r, answers[r.id]) for c, r in pairs if r.id in answers]
     answerable = [(c, r, p) for c, r, p in told if c.gold.answer and not c.gold.abstain]
     placed = [(c.gold.turns, p) for c, _, p in answerable if c.gold.turns]
     rest = [(p.sufficient, not turns.isdisjoint(p.cited)) for turns, p in placed]
-    return Scores(
-        f1=mean((f1(p.answer, c.gold.answer) for c, _, p in answerable), 100.0),
-        contained=percent(
+    found = {
+        "f1": mean((f1(p.answer, c.gold.answer) for c, _, p in answerable), 100.0),
+        "contained": percent(
             set(words(c.gold.answer)) <= set(words(r.context)) for c, r, _ in answerable
         ),
-        rests=percent(answered and right for answered, right in rest),
-        misled=percent(answered and not right for answered, right in rest),
-        refused=percent(not p.sufficient for _, _, p in answerable),
-        refused_rightly=percent(not p.sufficient for c, _, p in told if c.gold.abstain),
-        words=mean(len(p.answer.split()) for _, _, p in told if p.sufficient),
-    )
+        "rests": percent(answered and right for answered, right in rest),
+        "misled": percent(answered and not right for answered, right in rest),
+        "refused": percent(not p.sufficient for _, _, p in answerable),
+        "refused_rightly": percent(not p.sufficient for c, _, p in told if c.gold.abstain),
+        "words": mean(len(p.answer.split()) for _, _, p in told if p.sufficient),
+    }
+    return _named("answers", found)
 
 
 def words(text: str) -> list[str]:
@@ -231,23 +196,7 @@ def f1(given: str, gold: str) -> float:
     return 2 * sum((Counter(ours) & Counter(theirs)).values()) / (len(ours) + len(theirs))
 
 
-# ---------------------------------------------------------------- runs
-
-
-class Spread(Value):
-    """Mean and sample standard deviation over repeated runs (None for a single one)."""
-
-    mean: float
-    deviation: float | None
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2f}" + ("" if self.deviation is None else f" ± {self.deviation:.2f}")
-
-
-def spread(values: Sequence[float]) -> Spread | None:
-    if not values:
-        return None
-    return Spread(mean=fmean(values), deviation=stdev(values) if len(values) > 1 else None)
+# ---------------------------------------------------------------- two runs
 
 
 def mcnemar(gained: int, lost: int) -> float:

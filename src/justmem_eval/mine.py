@@ -18,7 +18,7 @@ from justmem.domain import Session, Turn
 from justmem.errors import InvalidFile, JustMemError
 from justmem_eval import metrics
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
-from justmem_eval.metrics import Recalls
+from justmem_eval.results import Measured
 from justmem_eval.text import content, keywords
 
 _NAME = "mine"
@@ -127,18 +127,18 @@ def missed(pairs: metrics.Pairs) -> list[str]:
     return found
 
 
-def shown(bench: Benchmark, ours: Recalls, naive: Recalls) -> str:
+def shown(bench: Benchmark, ours: Measured, naive: Measured) -> str:
     """`naive`: ten turns by likeness alone, with the same vectors."""
     sessions = bench.history(_NAME).sessions
     turns = sum(len(session.turns) for session in sessions)
     return "\n".join(
         [
             f"{len(sessions)} sessions, {turns} turns, {len(bench.cases)} questions",
-            f"  turns found, ten cards        {ours.turn.ten.fraction}",
-            f"  turns found, everything read  {ours.turn.read.fraction}   "
-            f"{ours.costs.evidence_tokens.short(0)} tokens, "
-            f"{ours.costs.turns_claimed.short()} turns claimed",
-            f"  ten turns by likeness alone   {naive.turn.ten.fraction}   "
-            f"{naive.costs.evidence_tokens.short(0)} tokens",
+            f"  turns found, ten cards        {ours['turn.ten.fraction']}",
+            f"  turns found, everything read  {ours['turn.read.fraction']}   "
+            f"{ours['tokens.evidence'].short(0)} tokens, "
+            f"{ours['costs.turns_claimed'].short()} turns claimed",
+            f"  ten turns by likeness alone   {naive['turn.ten.fraction']}   "
+            f"{naive['tokens.evidence'].short(0)} tokens",
         ]
     )

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn, Value
-from justmem_eval.benchmarks import History, Question
-from justmem_eval.meter import Meter, Metered
-from justmem_eval.metrics import K
-from justmem_eval.records import PeerFailed, Retrieved
-from justmem_eval.systems.peer import Peer, PeerMemory
+from justmem_eval import runs
+from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question
+from justmem_eval.metrics import turns_of
+from justmem_eval.records import Files, Retrieved, Usage
+from justmem_eval.runs import PeerSettings, Settings
 
 _MOST_TURNS = 4  # that one piece may name before its source says too little
 
@@ -60,97 +60,90 @@ HISTORY = History(
         ),
     ],
 )
-_AT = datetime(2024, 6, 10, 12, 0)
-# Question, and the turn that answers it.
-ASKED = (
+# Question, and the session and turn that answer it.
+_ASKED = (
     ("What is the name of the greyhound that Tomas adopted?", ("session_1", 4)),
     ("What is Nora allergic to?", ("session_2", 4)),
     ("Which buns sold best when the bakery opened?", ("session_3", 3)),
 )
-QUESTIONS: Mapping[str, Any] = {text: {} for text, _ in ASKED}  # without recorded plans
+PLANS: Mapping[str, Any] = {text: {} for text, _ in _ASKED}  # nothing is recorded for them
 _ENOUGH = 2  # of the questions: a model may lose one fact
 
 
-class Asked(Value):
-    question: str
-    found: Retrieved
-    right: bool  # one of the first ten pieces comes from the turn that answers it
+def _case(number: int) -> Case:
+    text, turn = _ASKED[number]
+    asked = Question(id=f"q{number}", text=text, at=datetime(2024, 6, 10, 12, 0))
+    gold = Gold(answer="", category="", turns=frozenset({turn}), sessions=frozenset({turn[0]}))
+    return Case(asked, gold, HISTORY.id)
+
+
+BENCHMARK = Benchmark(
+    HISTORY.id, [_case(number) for number in range(len(_ASKED))], lambda _: HISTORY
+)
 
 
 class Checked(Value):
-    built: int  # tokens
-    failed: tuple[str, ...]  # sessions that could not be built
-    asked: tuple[Asked, ...]
-    sums: Mapping[str, Metered]  # by phase
+    found: tuple[Retrieved, ...]
+    right: tuple[bool, ...]  # one of the first ten pieces comes from the turn that answers
+    construction: Usage
+    inference: Usage
     problems: tuple[str, ...]
 
 
-async def check(
-    name: str, python: str, meter: Meter, settings: Mapping[str, Any], folder: Path, **more: Any
-) -> Checked:
-    """Raises PeerFailed where the adapter fails; whatever else is wrong is a problem."""
-    peer = Peer(name, python, folder=folder, meter=meter, settings=settings, **more)
-    try:
-        meter.enter(name, "construction")
-        built = await peer.build(HISTORY)
-        meter.enter(name, "inference")
-        asked = [await _ask(peer, n) for n in range(len(ASKED))]
-    except PeerFailed as error:
-        raise PeerFailed(f"{error} Its log: {folder / 'peer.log'}") from error
-    finally:
-        await peer.close()
-    sums = {phase: each for (lane, phase), each in meter.sums().items() if lane == name}
+async def check(name: str, model: str, peer: PeerSettings, folder: Path) -> Checked:
+    """One run of the peer, as any other."""
+    given = Settings(benchmark=BENCHMARK, data=folder, system=name, model=model, runs=0, peer=peer)
+    await runs.run(given, folder, folder)
+    files = Files(folder)
+    (built,), found = files.memory.items(), files.evidence.items()
+    pairs = files.retrieved(BENCHMARK.cases)
+    right = [bool(turns_of(row, "ten") & case.gold.turns) for case, row in pairs]
+    construction = built.usage or Usage()
+    inference = Usage()
+    for row in found:
+        inference = inference.plus(row.usage or Usage())
+    failed = [f"A session could not be built: {each}." for each in built.failed]
+    failed += [f"{each.error}." for each in (built, *found) if each.error]
+    if broken := construction.failed + inference.failed:
+        failed.append(f"The model server refused {broken} requests: see the adapter's log.")
     return Checked(
-        built=built.tokens,
-        failed=built.failed,
-        asked=tuple(asked),
-        sums=sums,
-        problems=tuple(_problems(asked, built.failed, sums)),
+        found=tuple(row for _, row in pairs),
+        right=tuple(right),
+        construction=construction,
+        inference=inference,
+        problems=(*failed, *_problems([row for _, row in pairs], right)),
     )
 
 
-async def _ask(peer: Peer, number: int) -> Asked:
-    text, (session, turn) = ASKED[number]
-    question = Question(id=f"q{number}", text=text, at=_AT)
-    found = await PeerMemory(peer, HISTORY).retrieve(question)
-    places = [piece.place for piece in found.chosen[:K]]
-    right = any(id == session and turn in turns for id, turns in places)
-    return Asked(question=text, found=found, right=right)
-
-
-def _problems(
-    asked: Sequence[Asked], failed: Sequence[str], sums: Mapping[str, Metered]
-) -> list[str]:
-    found = [f"A session could not be built: {each}." for each in failed]
-    found += [f"No evidence for: {each.question}" for each in asked if not each.found.chosen]
-    if not found and sum(each.right for each in asked) < _ENOUGH:
-        right = sum(each.right for each in asked)
-        found.append(f"Only {right} of {len(asked)} questions have evidence from the right turn.")
-    longest = max((len(piece.place[1]) for each in asked for piece in each.found.chosen), default=0)
+def _problems(rows: Sequence[Retrieved], right: Sequence[bool]) -> list[str]:
+    empty = [_ASKED[int(row.id[1:])][0] for row in rows if not row.chosen]
+    found = [f"No evidence for: {text}" for text in empty]
+    if rows and not found and sum(right) < _ENOUGH:
+        found.append(
+            f"Only {sum(right)} of {len(rows)} questions have evidence from the right turn."
+        )
+    longest = max((len(piece.place[1]) for row in rows for piece in row.chosen), default=0)
     if longest > _MOST_TURNS:
         found.append(
             f"One piece of evidence names {longest} turns. Recall would count all of them: name "
             "only the turns that the text comes from, or none, so that it is aligned."
         )
-    if broken := sum(each.failed for each in sums.values()):
-        found.append(f"The model server refused {broken} requests: see the adapter's log.")
     return found
 
 
 def shown(checked: Checked) -> str:
     lines = [
         f"{len(HISTORY.sessions)} sessions built, the process killed, "
-        f"{len(checked.asked)} questions asked of a new one.",
+        f"{len(checked.found)} questions asked of a new one.",
     ]
-    for each in checked.asked:
-        pieces = each.found.chosen
-        lines.append(f"  {each.question}")
+    for row, right in zip(checked.found, checked.right, strict=True):
+        lines.append(f"  {_ASKED[int(row.id[1:])][0]}")
         lines.append(
-            f"    right turn {'found' if each.right else 'NOT found'}; {len(pieces)} pieces, "
-            f"{sum(piece.aligned for piece in pieces)} placed by their words, "
-            f"{each.found.evidence_tokens} tokens"
+            f"    right turn {'found' if right else 'NOT found'}; {len(row.chosen)} pieces, "
+            f"{sum(piece.aligned for piece in row.chosen)} placed by their words, "
+            f"{row.evidence_tokens} tokens"
         )
-    for phase, used in checked.sums.items():
+    for phase, used in (("construction", checked.construction), ("inference", checked.inference)):
         estimated = f", {used.estimated} of the calls estimated" if used.estimated else ""
         lines.append(
             f"  {phase}: {used.requests} calls, {used.tokens:,} tokens{estimated}; "

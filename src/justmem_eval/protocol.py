@@ -1,16 +1,7 @@
 """A run: build once, retrieve once, answer and judge several times over fixed evidence.
 
-    run.json               what is pinned
-    memory.jsonl           one line per history
-    evidence.jsonl         one line per question
-    predictions.N.jsonl    one line per question, for each of the runs
-    strict.N.jsonl         verdicts of the strict judge
-    lenient.N.jsonl        verdicts of the lenient judge
-    corrected.N.jsonl      verdicts by the corrected key, where it differs from the official one
-    planted.NAME.jsonl     a judge's verdicts on answers that are right or wrong for sure
-
-Each stage does what its file does not hold yet, so a killed run continues where it was. Each
-model call is in replies.jsonl before its result is used, so none is made twice.
+Each stage does what its file (see records.py) does not hold yet, so a killed run continues where
+it was. Each model call is in replies.jsonl before its result is used, so none is made twice.
 """
 
 from __future__ import annotations
@@ -18,52 +9,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.calls import CapReached
-from justmem_eval.judging import Judging, Verdict, corrected, planted
+from justmem_eval.judging import Judging, corrected, planted
 from justmem_eval.records import (
+    CORRECTED,
     Built,
+    Files,
     Lines,
     PeerCannotStart,
     PeerFailed,
     Predicted,
     Record,
     Retrieved,
+    Verdict,
 )
 from justmem_eval.systems import Opened, System
 
 T = TypeVar("T", bound=Record)
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
-CORRECTED = "corrected"
-
-
-class Files:
-    """The stage files of a run's folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.memory = Lines(folder / "memory.jsonl", Built)
-        self.evidence = Lines(folder / "evidence.jsonl", Retrieved)
-
-    def predictions(self, run: int) -> Lines[Predicted]:
-        return Lines(self.folder / f"predictions.{run}.jsonl", Predicted)
-
-    def verdicts(self, run: int, judge: str = "strict") -> Lines[Verdict]:
-        return Lines(self.folder / f"{judge}.{run}.jsonl", Verdict)
-
-    def planted(self, judge: str = "strict") -> Lines[Verdict]:
-        return Lines(self.folder / f"planted.{judge}.jsonl", Verdict)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """`runs` of answering and judging, at most `parallel` things at once, `planted` right and as
-    many wrong answers for each judge. The first judge also judges by the corrected key. `phase`
-    is told what the meter counts for: construction, inference or judging."""
+    many wrong answers for each judge. The first judge also judges by the corrected key."""
 
     system: System
     benchmark: Benchmark
@@ -73,18 +46,13 @@ class Run:
     parallel: int
     planted: int
     progress: OnProgress
-    phase: Callable[[str], None] = lambda _: None
 
     async def __call__(self) -> None:
-        self.phase("construction")
         await self._build()
-        self.phase("inference")
         await self._retrieve()
         for number in range(1, self.runs + 1):
-            self.phase("inference")
             await self._answer(number)
             if self.judges:
-                self.phase("judging")
                 await self._judge(number)
         for judge in self.judges:
             await self._plant(judge)
@@ -103,8 +71,7 @@ class Run:
         def failed(case: Case, error: str) -> Retrieved:
             return Retrieved(id=case.question.id, history=case.history, error=error)
 
-        errors = {each.id: f"no memory: {each.error}" for each in self.files.memory.items()}
-        lost = {id: error for id, error in errors.items() if not self.files.memory.done(id)}
+        lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
         known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
         await self._each_opened("evidence", 0, self.files.evidence, one, failed, known)
 
@@ -122,7 +89,7 @@ class Run:
         await self._each_opened(f"answers {number}", number, predictions, one, failed, known)
 
     async def _judge(self, number: int) -> None:
-        cases = [case for case in self.benchmark.cases if judged(case)]
+        cases = [case for case in self.benchmark.cases if case.gold.judged]
         for judge in self.judges:
             await self._judge_by(judge, judge.name, cases, number)
         changed = [other for case in cases if (other := corrected(case))]
@@ -213,11 +180,6 @@ class Run:
         await _parallel(left, one_history, self.parallel)
 
 
-def judged(case: Case) -> bool:
-    """LoCoMo's category 5 has no gold answer: its refusals are counted, not judged."""
-    return bool(case.gold.answer or case.gold.cue or case.gold.rubric)
-
-
 async def _isolated(work: Callable[[], Awaitable[T]], otherwise: T) -> T:
     """One question's failure is its own: named and counted, and the run continues."""
     try:
@@ -225,8 +187,8 @@ async def _isolated(work: Callable[[], Awaitable[T]], otherwise: T) -> T:
     except (CapReached, PeerCannotStart):
         raise
     except JustMemError as error:
-        seen = error.seen if isinstance(error, PeerFailed) else None
-        update = {"error": str(error), "calls": error.calls, "seen": seen}
+        usage = error.usage if isinstance(error, PeerFailed) else None
+        update = {"error": str(error), "calls": error.calls, "usage": usage}
         return otherwise.model_copy(update=update)
 
 
@@ -246,12 +208,3 @@ async def _parallel(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def retrieved(files: Files, cases: Sequence[Case]) -> list[tuple[Case, Retrieved]]:
-    """Evidence of the questions that have some."""
-    return [
-        (case, files.evidence[case.question.id])
-        for case in cases
-        if files.evidence.done(case.question.id)
-    ]

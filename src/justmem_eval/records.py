@@ -1,27 +1,62 @@
 """What each stage writes: one JSON line per item, in a file that is resumed after a kill.
 
-memory.jsonl          Built       a history
-evidence.jsonl        Retrieved   a question
-predictions.N.jsonl   Predicted   a question
+run.json               what is pinned
+memory.jsonl           Built       a history
+evidence.jsonl         Retrieved   a question
+predictions.N.jsonl    Predicted   a question, for each of the runs
+strict.N.jsonl         Verdict     a question, by the strict judge
+lenient.N.jsonl        Verdict     a question, by the lenient judge
+corrected.N.jsonl      Verdict     a question whose answer was corrected
+planted.NAME.jsonl     Verdict     an answer that is right or wrong for sure
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from justmem.domain import Call, Plan, Value
-from justmem.errors import JustMemError, ModelError
+from justmem.errors import InvalidFile, JustMemError, ModelError
+from justmem_eval.benchmarks import Case
 
 T = TypeVar("T", bound="Record")
 Place = tuple[str, tuple[int, ...]]  # a session and turns of it
+CORRECTED = "corrected"
+K = 10  # pieces of evidence that recall@10 counts
+
+
+class Usage(Value):
+    """What a lane of the meter was asked, and what a peer's process took."""
+
+    requests: int = 0  # calls of the language model
+    embeddings: int = 0  # requests for vectors
+    tokens_in: int = 0
+    tokens_out: int = 0
+    embedding: int = 0  # tokens of vectors, kept apart as the paper does
+    failed: int = 0
+    estimated: int = 0  # calls without a usage in the reply
+    cpu: float = 0.0  # seconds
+    peak_mb: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.tokens_in + self.tokens_out
+
+    def since(self, before: Usage) -> Usage:
+        now, then = self.model_dump(), before.model_dump()
+        return Usage(**{name: now[name] - then[name] for name in now})
+
+    def plus(self, other: Usage) -> Usage:
+        both = self.model_dump(), other.model_dump()
+        return Usage(**{name: both[0][name] + both[1][name] for name in both[0]})
 
 
 class PeerFailed(ModelError):
-    """The peer crashed, hung, or reported an error. `seen`: the tokens it took."""
+    """The peer crashed, hung, or reported an error."""
 
-    seen: int = 0
+    usage: Usage | None = None
 
 
 class PeerCannotStart(JustMemError):
@@ -29,18 +64,22 @@ class PeerCannotStart(JustMemError):
 
 
 class Record(Value):
-    """One item of a stage with the calls it took. `seen`: tokens that the meter counted, where a
+    """One item of a stage with the calls it took. `usage` is what the meter counted, where a
     system's own calls are out of sight."""
 
     id: str
     error: str = ""
     calls: tuple[Call, ...] = ()
-    seen: int | None = None
+    usage: Usage | None = None
+
+    @property
+    def requests(self) -> int:
+        return self.usage.requests if self.usage else len(self.calls)
 
     @property
     def tokens(self) -> int:
-        if self.seen is not None:
-            return self.seen
+        if self.usage:
+            return self.usage.tokens
         return sum(call.tokens_in + call.tokens_out for call in self.calls)
 
 
@@ -51,10 +90,11 @@ class Built(Record):
     cards: int = 0
     card_tokens: int = 0
     failed: tuple[str, ...] = ()  # sessions without cards, and why
+    disk_kb: int = 0
 
 
 class Piece(Value):
-    """One chosen piece of evidence. `aligned`: its place was found by its words."""
+    """One piece of evidence. `aligned`: its place was found by its words."""
 
     place: Place
     text: str = ""
@@ -68,8 +108,7 @@ class Retrieved(Record):
     plan: Plan | None = None
     access: str = ""
     chosen: tuple[Piece, ...] = ()  # best first; recall@10 counts the first ten
-    read: tuple[Place, ...] = ()  # everything that is read, the chosen included
-    read_texts: tuple[str, ...] = ()  # the words of each, where the system names its own sources
+    read: tuple[Piece, ...] = ()  # everything that is read, the chosen included
     sources: tuple[Place, ...] = ()
     pool: tuple[Place, ...] = ()  # all candidates
     context: str = ""  # what a reader is shown
@@ -82,6 +121,14 @@ class Predicted(Record):
     answer: str = ""
     sufficient: bool = True
     cited: tuple[tuple[str, int], ...] = ()  # session and turn
+
+
+class Verdict(Record):
+    """`right` is None where there is no verdict."""
+
+    right: bool | None = None
+    score: float | None = None  # BEAM: from 0 to 1
+    said: str = ""
 
 
 class Lines(Generic[T]):
@@ -117,6 +164,39 @@ class Lines(Generic[T]):
     def add(self, item: T) -> None:
         append_line(self.path, item.model_dump_json())
         self._items[item.id] = item
+
+
+class Files:
+    """The files of a run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.memory = Lines(folder / "memory.jsonl", Built)
+        self.evidence = Lines(folder / "evidence.jsonl", Retrieved)
+
+    def predictions(self, run: int) -> Lines[Predicted]:
+        return Lines(self.folder / f"predictions.{run}.jsonl", Predicted)
+
+    def verdicts(self, run: int, judge: str = "strict") -> Lines[Verdict]:
+        return Lines(self.folder / f"{judge}.{run}.jsonl", Verdict)
+
+    def planted(self, judge: str) -> Lines[Verdict]:
+        return Lines(self.folder / f"planted.{judge}.jsonl", Verdict)
+
+    def retrieved(self, cases: Iterable[Case]) -> Sequence[tuple[Case, Retrieved]]:
+        """The evidence of the questions that have some."""
+        done = [case for case in cases if self.evidence.done(case.question.id)]
+        return [(case, self.evidence[case.question.id]) for case in done]
+
+    def pinned(self) -> dict[str, Any]:
+        path = self.folder / "run.json"
+        try:
+            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidFile(
+                f"{self.folder} is not the folder of a run: {path} ({error})."
+            ) from error
+        return found
 
 
 def append_line(path: Path, line: str) -> None:

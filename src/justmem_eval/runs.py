@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,8 @@ from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
 from justmem_eval.calls import RECORDED, Cap, Replies
 from justmem_eval.meter import Meter, metering
-from justmem_eval.protocol import Files, OnProgress, Run
-from justmem_eval.records import write_json
-from justmem_eval.results import pinned
+from justmem_eval.protocol import OnProgress, Run
+from justmem_eval.records import Files, write_json
 from justmem_eval.switches import Switches, parse
 from justmem_eval.systems import System
 from justmem_eval.systems.justmem import JustMem, Origin, Stages, build_embedder
@@ -30,6 +29,7 @@ from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import NaiveRag, Plain, nothing, whole_history
 
 OPENAI = "https://api.openai.com/v1"
+EMBEDDER, DIMENSIONS = "text-embedding-3-small", 1536  # of peers that buy their vectors
 OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
 # LongMemEval's and LoCoMo's categories with evidence in several places.
 _BROAD = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
@@ -42,8 +42,8 @@ class PeerSettings:
     python: str = ""  # of its environment
     adapter: Path | None = None
     patience: float = 1800.0  # seconds in which it gives no sign of life
-    embedder: str = "text-embedding-3-small"
-    dimensions: int = 1536
+    embedder: str = EMBEDDER
+    dimensions: int = DIMENSIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,10 @@ class Settings:
     category: str | None = None
     cap: int | None = None
     peer: PeerSettings = PeerSettings()
+
+    @property
+    def is_peer(self) -> bool:
+        return self.peer.adapter is not None or self.system not in OWN
 
     @property
     def cards_by(self) -> Origin:
@@ -95,7 +99,7 @@ def select(
 
 def benchmark_of(folder: Path, data: Path) -> Benchmark:
     """The questions that a run was made with; an error if `data` holds another version."""
-    run = pinned(folder)
+    run = Files(folder).pinned()
     found = select(run["benchmark"], data, run["category"], run["limit"])
     if dict(found.files) != run["data"]:
         raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
@@ -104,8 +108,7 @@ def benchmark_of(folder: Path, data: Path) -> Benchmark:
 
 def pin(given: Settings, judges: Sequence[judging.Judging]) -> dict[str, Any]:
     """What two runs must share to be the same run. A peer does not use our models."""
-    is_peer = given.system not in OWN
-    own_models = {"embedder", "reranker"} if is_peer else set()
+    own_models = {"embedder", "reranker"} if given.is_peer else set()
     digests = {j.name: hashlib.sha256(j.instruction.encode()).hexdigest() for j in judges}
     peer = {"embedder": given.peer.embedder, "dimensions": given.peer.dimensions}
     return {
@@ -124,7 +127,7 @@ def pin(given: Settings, judges: Sequence[judging.Judging]) -> dict[str, Any]:
         "runs": given.runs,
         "version": justmem.__version__,
         "code": _code_digest(),
-        "peer": peer if is_peer else None,
+        "peer": peer if given.is_peer else None,
     }
 
 
@@ -143,7 +146,7 @@ def check_pinned(folder: Path, now: dict[str, Any]) -> None:
     if not (folder / "run.json").exists():
         write_json(folder / "run.json", now)
         return
-    before = pinned(folder)
+    before = Files(folder).pinned()
     changed = [name for name in now if name != "label" and before.get(name) != now[name]]
     if changed:
         raise InvalidSetting(
@@ -159,12 +162,12 @@ async def run(
     progress: OnProgress = lambda *_: None,
     *,
     ledger: Path | None = None,
-) -> Path:
+) -> None:
     """`cache` keeps vectors and replies that other runs may share; runs that share a `ledger`
     share one cap."""
     cap = Cap(given.cap, ledger or folder / "spent.txt")
     with _metered(given, cap) as meter:
-        reader = given.system if given.system in OWN else "reader"  # beside a peer's own lane
+        reader = "reader" if given.is_peer else given.system  # beside a peer's own lane
         model = _model(given.model, cache, cap, meter, reader)
         judged_by = _model(given.judge, cache, cap, meter, "judge")
         judges = judging.judges(given.benchmark.name, judged_by) if judged_by is not None else []
@@ -180,7 +183,6 @@ async def run(
                 given.at_once,
                 given.planted,
                 progress,
-                _phases(meter, {given.system, reader}),
             )()
         finally:
             await system.close()
@@ -188,22 +190,8 @@ async def run(
                 if isinstance(each, BatchModel):
                     await each.close()
             if meter is not None:
-                sums = meter.sums().items()
-                write_json(
-                    folder / "meter.json",
-                    [{"lane": lane, "phase": p, **each.model_dump()} for (lane, p), each in sums],
-                )
-    return folder
-
-
-def _phases(meter: Meter | None, lanes: set[str]) -> Callable[[str], None]:
-    def phase(name: str) -> None:
-        if meter is not None:
-            for each in lanes:
-                meter.enter(each, name)
-            meter.enter("judge", "judging")
-
-    return phase
+                lanes = meter.lanes().items()
+                write_json(folder / "meter.json", {lane: used.model_dump() for lane, used in lanes})
 
 
 @contextmanager
@@ -212,7 +200,7 @@ def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
     if server is None:
         yield None
         return
-    with metering(server, cap, {given.system} - set(OWN)) as meter:
+    with metering(server, cap, {given.system} if given.is_peer else ()) as meter:
         yield meter
 
 
@@ -245,14 +233,12 @@ def _system(
     meter: Meter | None,
 ) -> System:
     switches = parse(given.switches)
-    if given.system == "justmem":
-        return justmem_system(given, switches, model, folder / "memories", cache)
-    if given.system == "none":
-        return Plain(model, nothing)
-    if given.system == "fulltext":
-        return Plain(model, whole_history)
-    if given.system == "naive_rag":
-        return Plain(model, NaiveRag(build_embedder(switches, cache)))
+    if not given.is_peer:
+        if given.system == "justmem":
+            return justmem_system(given, switches, model, folder / "memories", cache)
+        if given.system == "naive_rag":
+            return Plain(model, NaiveRag(build_embedder(switches, cache)))
+        return Plain(model, whole_history if given.system == "fulltext" else nothing)
     if meter is None or not given.peer.python:
         raise InvalidSetting(
             f"{given.system} runs in an environment of its own: install it as its authors say, "

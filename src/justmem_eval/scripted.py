@@ -147,12 +147,6 @@ class Scripted:
         return Respond({"object": "list", "model": "scripted", "data": data, "usage": usage})
 
 
-def scripted_settings(embedder: Embedder) -> dict[str, Any]:
-    """What an adapter is told about this server."""
-    named = {"embedder": embedder.name, "dimensions": embedder.dim}
-    return {"model": "scripted", "api_key": "none", **named}
-
-
 def _facts(session: Session, number: int, turn: Turn, known: CardRows | None) -> list[Row]:
     """A recorded card belongs to the first of its turns."""
     if known is not None:

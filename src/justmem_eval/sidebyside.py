@@ -1,8 +1,8 @@
 """JustMem and other systems on the same conversations, with one scripted model and one embedder.
 
-Each system runs in a process of its own behind the same meter: it builds, is killed, is opened
-again and is asked. Measured are calls, tokens, CPU, memory, disk and recall. The scripted model
-says nothing about the quality of answers, so none is measured.
+Each system is a run of the protocol in a process of its own: it builds, is killed, is opened again
+and is asked. Measured are calls, tokens, CPU, memory, disk and recall. The scripted model says
+nothing about the quality of answers, so there are none.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem.ports import Embedder
 from justmem.testing import serve_openai
-from justmem_eval import metrics
+from justmem_eval import pictures, runs
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
-from justmem_eval.meter import Meter, Metered, metering
-from justmem_eval.metrics import Figure, mean
-from justmem_eval.records import PeerCannotStart, PeerFailed, Retrieved
-from justmem_eval.scripted import Scripted, scripted_settings
-from justmem_eval.systems.alignment import realigned
-from justmem_eval.systems.peer import NAMES, Peer, PeerMemory
+from justmem_eval.records import Files, PeerCannotStart
+from justmem_eval.results import Measured, by_words, failures, measured
+from justmem_eval.runs import PeerSettings, Settings
+from justmem_eval.scripted import Scripted
+from justmem_eval.systems.peer import NAMES
 from justmem_eval.systems.process import ADAPTERS
 
 OWN = {"justmem": "JustMem, model", "justmem_rules": "JustMem, rules"}
@@ -44,28 +42,24 @@ PACKAGES = {  # what pip installs, where the package index has it
     "memos": "MemoryOS",
     "lightmem": "lightmem",
 }
-
-
-class Compared(Value):
-    system: str
-    questions: int  # with evidence
-    missing: int  # of them, for which the system failed
-    build_calls: int
-    build_tokens: int
-    calls: float  # of the language model, for a question
-    tokens: float  # of these calls, for a question
-    evidence_tokens: Figure  # that a reader is shown besides
-    cpu_build: float  # seconds
-    cpu_ask: float  # milliseconds for a question
-    peak_mb: float
-    disk_kb: int
-    turn: Figure  # recall of the first ten pieces, by the sources that the system names
-    session: Figure
-    turn_by_words: Figure  # the same, all pieces placed by their words
-    session_by_words: Figure
-    turns: Figure  # claimed by the first ten pieces
-    turn_shown: Figure  # recall of everything that the reader is shown
-    error: str = ""
+COLUMNS = (  # heading, figure, decimal places
+    ("calls", "calls.construction", 0),
+    ("tokens", "tokens.construction", 0),
+    ("CPU s", "process.build_cpu_s", 1),
+    ("disk KB", "process.disk_kb", 0),
+    ("peak MB", "process.peak_mb", 0),
+    ("calls/q", "calls.planning", 1),
+    ("tokens/q", "tokens.planning", 0),
+    ("read/q", "tokens.evidence", 0),  # what a reader is shown
+    ("ms/q", "process.ask_cpu_ms", 0),
+    ("turns", "turn.ten.fraction", 1),
+    ("sessions", "session.ten.fraction", 1),
+    ("claimed", "costs.turns_at_10", 1),
+    ("turns*", "by_words.turn.ten.fraction", 1),
+    ("sessions*", "by_words.session.ten.fraction", 1),
+    ("all shown", "turn.read.fraction", 1),
+)
+NOTE = "* all systems by one rule: each piece is placed by its words, whatever source it names."
 
 
 def slice_of(benchmark: Benchmark, histories: int, sessions: int | None) -> Benchmark:
@@ -93,9 +87,9 @@ async def compare(
     recorded: Recorded,
     folder: Path,
     told: Callable[[str], None],
-    patience: float = 900.0,
-) -> list[Compared]:
-    """`systems`: name -> the Python that it runs in. One system at a time."""
+) -> list[Measured]:
+    """`systems`: name -> the Python that it runs in. One system at a time. What went wrong is in
+    the notes."""
     names = list(dict.fromkeys(case.history for case in benchmark.cases))
     histories = [benchmark.history(name) for name in names]
     plans = {c.question.text: recorded.plans.get(c.question.id, {}) for c in benchmark.cases}
@@ -104,72 +98,38 @@ async def compare(
     with serve_openai(scripted) as served:
         for name, python in systems.items():
             told(f"{TITLES.get(name, name)} ...")
-            with metering(served.url) as meter:
-                peer = Peer(
-                    name,
-                    python,
-                    folder=folder / name,
-                    meter=meter,
-                    settings={**scripted_settings(embedder), "rules": name == "justmem_rules"},
-                    adapter=ADAPTERS / "justmem_adapter.py" if name in OWN else None,
-                    patience=patience,
-                )
-                made.append(await _measured(name, peer, benchmark, meter, folder / name / "peer"))
+            adapter = ADAPTERS / "justmem_adapter.py" if name in OWN else None
+            given = Settings(
+                benchmark=benchmark,
+                data=folder,
+                system=name,
+                label=TITLES.get(name, name),
+                model=f"openai:scripted@{served.url}",
+                runs=0,
+                peer=PeerSettings(
+                    python=python,
+                    adapter=adapter,
+                    embedder=embedder.name,
+                    dimensions=embedder.dim,
+                ),
+            )
+            made.append(await _measured(given, folder / name))
     return made
 
 
-async def _measured(
-    name: str, peer: Peer, benchmark: Benchmark, meter: Meter, folder: Path
-) -> Compared:
-    rows: list[tuple[Case, Retrieved]] = []
-    error, disk = "", 0
+async def _measured(given: Settings, folder: Path) -> Measured:
+    wrong: list[str] = []
     try:
-        meter.enter(name, "construction")
-        for history_id in dict.fromkeys(case.history for case in benchmark.cases):
-            if failed := (await peer.build(benchmark.history(history_id))).failed:
-                error = f"sessions failed: {', '.join(failed)}"
-        disk = _size(folder)
-        meter.enter(name, "inference")
-        for case in benchmark.cases:
-            try:
-                opened = PeerMemory(peer, benchmark.history(case.history))
-                rows.append((case, await opened.retrieve(case.question)))
-            except PeerFailed as failure:
-                error = str(failure)
-    except (PeerFailed, PeerCannotStart) as failure:
-        error = str(failure)
-    finally:
-        await peer.close()
-    sums, used = meter.sums(), peer.process.used
-    built = sums.get((name, "construction"), Metered())
-    asked = sums.get((name, "inference"), Metered())
-    count = max(1, len(rows))
-    placed = [(case, realigned(row, benchmark.history(case.history))) for case, row in rows]
-    return Compared(
-        system=name,
-        questions=len(benchmark.cases),
-        missing=len(benchmark.cases) - len(rows),
-        build_calls=built.requests,
-        build_tokens=built.tokens,
-        calls=asked.requests / count,
-        tokens=asked.tokens / count,
-        evidence_tokens=mean(row.evidence_tokens for _, row in rows),
-        cpu_build=used.build,
-        cpu_ask=1000 * used.ask / count,
-        peak_mb=used.peak_mb,
-        disk_kb=disk // 1024,
-        turn=metrics.turn_recall(rows, "ten").fraction,
-        session=metrics.session_recall(rows, "ten").fraction,
-        turn_by_words=metrics.turn_recall(placed, "ten").fraction,
-        session_by_words=metrics.session_recall(placed, "ten").fraction,
-        turns=mean(len(metrics.turns_of(row, "ten")) for _, row in rows),
-        turn_shown=metrics.turn_recall(rows, "read").fraction,
-        error=error,
-    )
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        await runs.run(given, folder, folder)
+    except PeerCannotStart as error:
+        wrong.append(str(error))
+    files = Files(folder)
+    wrong += [reason for _, _, reason in failures(files)[:1]]
+    wrong += [f"not built: {each}" for built in files.memory.items() for each in built.failed]
+    found = measured(folder, given.benchmark)
+    words = by_words(folder, given.benchmark)
+    figures = {**found.figures, **{f"by_words.{name}": each for name, each in words.items()}}
+    return found.model_copy(update={"figures": figures, "notes": tuple(wrong)})
 
 
 def pythons(given: Mapping[str, str], environments: Path) -> dict[str, str]:
@@ -199,37 +159,24 @@ def install(name: str, environments: Path, run: Callable[[Sequence[str]], None])
 
 # ---------------------------------------------------------------- as text and as a picture
 
-HEADINGS = ["", "calls", "tokens", "CPU s", "disk KB", "peak MB"]  # to build
-HEADINGS += ["calls/q", "tokens/q", "read/q", "ms/q"]  # to ask; `read` is what a reader is shown
-# Recall of ten pieces, and of everything that a reader is shown.
-HEADINGS += ["turns", "sessions", "claimed", "turns*", "sessions*", "all shown"]
-NOTE = "* all systems by one rule: each piece is placed by its words, whatever source it names."
 
-
-def cells(found: Sequence[Compared]) -> list[list[str]]:
+def cells(found: Sequence[Measured]) -> list[list[str]]:
     return [
-        [
-            _titled(each),
-            f"{each.build_calls:,}",
-            f"{each.build_tokens:,}",
-            f"{each.cpu_build:.1f}",
-            f"{each.disk_kb:,}",
-            f"{each.peak_mb:,.0f}",
-            f"{each.calls:.1f}",
-            f"{each.tokens:,.0f}",
-            each.evidence_tokens.short(0),
-            f"{each.cpu_ask:.0f}",
-            each.turn.short(),
-            each.session.short(),
-            each.turns.short(),
-            each.turn_by_words.short(),
-            each.session_by_words.short(),
-            each.turn_shown.short(),
-        ]
+        [each.titled(), *(each[name].short(places) for _, name, places in COLUMNS)]
         for each in found
     ]
 
 
-def _titled(each: Compared) -> str:
-    lost = f" (INCOMPLETE: {each.missing} of {each.questions} questions missing)"
-    return TITLES.get(each.system, each.system) + (lost if each.missing else "")
+def drawn(path: Path, title: str, found: Sequence[Measured]) -> list[Path]:
+    panels = [
+        pictures.Panel(title="tokens to build (log scale)", logarithmic=True),
+        pictures.Panel(title="tokens a question"),
+        pictures.Panel(title="turns found, ten pieces, %", most=100.0),
+    ]
+    rows = []
+    for each in found:
+        asked = (each["tokens.planning"].value or 0.0) + (each["tokens.evidence"].value or 0.0)
+        turns = each["by_words.turn.ten.fraction"].value
+        values = (each["tokens.construction"].value, asked, turns)
+        rows.append(pictures.Bar(name=each.titled(), values=values, ours=each.system in OWN))
+    return pictures.write(path, title, panels, rows)

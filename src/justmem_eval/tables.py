@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,8 +15,9 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.metrics import Recalls, Spread
-from justmem_eval.results import Judged, RunFigures, compare
+from justmem_eval.records import Files
+from justmem_eval.report import Grid
+from justmem_eval.results import Measured, compare
 
 # In the paper's order: Table 1 to Table 8.
 NAMES = (
@@ -31,32 +32,28 @@ NAMES = (
 )
 NUMBERED = ", ".join(f"{number} ({name})" for number, name in enumerate(NAMES, 1))
 
-# The paper's column -> (heading, our figure for it). Tokens are per question or per history.
-_Get = Callable[[RunFigures], float | Spread | None]
-COLUMNS: Mapping[str, tuple[str, _Get]] = {
-    "recall": ("Recall@10", lambda f: f.turn.ten.fraction.value),
-    "accuracy": ("Accuracy", lambda f: f.accuracy),
-    "aggregate": ("Aggregation", lambda f: f.by_operation.get("aggregate")),
-    "assistant": ("Assistant output", lambda f: f.by_category.get(ASSISTANT)),
-    "construction": ("Construction (K)", lambda f: _thousands(f.tokens.construction.value)),
-    "infer": ("Infer (K)", lambda f: _thousands(f.tokens.infer.value)),
-    "answering": ("Answer tokens", lambda f: f.tokens.answering.value),
-    "evidence": ("Evidence tokens", lambda f: f.tokens.evidence.value),
-    "source_hit": ("Source hit", lambda f: f.source_hit.value),
-    "given_hit": ("Accuracy | hit", lambda f: f.given_hit.value),
-    "sessions": ("Sessions", lambda f: float(f.sessions)),
-    "cards": ("Cards", lambda f: float(f.cards)),
-    "cards_per_session": ("Cards/session", lambda f: f.cards_per_session.value),
-    "card_tokens": ("Tokens/card", lambda f: f.card_tokens.value),
+# The paper's column -> (heading, our figure, what it is multiplied by, decimal places). Tokens are
+# per question or per history.
+COLUMNS: Mapping[str, tuple[str, str, float, int]] = {
+    "recall": ("Recall@10", "turn.ten.fraction", 1, 2),
+    "accuracy": ("Accuracy", "accuracy", 1, 2),
+    "aggregate": ("Aggregation", "accuracy.operation.aggregate", 1, 2),
+    "assistant": ("Assistant output", f"accuracy.category.{ASSISTANT}", 1, 2),
+    "construction": ("Construction (K)", "tokens.construction", 0.001, 2),
+    "infer": ("Infer (K)", "tokens.infer", 0.001, 2),
+    "answering": ("Answer tokens", "tokens.answering", 1, 2),
+    "evidence": ("Evidence tokens", "tokens.evidence", 1, 2),
+    "source_hit": ("Source hit", "source_hit", 1, 2),
+    "given_hit": ("Accuracy | hit", "accuracy.given_hit", 1, 2),
+    "sessions": ("Sessions", "memory.sessions", 1, 0),
+    "cards": ("Cards", "memory.cards", 1, 0),
+    "cards_per_session": ("Cards/session", "memory.cards_per_session", 1, 2),
+    "card_tokens": ("Tokens/card", "memory.card_tokens", 1, 2),
 }
 # LongMemEval's recall is counted in sessions, as its gold is; LoCoMo's in turns.
 _SESSION_RECALL = ("longmemeval",)
 # What a system does not do has no figure: nothing is built.
-_NOT_OF = dict.fromkeys(("none", "fulltext", "naive_rag"), ("construction",))
-
-
-def _thousands(value: float | None) -> float | None:
-    return None if value is None else value / 1000
+_BUILDS_NOTHING = ("none", "fulltext", "naive_rag")
 
 
 class Line(Value):
@@ -142,96 +139,39 @@ def _line(benchmark: str, row: Mapping[str, Any], category: str | None = None) -
     )
 
 
-def ours(figures: RunFigures, column: str) -> float | Spread | None:
-    if column in _NOT_OF.get(figures.system, ()):
-        return None
-    if column == "recall" and figures.benchmark in _SESSION_RECALL:
-        return figures.session.ten.fraction.value
-    return COLUMNS[column][1](figures)
+def ours(found: Measured, column: str) -> str:
+    _, name, scale, places = COLUMNS[column]
+    if column == "construction" and found.system in _BUILDS_NOTHING:
+        return "-"
+    if column == "recall" and found.benchmark in _SESSION_RECALL:
+        name = "session.ten.fraction"
+    figure = found[name]
+    if figure.deviation is not None:
+        return figure.spread()
+    if figure.value is None:
+        return "-"
+    return f"{figure.value * scale:,.{places}f}"
 
 
-def cells(table: Table, found: Mapping[str, RunFigures]) -> list[list[str]]:
-    """Rows of text: benchmark, row, then for each column ours and the paper's. `found` is by
-    the lines' slugs; a run that was not made is a dash."""
-    made = []
+def grid(table: Table, found: Mapping[str, Measured]) -> Grid:
+    """For each column ours and the paper's. `found` is by the lines' slugs; a run that was not
+    made is a dash. Where nothing was judged, what can be told without a judge is shown as well."""
+    more = () if any(each.judged for each in found.values()) else ("recall", "evidence")
+    columns = [column for column in COLUMNS if column in (*table.columns, *more)]
+    rows = []
     for line in table.lines:
-        figures = found.get(line.slug)
-        row = [TITLES[line.benchmark], figures.titled(line.title) if figures else line.title]
-        for column in columns(table, found):
-            mine = ours(figures, column) if figures else None
-            row += [shown(mine, column), shown(line.paper.get(column), column)]
-        made.append(row)
-    return made
+        made = found.get(line.slug)
+        row = [TITLES[line.benchmark], made.titled(line.title) if made else line.title]
+        for column in columns:
+            paper = line.paper.get(column)
+            row.append(ours(made, column) if made else "-")
+            row.append("-" if paper is None else f"{paper:,.{COLUMNS[column][3]}f}")
+        rows.append(row)
+    headings = [heading for column in columns for heading in (COLUMNS[column][0], "paper")]
+    return Grid(table.title, ["", "", *headings], rows)
 
 
-RECALLS = [
-    "",
-    "",
-    "Turn@10",
-    "Session@10",
-    "Cards",
-    "Turns",
-    "Turn, all read",
-    "Session, all read",
-    "Cards",
-    "Turns",
-    "Evidence tokens",
-]
-
-
-def recalls(found: Mapping[str, RunFigures], words: Mapping[str, Recalls] = {}) -> list[list[str]]:
-    """What each recall counts: the ten first pieces and everything read, the pieces, the turns
-    that they claim, and the tokens. `words`: our own runs under the rule for systems that keep
-    no sources, by the same keys, shown wherever there is such a system."""
-    made = []
-    for key, figures in found.items():
-        start = [TITLES[figures.benchmark], figures.titled(figures.label)]
-        read = figures.tokens.evidence.short(0)
-        made.append([*start, *_recall(figures), read])
-        if key in words and figures.benchmark in placed_by_words(found):
-            made.append([start[0], f"{start[1]}, placed by words", *_recall(words[key]), read])
-    return made
-
-
-def placed_by_words(found: Mapping[str, RunFigures]) -> set[str]:
-    """Benchmarks with a system whose evidence names no turns."""
-    return {f.benchmark for f in found.values() if f.costs.aligned.value}
-
-
-def _recall(figures: Recalls) -> list[str]:
-    costs = figures.costs
-    return [
-        str(figures.turn.ten.fraction),
-        str(figures.session.ten.fraction),
-        costs.cards_at_10.short(),
-        costs.turns_at_10.short(),
-        str(figures.turn.read.fraction),
-        str(figures.session.read.fraction),
-        costs.cards_read.short(),
-        costs.turns_claimed.short(),
-    ]
-
-
-def columns(table: Table, found: Mapping[str, RunFigures]) -> list[str]:
-    """The paper's; where nothing was judged, what can be told without a judge as well."""
-    more = () if any(figures.judged for figures in found.values()) else ("recall", "evidence")
-    return [column for column in COLUMNS if column in (*table.columns, *more)]
-
-
-def headings(table: Table, found: Mapping[str, RunFigures]) -> list[str]:
-    pairs = [(COLUMNS[column][0], "paper") for column in columns(table, found)]
-    return ["", "", *(name for pair in pairs for name in pair)]
-
-
-def shown(value: float | Spread | None, column: str = "") -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, Spread):
-        return str(value)
-    return f"{value:,.0f}" if column in ("sessions", "cards") else f"{value:,.2f}"
-
-
-def tested(table: Table, folders: Mapping[str, Path]) -> list[list[str]]:
+def tested(table: Table, folders: Mapping[str, Path]) -> Grid:
     """Each line against the line of JustMem's default, and the comparisons that the paper tests,
     where we have both runs (by slug)."""
     made = []
@@ -245,7 +185,7 @@ def tested(table: Table, folders: Mapping[str, Path]) -> list[list[str]]:
             slugs = lines[before].slug, lines[after].slug
             if not set(slugs) <= set(folders):
                 continue
-            flips = compare(folders[slugs[0]], folders[slugs[1]]).majority
+            flips = compare(Files(folders[slugs[0]]), Files(folders[slugs[1]]))
             pair = wanted.get((benchmark, before, after))
             known = pair is not None and pair.gained is not None
             made.append(
@@ -253,39 +193,10 @@ def tested(table: Table, folders: Mapping[str, Path]) -> list[list[str]]:
                     TITLES[benchmark],
                     f"{lines[before].title} → {lines[after].title}",
                     f"{len(flips.gained)} / {len(flips.lost)}",
-                    f"{pair.gained} / {pair.lost}" if pair and known else "–",
+                    f"{pair.gained} / {pair.lost}" if pair and known else "-",
                     f"{flips.p:.3g}",
-                    f"{pair.p:.3g}" if pair else "–",
+                    f"{pair.p:.3g}" if pair else "-",
                 ]
             )
-    return made
-
-
-JUDGED = [
-    "",
-    "",
-    "Strict",
-    "accepts wrong",
-    "refuses right",
-    "Lenient",
-    "accepts wrong",
-    "refuses right",
-    "Corrected key",
-    "corrected",
-]
-
-
-def judged(found: Mapping[str, RunFigures]) -> list[list[str]]:
-    """The same answers by both judges, with the judges' errors on planted answers, and by the
-    corrected answer key."""
-    made = []
-    for each in found.values():
-        row = [TITLES[each.benchmark], each.titled(each.label)]
-        for name in ("strict", "lenient"):
-            judge = each.judges.get(name, Judged())
-            row += [shown(judge.accuracy), str(judge.accepts_wrong), str(judge.refuses_right)]
-        made.append([*row, shown(each.corrected), str(each.corrections)])
-    return made
-
-
-TESTED = ["", "", "Flips", "paper", "p", "paper"]
+    title = "Flips, wrong to right / right to wrong"
+    return Grid(title, ["", "", "Flips", "paper", "p", "paper"], made)

@@ -19,7 +19,8 @@ from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, s
 from justmem_eval.cli.app import app
 from justmem_eval.meter import metering
 from justmem_eval.peer_check import HISTORY, Checked, check
-from justmem_eval.records import Built, PeerFailed
+from justmem_eval.records import Built
+from justmem_eval.runs import PeerSettings
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.peer import NAMES, Peer
 from justmem_eval.systems.process import ADAPTERS
@@ -48,9 +49,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
 
 
-async def checked(name: str, url: str, folder: Path, python: str = "", **more: Any) -> Checked:
-    with metering(url) as meter:
-        return await check(name, python or sys.executable, meter, SETTINGS, folder, **more)
+async def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Checked:
+    peer = PeerSettings(python=python, dimensions=DIMENSIONS)
+    return await check(name, f"openai:m@{url}", peer, folder)
 
 
 async def built(name: str, url: str, folder: Path) -> Built:
@@ -80,7 +81,7 @@ async def test_what_was_built_is_there_after_a_kill(
 ) -> None:
     found = await checked(name, playing.url, tmp_path)
     assert found.problems == ()
-    assert all(each.right for each in found.asked)
+    assert all(found.right)
 
 
 # ---------------------------------------------------------------- LightMem
@@ -137,9 +138,9 @@ async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("lightmem", playing.url, tmp_path)
-    pieces = found.asked[0].found.chosen
+    pieces = found.found[0].chosen
     assert pieces[0].text.startswith("Tomas said: ")
-    assert found.asked[0].found.context.startswith("2024-")  # the reader sees the time
+    assert found.found[0].context.startswith("2024-")  # the reader sees the time
 
 
 # ---------------------------------------------------------------- MemoryOS
@@ -150,7 +151,7 @@ async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    claimed = {place for place in found.asked[0].found.read if place[0]}
+    claimed = {piece.place for piece in found.found[0].read if piece.place[0]}
     turns = {(session, turn) for session, numbers in claimed for turn in numbers}
     assert ("session_1", 7) in turns
     assert len(turns) >= 16
@@ -161,7 +162,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    texts = [piece.text for piece in found.asked[0].found.chosen]
+    texts = [piece.text for piece in found.found[0].chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
     assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
@@ -173,7 +174,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
 @pytest.mark.usefixtures("fakes")
 async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
     found = await checked("memos", playing.url, tmp_path)
-    places = [piece.place for each in found.asked for piece in each.found.chosen]
+    places = [piece.place for row in found.found for piece in row.chosen]
     assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
 
 
@@ -198,7 +199,7 @@ async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path
 async def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
     tmp_path: Path, playing: Served
 ) -> None:
-    row = (await checked("amem", playing.url, tmp_path)).asked[0].found
+    row = (await checked("amem", playing.url, tmp_path)).found[0]
     assert len(row.chosen) == 10
     assert len(row.read) > 10
 
@@ -251,6 +252,6 @@ def test_peer_check_names_what_is_wrong(
 async def test_peer_check_shows_an_embedder_that_does_not_fit(
     tmp_path: Path, playing: Served
 ) -> None:
-    settings = {**SETTINGS, "dimensions": 384}
-    with metering(playing.url) as meter, pytest.raises(PeerFailed, match="AssertionError"):
-        await check("memos", sys.executable, meter, settings, tmp_path)
+    peer = PeerSettings(python=sys.executable, dimensions=384)
+    found = await check("memos", f"openai:m@{playing.url}", peer, tmp_path)
+    assert "AssertionError" in found.problems[0]

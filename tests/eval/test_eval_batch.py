@@ -15,7 +15,7 @@ from justmem.testing import Request, chat_body
 from justmem_eval import batch, runs
 from justmem_eval.batch import BatchModel
 from justmem_eval.calls import Cap, CapReached, Replies
-from justmem_eval.results import figures
+from justmem_eval.results import measured
 
 
 @pytest.fixture(autouse=True)
@@ -100,12 +100,12 @@ def test_a_run_with_a_batch_model_sends_a_few_large_batches(data: Path, tmp_path
             runs=2,
             planted=2,
         )
-        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
         sizes = [len(lines) for lines in served.requests()]
-    found = figures(tmp_path / "run", given.benchmark)
+    found = measured(tmp_path / "run", given.benchmark)
     assert found.errors == {}
-    assert found.judged == 15
-    assert found.tokens.construction.value == 4 * SPENT
+    assert found["accuracy"].n == 15
+    assert found["tokens.construction"].value == 4 * SPENT
     # Cards, plans, two runs of answers, each judged by two judges, and their planted answers.
     assert sum(sizes) == 4 + 17 + 2 * 17 + 2 * 2 * 15 + 2 * 4
     assert len(sizes) < 20

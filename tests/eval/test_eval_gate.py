@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from justmem_eval import gate as gates
 from justmem_eval.cli.app import app
-from justmem_eval.protocol import Files
-from justmem_eval.records import Piece, Retrieved
+from justmem_eval.metrics import Figure
+from justmem_eval.records import Files, Piece, Retrieved
+from justmem_eval.results import Measured
 
 HERE = Path(__file__).parent
 NO_LEXICAL = ("weight.lexical=0",)
@@ -66,14 +66,15 @@ def test_each_tolerance_follows_from_the_number_of_questions(name: str) -> None:
             assert floor.tolerance == wanted, f"{slice.name}: {figure}"
 
 
-def summary_of(**figures: float) -> Any:
-    class Measured:
-        questions = 400
-
-        def model_dump(self, mode: str) -> dict[str, Any]:
-            return {name: {"value": value, "n": 400} for name, value in figures.items()}
-
-    return Measured()
+def measured(**figures: float) -> Measured:
+    return Measured(
+        run={},
+        questions=400,
+        missing=0,
+        figures={name: Figure(value=value, n=400) for name, value in figures.items()},
+        errors={},
+        notes=(),
+    )
 
 
 def slice_of(**floors: gates.Floor) -> gates.Slice:
@@ -85,14 +86,14 @@ def slice_of(**floors: gates.Floor) -> gates.Slice:
 @pytest.mark.parametrize(("now", "ok"), [(86.0, True), (78.1, True), (77.9, False)])
 def test_a_figure_may_fall_by_its_tolerance(tmp_path: Path, now: float, ok: bool) -> None:
     floor = gates.Floor(value=80.0, tolerance=2.0)
-    ((holds, text),) = gates.check(slice_of(recall=floor), summary_of(recall=now), Files(tmp_path))
+    ((holds, text),) = gates.check(slice_of(recall=floor), measured(recall=now), Files(tmp_path))
     assert holds is ok
     assert ("worse by" in text) is not ok
 
 
 def test_another_number_of_questions_fails(tmp_path: Path) -> None:
     other = slice_of().model_copy(update={"questions": 17})
-    ((ok, text),) = gates.check(other, summary_of(), Files(tmp_path))
+    ((ok, text),) = gates.check(other, measured(), Files(tmp_path))
     assert not ok
     assert "400 questions, not 17" in text
 
@@ -101,6 +102,6 @@ def test_a_question_that_is_gone_or_not_found_fails(tmp_path: Path) -> None:
     wanted = slice_of().model_copy(update={"found": {"a": ("s1:2",), "b": ("s1:2",)}})
     files = Files(tmp_path)
     files.evidence.add(Retrieved(id="a", history="h", chosen=(Piece(place=("s1", (1, 3))),)))
-    first, second = gates.check(wanted, summary_of(), files)
+    first, second = gates.check(wanted, measured(), files)
     assert first == (False, f"{wanted.name}: a does not read s1:2")
     assert second == (False, f"{wanted.name}: there is no question b")

@@ -68,6 +68,6 @@ def test_requests_for_vectors_are_no_calls_of_the_model() -> None:
         post(meter, "peer", "chat/completions")
         post(meter, "peer", "embeddings")
         post(meter, "peer", "chat/completions")
-        found = meter.sums()["peer", "other"]
+        found = meter.used("peer")
     assert (found.requests, found.embeddings, found.failed) == (2, 1, 1)
     assert (found.tokens, found.embedding) == (6, 7)

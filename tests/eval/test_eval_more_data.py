@@ -17,7 +17,7 @@ from justmem_eval import mine, runs
 from justmem_eval.benchmarks import load
 from justmem_eval.cli.app import app
 from justmem_eval.judging import ordering
-from justmem_eval.results import figures
+from justmem_eval.results import measured
 
 # ---------------------------------------------------------------- REALTALK
 
@@ -184,15 +184,13 @@ def test_a_rubric_reaches_the_judge_and_no_other_prompt(beam: Path, tmp_path: Pa
             runs=1,
             planted=1,
         )
-        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
     judged = [text for kind, text in prompts if kind == "judge"]
     assert any(SECRET in text for text in judged)
     assert not any("secret criterion" in text for kind, text in prompts if kind != "judge")
-    found = figures(tmp_path / "run", given.benchmark)
+    found = measured(tmp_path / "run", given.benchmark)
     assert found.errors == {}
-    spread = found.by_category["knowledge_update"]
-    assert spread is not None
-    assert spread.mean == 50.0  # one of two criteria
+    assert found["accuracy.category.knowledge_update"].value == 50.0  # one of two criteria
 
 
 def test_the_order_of_events_is_scored_by_kendalls_tau() -> None:

@@ -14,12 +14,11 @@ from eval_server import described as settings
 
 from justmem.domain import Session, Turn
 from justmem.testing import Request, Respond, Served, serve_openai
-from justmem_eval import runs, tables
+from justmem_eval import report, runs
 from justmem_eval.benchmarks import History, load
 from justmem_eval.cli.shared import show_run
-from justmem_eval.protocol import Files
-from justmem_eval.records import PeerCannotStart
-from justmem_eval.results import by_words, figures
+from justmem_eval.records import Files, PeerCannotStart
+from justmem_eval.results import Measured, by_words, measured
 from justmem_eval.runs import Settings
 from justmem_eval.systems.alignment import NOWHERE, aligned
 from justmem_eval.systems.peer import NAMES
@@ -43,9 +42,9 @@ def described(data: Path, url: str, **fields: Any) -> Settings:
     return settings(**given)
 
 
-async def run(given: Settings, folder: Path) -> Any:
-    await runs.run(given, folder, folder.parent, lambda *_: None)
-    return figures(folder, given.benchmark)
+async def run(given: Settings, folder: Path) -> Measured:
+    await runs.run(given, folder, folder.parent)
+    return measured(folder, given.benchmark)
 
 
 ASKING = """
@@ -73,10 +72,10 @@ async def test_a_peer_runs_under_the_same_protocol(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     found = await run(described(data, server.url), tmp_path / "run")
-    assert found.judged == 15
+    assert found["accuracy"].n == 15
     assert found.errors == {}
-    assert (found.turn.read.fraction.value or 0) > 50  # the template names its sources
-    assert found.tokens.answering.value == SPENT  # by the plain reader
+    assert (found["turn.read.fraction"].value or 0) > 50  # the template names its sources
+    assert found["tokens.answering"].value == SPENT  # by the plain reader
 
 
 async def test_what_a_peer_spends_is_metered_at_the_server(
@@ -85,7 +84,7 @@ async def test_what_a_peer_spends_is_metered_at_the_server(
     """This one asks its model once for every session, as a memory system would."""
     adapter = adapted(tmp_path, "    notes = [", ASKING)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.tokens.construction.value == 4 * SPENT
+    assert found["tokens.construction"].value == 4 * SPENT
 
 
 async def test_a_peer_is_refused_what_could_pass_the_cap(
@@ -113,7 +112,7 @@ async def test_a_peer_that_fails_on_one_question_loses_that_question_alone(
     adapter = adapted(tmp_path, "    wanted = words(", failing)
     found = await run(described(data, server.url, adapter=adapter, patience=5), tmp_path / "run")
     assert found.errors == {"evidence": 1, "predictions": 1, "verdicts": 2}
-    assert found.judged == 14
+    assert found["accuracy"].n == 14
     failed = [each for each in Files(tmp_path / "run").evidence.items() if each.error]
     assert said in failed[0].error
 
@@ -125,9 +124,9 @@ async def test_a_memory_that_was_not_built_is_not_asked(
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found.errors["memory"] == 1
     assert found.errors["evidence"] == 17
-    assert found.turn.read.fraction.n == 0
+    assert found["turn.read.fraction"].n == 0
     assert "no memory: " in Files(tmp_path / "run").evidence["conv-1/1"].error
-    assert found.tokens.construction.value == 4 * SPENT  # a failed build is paid for too
+    assert found["tokens.construction"].value == 4 * SPENT  # a failed build is paid for too
 
 
 async def test_a_peer_is_killed_and_reopened_before_the_first_question(
@@ -142,7 +141,7 @@ async def test_a_peer_is_killed_and_reopened_before_the_first_question(
     adapter = tmp_path / "adapter.py"
     adapter.write_text(text)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.turn.read.fraction.value == 0.0
+    assert found["turn.read.fraction"].value == 0.0
 
 
 async def test_a_peer_that_cannot_start_ends_the_run(
@@ -176,11 +175,11 @@ async def test_all_that_a_peer_shows_is_kept_and_the_first_ten_count_apart(
     adapter = adapted(tmp_path, "    evidence = best[", "    best.reverse()\n")
     adapter.write_text(adapter.read_text().replace('best[: message["k"]]', "best"))
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
-    assert found.turn.read.fraction.value == 100.0
-    assert (found.turn.ten.fraction.value or 0) < 50
-    assert (found.costs.cards_read.value or 0) > 20
+    assert found["turn.read.fraction"].value == 100.0
+    assert (found["turn.ten.fraction"].value or 0) < 50
+    assert (found["costs.cards_read"].value or 0) > 20
     assert len(Files(tmp_path / "run").evidence.items()[0].chosen) > 20
-    assert found.costs.turns_claimed.value == found.costs.cards_read.value  # one turn each
+    assert found["costs.turns_claimed"].value == found["costs.cards_read"].value  # one turn each
 
 
 async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
@@ -193,7 +192,7 @@ async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
     await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
     row = Files(tmp_path / "run").evidence.items()[0]
     assert len(row.chosen) == 10
-    assert row.read.count(("session_1", (1,))) >= 10
+    assert [piece.place for piece in row.read].count(("session_1", (1,))) >= 10
 
 
 async def test_sessions_that_a_peer_could_not_build_are_counted(
@@ -210,7 +209,7 @@ async def test_sessions_that_a_peer_could_not_build_are_counted(
     )
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found.errors == {"sessions": 1}
-    assert found.judged == 15
+    assert found["accuracy"].n == 15
 
 
 async def test_a_peer_gets_an_embedder_that_its_server_knows(
@@ -235,7 +234,7 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
 
 
 def shown_run(given: Settings, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    show_run(figures(folder, given.benchmark), folder)
+    show_run(measured(folder, given.benchmark), folder)
     return capsys.readouterr().out
 
 
@@ -245,10 +244,12 @@ async def test_every_recall_is_shown_with_what_it_counts(
     given = described(data, server.url)
     await run(given, tmp_path / "run")
     said = shown_run(given, tmp_path / "run", capsys)
-    assert "turn recall@10" in said
-    assert "10.0 cards, 10.0 turns claimed" in said
-    assert "turn recall, everything read" in said
-    assert "tokens: evidence" in said
+    headings, _, row = (
+        line.split() for line in said.split("What recall counts")[1].splitlines()[2:5]
+    )
+    assert "Turn@10" in headings
+    assert row.count("10.0") == 4  # cards and turns of the ten, and of everything read
+    assert "Evidence tokens" in said
     assert "INCOMPLETE" not in said
 
 
@@ -271,15 +272,14 @@ async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     text = adapter.read_text()
     adapter.write_text(text.replace(', "session": session["id"], "turns": [number]', ""))
     peer = await run(described(data, server.url, adapter=adapter), tmp_path / "peer")
-    assert peer.costs.aligned.value == 100.0
+    assert peer["costs.aligned"].value == 100.0
     given = described(data, server.url, system="justmem", label="JustMem")
     ours = await run(given, tmp_path / "ours")
     words = by_words(tmp_path / "ours", given.benchmark)
-    assert words is not None
-    assert words.costs.aligned.value == 100.0
-    titles = [row[1] for row in tables.recalls({"p": peer, "o": ours}, {"o": words})]
+    assert words["costs.aligned"].value == 100.0
+    titles = [row[1] for row in report.recalls({"p": peer, "o": ours}, {"o": words}).rows]
     assert titles == ["template", "JustMem", "JustMem, placed by words"]
-    assert [row[1] for row in tables.recalls({"o": ours}, {"o": words})] == ["JustMem"]
+    assert [row[1] for row in report.recalls({"o": ours}, {"o": words}).rows] == ["JustMem"]
 
 
 # ---------------------------------------------------------------- alignment

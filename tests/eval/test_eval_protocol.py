@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SPENT, SWITCHES, USAGE, part, played
+from eval_server import SPENT, SWITCHES, part, played
 from eval_server import described as settings
 
 from justmem.errors import InvalidSetting
 from justmem.testing import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval import runs
 from justmem_eval.calls import CapReached
-from justmem_eval.protocol import Files
-from justmem_eval.results import failures, figures
+from justmem_eval.records import Files
+from justmem_eval.results import failures, measured
 from justmem_eval.runs import Settings
 
 
@@ -39,7 +39,8 @@ def described(data: Path, url: str, **fields: Any) -> Settings:
 
 
 async def run(given: Settings, folder: Path) -> Path:
-    return await runs.run(given, folder, folder.parent, lambda *_: None)
+    await runs.run(given, folder, folder.parent)
+    return folder
 
 
 async def test_a_run_leaves_one_line_per_question_in_every_stage(
@@ -52,29 +53,27 @@ async def test_a_run_leaves_one_line_per_question_in_every_stage(
     assert len(files.evidence) == 17
     assert len(files.predictions(1)) == len(files.predictions(2)) == 17
     assert len(files.verdicts(1)) == 15  # category 5 has no gold answer
-    found = figures(folder, given.benchmark)
-    assert found.accuracy is not None
-    assert found.accuracy.deviation is not None  # of two runs
-    assert found.judged == 15
+    found = measured(folder, given.benchmark)
+    assert found["accuracy"].value is not None
+    assert found["accuracy"].deviation is not None  # of two runs
+    assert found["accuracy"].n == 15
     assert found.errors == {}
-    assert found.tokens.construction.value == 4 * SPENT  # four sessions, one call each
-    assert found.tokens.planning.value == SPENT
-    assert found.judges["strict"].accepts_wrong.n == 4
+    assert found["tokens.construction"].value == 4 * SPENT  # four sessions, one call each
+    assert found["tokens.planning"].value == SPENT
+    assert found["judge.strict.accepts_wrong"].n == 4
 
 
 async def test_the_meter_at_the_server_and_the_receipts_agree(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     folder = await run(described(data, server.url), tmp_path / "run")
-    sums = {(s["lane"], s["phase"]): s for s in json.loads((folder / "meter.json").read_text())}
+    metered = json.loads((folder / "meter.json").read_text())["justmem"]
     files = Files(folder)
     built = sum(each.tokens for each in files.memory.items())
-    assert sums["justmem", "construction"]["tokens_in"] == USAGE[0] * 4
     assert built == SPENT * 4
     answered = sum(p.tokens for n in (1, 2) for p in files.predictions(n).items())
     planned = sum(each.tokens for each in files.evidence.items())
-    metered = sums["justmem", "inference"]
-    assert metered["tokens_in"] + metered["tokens_out"] == answered + planned
+    assert metered["tokens_in"] + metered["tokens_out"] == built + answered + planned
 
 
 async def test_doing_it_again_asks_the_model_nothing(
@@ -157,11 +156,11 @@ async def test_a_judge_that_answers_prose_is_an_error_and_no_verdict(
     with serve_openai(script) as served:
         given = described(data, served.url, runs=1)
         folder = await run(given, tmp_path / "run")
-    found = figures(folder, given.benchmark)
-    assert found.accuracy is None
-    assert found.judged == 0
+    found = measured(folder, given.benchmark)
+    assert found["accuracy"].value is None
+    assert not found.judged
     assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 8}
-    assert "gave no verdict" in failures(folder)[0][2]
+    assert "gave no verdict" in failures(Files(folder))[0][2]
 
 
 async def test_one_failed_answer_is_counted_apart_and_done_again_later(
@@ -179,12 +178,12 @@ async def test_one_failed_answer_is_counted_apart_and_done_again_later(
         given = described(data, served.url, runs=1)
         folder = await run(given, tmp_path / "run")
         benchmark = given.benchmark
-        first = figures(folder, benchmark)
+        first = measured(folder, benchmark)
         assert first.errors == {"predictions": 1, "verdicts": 2}
-        assert first.judged == 14
+        assert first["accuracy"].n == 14
         broken[0] = False
         await run(given, tmp_path / "run")
-        assert figures(folder, benchmark).errors == {}
+        assert measured(folder, benchmark).errors == {}
 
 
 @pytest.mark.parametrize("system", ["none", "fulltext", "naive_rag"])
@@ -193,14 +192,14 @@ async def test_the_reference_systems_run_under_the_same_protocol(
 ) -> None:
     given = described(data, server.url, system=system, runs=1)
     folder = await run(given, tmp_path / "run")
-    found = figures(folder, given.benchmark)
-    assert found.judged == 15
-    assert found.tokens.construction.value == 0
+    found = measured(folder, given.benchmark)
+    assert found["accuracy"].n == 15
+    assert found["tokens.construction"].value == 0
     if system == "naive_rag":
-        assert (found.turn.ten.fraction.value or 0) > 0
+        assert (found["turn.ten.fraction"].value or 0) > 0
     else:  # they choose nothing
-        assert str(found.turn.read.fraction) == str(found.turn.ten.fraction) == "-"
-    assert bool(found.tokens.evidence.value) == (system != "none")
+        assert str(found["turn.read.fraction"]) == str(found["turn.ten.fraction"]) == "-"
+    assert bool(found["tokens.evidence"].value) == (system != "none")
 
 
 async def test_without_a_model_the_same_run_has_recall_and_no_accuracy(
@@ -208,10 +207,10 @@ async def test_without_a_model_the_same_run_has_recall_and_no_accuracy(
 ) -> None:
     given = described(data, "", model="rules", judge="", runs=1)
     folder = await run(given, tmp_path / "run")
-    found = figures(folder, given.benchmark)
-    assert found.accuracy is None
-    assert found.turn.read.fraction.n == 14
-    assert (found.turn.read.fraction.value or 0) > 50
+    found = measured(folder, given.benchmark)
+    assert not found.judged
+    assert found["turn.read.fraction"].n == 14
+    assert (found["turn.read.fraction"].value or 0) > 50
 
 
 @pytest.mark.parametrize(

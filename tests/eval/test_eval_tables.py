@@ -17,7 +17,9 @@ from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import benchmarks, runs, tables
 from justmem_eval.cli.app import app
 from justmem_eval.cli.measuring import RUNS
-from justmem_eval.results import compare, figures
+from justmem_eval.figures import read
+from justmem_eval.records import Files
+from justmem_eval.results import compare, measured
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 runs=3,
                 planted=3,
             )
-            asyncio.run(runs.run(given, folder / system, folder / "cache", lambda *_: None))
+            asyncio.run(runs.run(given, folder / system, folder / "cache"))
     return data, folder
 
 
@@ -56,8 +58,8 @@ def test_every_table_of_the_paper_is_there_with_its_values() -> None:
     assert len(main.lines) == 14
     for name in tables.NAMES:
         table = tables.table(name)
-        cells = tables.cells(table, {})
-        assert all(len(row) == len(tables.headings(table, {})) for row in cells)
+        grid = tables.grid(table, {})
+        assert all(len(row) == len(grid.headings) for row in grid.rows)
 
 
 def test_rows_of_different_tables_share_the_run_they_both_need() -> None:
@@ -67,10 +69,10 @@ def test_rows_of_different_tables_share_the_run_they_both_need() -> None:
 
 def test_flips_are_paired_by_question(two_runs: Any) -> None:
     _, folder = two_runs
-    found = compare(folder / "naive_rag", folder / "justmem")
-    assert set(found.majority.gained) == {"conv-1/1", "conv-1/2", "conv-1/13"}  # of Biscuit
-    assert found.majority.lost == ()
-    assert found.majority.p == 0.25
+    found = compare(Files(folder / "naive_rag"), Files(folder / "justmem"))
+    assert set(found.gained) == {"conv-1/1", "conv-1/2", "conv-1/13"}  # of Biscuit
+    assert found.lost == ()
+    assert found.p == 0.25
 
 
 def test_compare_shows_the_questions_that_flipped(two_runs: Any) -> None:
@@ -85,14 +87,16 @@ def test_compare_shows_the_questions_that_flipped(two_runs: Any) -> None:
 def test_all_prints_and_stores_the_figures_of_each_benchmark(data: Path, tmp_path: Path) -> None:
     switches = [word for switch in SWITCHES for word in ("--set", switch)]
     command = ["all", "--data", str(data), "--cache", str(tmp_path), "--limit", "4", *switches]
-    result = CliRunner().invoke(app, [*command, "--json", str(tmp_path / "eval.json")])
+    result = CliRunner().invoke(app, [*command, "--figures", str(tmp_path / "eval.json")])
     assert result.exit_code == 0, result.output
-    stored = json.loads((tmp_path / "eval.json").read_text())
+    stored = read(tmp_path / "eval.json")
     assert {name.split("-")[0] for name in stored} == {run[0] for run in RUNS}
-    for name in ("turn recall@10", "everything read", "turns claimed"):
-        assert result.output.count(name) >= len(stored)
-    costs = stored["locomo-rules-rules"]["costs"]
-    assert costs["turns_claimed"]["value"] >= costs["cards_read"]["value"] / 2 > 0
+    for name in ("turn.ten.fraction", "turn.read.fraction", "costs.turns_claimed"):
+        assert result.output.count(name) >= len(RUNS)
+    costs = {
+        name.split(".", 1)[1]: each for name, each in stored.items() if "locomo-rules-rules" in name
+    }
+    assert costs["costs.turns_claimed"].value >= costs["costs.cards_read"].value / 2 > 0
 
 
 # ---------------------------------------------------------------- all eight tables, whole
@@ -170,12 +174,11 @@ def test_the_corrected_key_stands_beside_the_official_one(
             runs=1,
             planted=2,
         )
-        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c", lambda *_: None))
-    found = figures(tmp_path / "run", given.benchmark)
-    assert found.corrections == 1
-    assert found.accuracy is not None
-    assert found.corrected is not None
-    assert found.corrected.mean == pytest.approx(found.accuracy.mean + 100 / found.judged)
-    assert found.judges["strict"].accepts_wrong.value == 0.0
-    assert found.judges["strict"].refuses_right.value == 100.0
-    assert found.judges["lenient"].refuses_right.n == 2
+        asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
+    found = measured(tmp_path / "run", given.benchmark)
+    assert found["corrections"].value == 1
+    official, corrected = found["accuracy"], found["accuracy.corrected"]
+    assert corrected.value == pytest.approx((official.value or 0) + 100 / official.n)
+    assert found["judge.strict.accepts_wrong"].value == 0.0
+    assert found["judge.strict.refuses_right"].value == 100.0
+    assert found["judge.lenient.refuses_right"].n == 2

@@ -1,7 +1,8 @@
 """Cards and plans that a strong model wrote once, read back: the paper's stages without a key.
 
 They lie beside the benchmark's file: LoCoMo `cards/NAME.jsonl` and `plans/NAME.jsonl`,
-LongMemEval `plans*.jsonl`, LoCoMo-Plus `cards*.jsonl` and `plans*.jsonl`.
+LongMemEval `plans*.jsonl` by `id`, LoCoMo-Plus `cards*.jsonl` and `plans*.jsonl` by
+`item`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _locomo(data: Path) -> Recorded:
 def _longmemeval(data: Path) -> Recorded:
     folder = files.find(data, longmemeval.FILES, "LongMemEval-S").parent
     paths = sorted(folder.glob("plans*.jsonl"))
-    return Recorded({}, {str(row["id"]): row for path in paths for row in files.read_lines(path)})
+    rows = (row for path in paths for row in files.read_lines(path))
+    return Recorded({}, {str(row["id"]): row for row in rows if "id" in row})
 
 
 def _locomo_plus(data: Path) -> Recorded:
@@ -74,6 +76,7 @@ def _locomo_plus(data: Path) -> Recorded:
         }
         for path in sorted(folder.glob("plans*.jsonl"))
         for row in files.read_lines(path)
+        if "item" in row
     }
     base = _locomo(data)
     return Recorded({**base.cards, **_some(cards, folder, "cards")}, plans)

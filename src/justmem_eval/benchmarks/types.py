@@ -40,6 +40,11 @@ class Gold(Value):
     def has_evidence(self) -> bool:
         return bool(self.sessions) and not self.abstain
 
+    @property
+    def judged(self) -> bool:
+        """LoCoMo's category 5 has no gold answer: its refusals are counted, not judged."""
+        return bool(self.answer or self.cue or self.rubric)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -18,20 +20,17 @@ from justmem_eval.benchmarks import TITLES
 from justmem_eval.cli.shared import (
     Cache,
     Data,
-    Json,
     Limit,
     Published,
     Switch,
-    grid,
     measure,
-    out,
+    show,
     show_run,
 )
-from justmem_eval.protocol import Files, retrieved
-from justmem_eval.records import write_json
-from justmem_eval.results import RunFigures
-from justmem_eval.runs import Settings, justmem_system, select
-from justmem_eval.switches import parse
+from justmem_eval.records import Files
+from justmem_eval.report import Grid
+from justmem_eval.results import Measured
+from justmem_eval.runs import Settings, select
 
 Bench = Annotated[str, typer.Option(help=", ".join(TITLES))]
 
@@ -44,23 +43,22 @@ def recall(
     limit: Limit = None,
     switch: Switch = None,
     to: Annotated[Path | None, typer.Option("--out", help="Keep the run's files here.")] = None,
-    json_file: Json = None,
     figures_file: Published = None,
     cache_folder: Cache = None,
 ) -> None:
     """Recall, source, token and answer figures without a language model."""
     given = _settings(data, benchmark, cards, plans, limit, switch)
-    found = _measured(given, to, cache_folder, figures_file)
-    if json_file:
-        write_json(json_file, found.model_dump(mode="json"))
+    _measured(given, to, cache_folder, figures_file)
 
 
 # Benchmark, cards, plans.
 RUNS = (
     ("locomo", "rules", "rules"),
+    ("locomo", "rules", "recorded"),
     ("locomo", "recorded", "recorded"),
     ("longmemeval", "rules", "rules"),
     ("locomo_plus", "rules", "rules"),
+    ("locomo_plus", "recorded", "recorded"),
     ("living", "rules", "rules"),
 )
 
@@ -69,18 +67,12 @@ def everything(
     data: Data,
     limit: Limit = None,
     switch: Switch = None,
-    json_file: Json = None,
     figures_file: Published = None,
     cache_folder: Cache = None,
 ) -> None:
     """Every keyless figure: `recall` on each benchmark."""
-    found: dict[str, Any] = {}
     for run in RUNS:
-        given = _settings(data, *run, limit, switch)
-        made = _measured(given, None, cache_folder, figures_file)
-        found["-".join(run)] = made.model_dump(mode="json")
-    if json_file:
-        write_json(json_file, found)
+        _measured(_settings(data, *run, limit, switch), None, cache_folder, figures_file)
 
 
 def _settings(
@@ -99,26 +91,25 @@ def _settings(
 
 def _measured(
     given: Settings, to: Path | None, cache_folder: Path | None, figures_file: Path | None
-) -> RunFigures:
+) -> None:
     """Measured, shown and published. A run over a part of the questions, or with other switches,
     has figures of its own."""
     with TemporaryDirectory(prefix="justmem-eval-") as folder:
         found = measure(given, to or Path(folder), cache.folder(cache_folder))
         show_run(found, to or Path(folder))
+    part = [f"limit_{given.limit}"] if given.limit else []
+    name = "-".join([given.benchmark.name, given.cards_by, given.plans_by, *part])
+    command = f"recall --benchmark {given.benchmark.name}"
+    command += f" --cards {given.cards_by} --plans {given.plans_by}"
+    command += f" --limit {given.limit}" if given.limit else ""
     if figures_file:
-        part = [f"limit_{given.limit}"] if given.limit else []
-        name = "-".join([given.benchmark.name, given.cards_by, given.plans_by, *part])
-        command = f"recall --benchmark {given.benchmark.name}"
-        command += f" --cards {given.cards_by} --plans {given.plans_by}"
-        command += f" --limit {given.limit}" if given.limit else ""
-        _publish(figures_file, name, given.switches, figures.of_run(found), command)
-    return found
+        _publish(figures_file, name, given.switches, found, command)
 
 
-def _publish(path: Path, name: str, switches: Any, found: Any, command: str) -> None:
+def _publish(path: Path, name: str, switches: Sequence[str], found: Measured, command: str) -> None:
     name = "-".join([name, *(switch.replace("=", "_").replace(".", "_") for switch in switches)])
     words = ["justmem-eval", command, *(f"--set {switch}" for switch in switches)]
-    figures.write(path, name, found, " ".join(words))
+    figures.write(path, name, figures.of_run(found), " ".join(words))
 
 
 def harm(
@@ -131,18 +122,17 @@ def harm(
 ) -> None:
     """On turns that need no memory: how often nothing is recalled, and the tokens added."""
     given = _settings(data, benchmark, "rules", "rules", None, switch)
-    ids = list(dict.fromkeys(case.history for case in given.benchmark.cases))[:histories]
+    given = replace(given, benchmark=harms.asked_of(given.benchmark, histories))
     with TemporaryDirectory(prefix="justmem-eval-") as folder:
-        system = justmem_system(
-            given, parse(given.switches), None, Path(folder), cache.folder(cache_folder)
-        )
-        asked = [given.benchmark.history(id) for id in ids]
-        found = asyncio.run(harms.harm(system, asked))
-    typer.echo(str(found))
+        found = measure(given, Path(folder), cache.folder(cache_folder))
+        rows = Files(Path(folder)).retrieved(given.benchmark.cases)
+    typer.echo(f"turns that need no memory: nothing recalled {found['costs.nothing_read']}")
+    typer.echo(f"tokens added {found['tokens.evidence']}")
+    for text in dict.fromkeys(case.question.text for case, row in rows if row.evidence_tokens):
+        typer.echo(f"  something is recalled for: {text}")
     if figures_file:
         command = f"harm --benchmark {benchmark} --histories {histories}"
-        named = {"nothing": found.nothing, "tokens": found.tokens}
-        _publish(figures_file, f"harm-{benchmark}", given.switches, named, command)
+        _publish(figures_file, f"harm-{benchmark}", given.switches, found, command)
 
 
 def fitted(data: Data, cache_folder: Cache = None) -> None:
@@ -161,7 +151,7 @@ def fitted(data: Data, cache_folder: Cache = None) -> None:
     everything = [f"{w:.2f}" for w in fit.fit(given)]
     rows.append(["fitted on everything", str(len(given)), *everything, "", ""])
     headings = ["held out", "questions", *fit.FITTED, "recall@10", "with the weights in use"]
-    out().print(grid("Weights, and recall of the ten cards", headings, rows))
+    show(Grid("Weights, and recall of the ten cards", headings, rows))
 
 
 def gate(
@@ -220,7 +210,7 @@ def mine(
         }
         typer.echo(own.shown(bench, found["justmem"], found["naive_rag"]))
         typer.echo(own.GIVEN if questions else own.MADE)
-        for line in own.missed(retrieved(Files(folder / "justmem"), cases)) if show_missed else ():
+        for line in own.missed(Files(folder / "justmem").retrieved(cases)) if show_missed else ():
             typer.echo(f"missed: {line}")
 
 

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from justmem.errors import InvalidSetting
-from justmem_eval import cache, results, tables
+from justmem_eval import cache, report, results, tables
 from justmem_eval.cli.shared import (
     Cache,
     Data,
     Limit,
+    PeerDimensions,
+    PeerEmbedder,
+    Pythons,
     Switch,
-    grid,
     measure,
-    out,
     pairs,
+    show,
     show_run,
 )
 from justmem_eval.estimate import Estimate, estimate
-from justmem_eval.metrics import Recalls
-from justmem_eval.protocol import Files
-from justmem_eval.results import RunFigures, by_words
-from justmem_eval.runs import OWN, PeerSettings, Settings, benchmark_of, select
+from justmem_eval.records import Files
+from justmem_eval.results import by_words
+from justmem_eval.runs import (
+    DIMENSIONS,
+    EMBEDDER,
+    OWN,
+    PeerSettings,
+    Settings,
+    benchmark_of,
+    select,
+)
 
 Model = Annotated[str, typer.Option(help="rules, openai:NAME, openai:NAME@URL, batch:NAME or ...")]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
@@ -36,8 +44,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
 Origin = Annotated[str | None, typer.Option(help="recorded, rules or model.")]
 In = Annotated[float, typer.Option("--price-in", help="Of a million input tokens.")]
 Made = Annotated[float, typer.Option("--price-out", help="Of a million output tokens.")]
-PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
-PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
+_SHOWN = 10  # flipped questions of each kind
 
 
 def run(
@@ -55,21 +62,20 @@ def run(
     number: Runs = 5,
     parallel: Parallel = 4,
     limit: Limit = None,
-    category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
     cap: CapOption = None,
     price_in: In = 0.0,
     price_out: Made = 0.0,
     python: Annotated[str, typer.Option(help="Python of a peer's environment.")] = "",
     adapter: Annotated[Path | None, typer.Option(help="An adapter of your own.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds of silence of a peer.")] = 1800.0,
-    peer_embedder: PeerEmbedder = "text-embedding-3-small",
-    peer_dimensions: PeerDimensions = 1536,
+    peer_embedder: PeerEmbedder = EMBEDDER,
+    peer_dimensions: PeerDimensions = DIMENSIONS,
     yes: Yes = False,
     cache_folder: Cache = None,
 ) -> None:
     """One system on one benchmark: build and retrieve once, answer and judge five times."""
     given = Settings(
-        benchmark=select(benchmark, data, category, limit),
+        benchmark=select(benchmark, data, limit=limit),
         data=data,
         system=system,
         model=model,
@@ -80,7 +86,6 @@ def run(
         runs=number,
         parallel=parallel,
         limit=limit,
-        category=category,
         cap=cap,
         peer=PeerSettings(
             python=python,
@@ -102,11 +107,10 @@ def table(
     judge: JudgeModel = "",
     cards: Origin = None,
     plans: Origin = None,
-    system: Annotated[list[str] | None, typer.Option(help="Only these systems.")] = None,
     benchmark: Annotated[list[str] | None, typer.Option(help="Only these.")] = None,
-    python: Annotated[list[str] | None, typer.Option(help="PEER=PYTHON, for each peer.")] = None,
-    peer_embedder: PeerEmbedder = "text-embedding-3-small",
-    peer_dimensions: PeerDimensions = 1536,
+    python: Pythons = None,
+    peer_embedder: PeerEmbedder = EMBEDDER,
+    peer_dimensions: PeerDimensions = DIMENSIONS,
     switch: Switch = None,
     number: Runs = 5,
     parallel: Parallel = 4,
@@ -122,10 +126,7 @@ def table(
     wanted = tables.table(name)
     given: dict[str, Settings] = {}
     for line in wanted.lines:
-        wanted_systems, wanted_benchmarks = system or [line.system], benchmark or [line.benchmark]
-        if line.system not in wanted_systems or line.benchmark not in wanted_benchmarks:
-            continue
-        if line.slug in given:
+        if line.slug in given or (benchmark and line.benchmark not in benchmark):
             continue
         if line.system not in OWN and line.system not in pythons:
             typer.echo(f"{line.title}: left out, no --python {line.system}=... names its Python.")
@@ -156,25 +157,16 @@ def table(
         slug: measure(each, to / slug, cache.folder(cache_folder), to / "spent.txt")
         for slug, each in given.items()
     }
-    words = {
-        slug: told
-        for slug, each in given.items()
-        if each.benchmark.name in tables.placed_by_words(found)
-        and (told := by_words(to / slug, each.benchmark))
-    }
-    _show_table(wanted, found, to, words)
-
-
-def _show_table(
-    table: tables.Table, found: Mapping[str, RunFigures], to: Path, words: Mapping[str, Recalls]
-) -> None:
-    out().print(grid(table.title, tables.headings(table, found), tables.cells(table, found)))
-    out().print(grid("What recall counts", tables.RECALLS, tables.recalls(found, words)))
+    show(tables.grid(wanted, found))
+    words = {}
+    if any(each.placed_by_words for each in found.values()):
+        words = {slug: by_words(to / slug, each.benchmark) for slug, each in given.items()}
+    show(report.recalls(found, words))
     judged = {slug: each for slug, each in found.items() if each.judged}
-    if tests := tables.tested(table, {slug: to / slug for slug in judged}):
-        out().print(grid("Flips, wrong to right / right to wrong", tables.TESTED, tests))
+    if (tests := tables.tested(wanted, {slug: to / slug for slug in judged})).rows:
+        show(tests)
     if judged:
-        out().print(grid("Judges and answer keys", tables.JUDGED, tables.judged(judged)))
+        show(report.judged(judged))
     for slug, each in found.items():
         if each.errors:
             typer.echo(f"{slug}: errors {dict(each.errors)}")
@@ -183,31 +175,23 @@ def _show_table(
 def compare(
     a: Annotated[Path, typer.Argument(help="The folder of a run.")],
     b: Annotated[Path, typer.Argument(help="The folder of another.")],
-    data: Annotated[Path | None, typer.Option(help="To show the questions' words.")] = None,
-    most: Annotated[int, typer.Option(help="Questions shown of each kind.")] = 10,
+    data: Data,
 ) -> None:
     """Paired flips with the exact McNemar test, and the questions that flipped."""
-    found = results.compare(a, b)
-    named = [(f"run {n}", f) for n, f in enumerate(found.by_run, 1)]
-    named.append(("majority", found.majority))
-    rows = [
-        [name, "", str(len(f.gained)), str(len(f.lost)), str(f.both), f"{f.p:.3g}"]
-        for name, f in named
-    ]
-    title = f"{found.first} -> {found.second}"
-    out().print(grid(title, ["", "", "wrong to right", "right to wrong", "both right", "p"], rows))
-    cases = benchmark_of(a, data).cases if data is not None else ()
-    texts = {c.question.id: (c.question.text, c.gold.answer) for c in cases}
-    first, second = Files(a).predictions(1), Files(b).predictions(1)
-    flipped = (("wrong to right", found.majority.gained), ("right to wrong", found.majority.lost))
-    for kind, ids in flipped:
-        for id in ids[:most]:
-            text, gold = texts.get(id, ("", ""))
-            typer.echo(f"{kind}  {id}  {text}")
-            if gold:
-                typer.echo(f"    gold    {gold}")
-            for name, told in ((found.first, first.get(id)), (found.second, second.get(id))):
-                typer.echo(f"    {name}: {told.answer if told else '-'}")
+    before, after = Files(a), Files(b)
+    flips = results.compare(before, after)
+    gained, lost = len(flips.gained), len(flips.lost)
+    typer.echo(f"{results.label(before.pinned())} -> {results.label(after.pinned())}")
+    typer.echo(f"wrong to right {gained}, right to wrong {lost}, both right {flips.both}")
+    typer.echo(f"p {flips.p:.3g} (exact McNemar)")
+    cases = {case.question.id: case for case in benchmark_of(a, data).cases}
+    for kind, ids in (("wrong to right", flips.gained), ("right to wrong", flips.lost)):
+        for id in ids[:_SHOWN]:
+            typer.echo(f"{kind}  {id}  {cases[id].question.text}")
+            typer.echo(f"    gold    {cases[id].gold.answer}")
+            for files in (before, after):
+                told = files.predictions(1).get(id)
+                typer.echo(f"    {results.label(files.pinned())}: {told.answer if told else '-'}")
 
 
 def _agree(given: list[Settings], price_in: float, price_out: float, yes: bool) -> None:

@@ -14,22 +14,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from justmem.errors import InvalidSetting
-from justmem_eval import runs
+from justmem_eval import report, runs
 from justmem_eval.calls import CapReached
-from justmem_eval.metrics import Level, Recall
-from justmem_eval.results import RunFigures, failures, figures
+from justmem_eval.records import Files
+from justmem_eval.report import Grid
+from justmem_eval.results import Measured, failures, measured
 from justmem_eval.runs import Settings
-from justmem_eval.tables import shown
 
 Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
 Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=value.")]
 Limit = Annotated[int | None, typer.Option(help="About so many questions, spread evenly.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
 Published = Annotated[
     Path | None,
     typer.Option("--figures", help="Enter them into this file of published figures."),
 ]
-Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors, replies and memories.")]
+Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors and replies.")]
+Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON, for each peer.")]
+PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
+PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
 
 _WIDE = 150
 
@@ -44,19 +46,15 @@ def bar() -> Progress:
     )
 
 
-def grid(title: str, headings: list[str], rows: list[list[str]]) -> Table:
-    made = Table(title=title, title_justify="left")
-    for place, name in enumerate(headings):
-        made.add_column(name, justify="left" if place < 2 else "right")
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
-def out() -> Console:
+def show(grid: Grid) -> None:
     """A file or a pipe has no width: tables stay whole there."""
+    made = Table(title=grid.title, title_justify="left")
+    for place, name in enumerate(grid.headings):
+        made.add_column(name, justify="left" if place < 2 else "right")
+    for row in grid.rows:
+        made.add_row(*row)
     width = None if sys.stdout.isatty() else _WIDE
-    return Console(highlight=False, markup=False, width=width)
+    Console(highlight=False, markup=False, width=width).print(made)
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:
@@ -72,7 +70,7 @@ def pairs(given: Sequence[str]) -> dict[str, str]:
 
 def measure(
     given: Settings, folder: Path, cache_folder: Path, ledger: Path | None = None
-) -> RunFigures:
+) -> Measured:
     """One run with a progress bar."""
     with bar() as shown_bar:
         tasks: dict[str, Any] = {}
@@ -86,71 +84,15 @@ def measure(
             asyncio.run(runs.run(given, folder, cache_folder, progress, ledger=ledger))
         except CapReached as error:
             raise InvalidSetting(str(error)) from None
-    return figures(folder, given.benchmark)
+    return measured(folder, given.benchmark)
 
 
-def show_run(found: RunFigures, folder: Path) -> None:
-    rows = [*(_judged(found) if found.judges else ()), *_recalled(found), *_costs(found)]
-    rows += [[f"errors: {stage}", str(count), ""] for stage, count in found.errors.items()]
-    label = found.titled(found.label)
-    title = f"{label} on {found.benchmark}: {found.questions} questions, model {found.model}"
-    if found.model == "rules":
-        title += f", {found.cards_by} cards, {found.plans_by} plans"
-    out().print(grid(title, ["", "", ""], rows))
+def show_run(found: Measured, folder: Path) -> None:
+    show(report.all_figures(found))
+    show(report.recalls({"": found}))
+    if found.judged:
+        show(report.judged({"": found}))
     for note in found.notes[:12]:
         typer.echo(f"  note: {note}")
-    for stage, id, reason in failures(folder)[:5]:
+    for stage, id, reason in failures(Files(folder))[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")
-
-
-def _judged(found: RunFigures) -> list[list[str]]:
-    rows = [["accuracy", shown(found.accuracy), f"{found.judged} judged"]]
-    for name, judge in found.judges.items():
-        rows.append([f"  {name} judge", shown(judge.accuracy), "the same answers"])
-        rows.append(["    accepts wrong", str(judge.accepts_wrong), "planted wrong answers"])
-        rows.append(["    refuses right", str(judge.refuses_right), "planted right answers"])
-    corrections = f"{found.corrections} answers corrected"
-    rows.append(["  corrected key", shown(found.corrected), corrections])
-    rows += [[f"  {name}", shown(value), ""] for name, value in found.by_category.items()]
-    return rows
-
-
-def _recalled(found: RunFigures) -> list[list[str]]:
-    costs = found.costs
-    ten = f"{costs.cards_at_10.short()} cards, {costs.turns_at_10.short()} turns claimed"
-    read = f"{costs.cards_read.short()} cards, {costs.turns_claimed.short()} turns claimed"
-    levels: list[tuple[str, Level]] = [("turn", found.turn), ("session", found.session)]
-    rows = [["recall: fraction", "", "any, all; what is counted"]]
-    for name, level in levels:
-        rows.append(_recall(f"{name} recall@10", level.ten, ten))
-        rows.append(_recall(f"{name} recall, everything read", level.read, read))
-        rows.append(_recall("  with recovered sources", level.source))
-    rows += [
-        ["  placed by words", str(costs.aligned), "percent of the pieces"],
-        _recall("first five sessions", found.sessions_at_5),
-        ["  all@5 can reach", str(found.most_all_at_5), ""],
-        _recall("spanning: turns, everything read", found.spanning_turn),
-        *(_recall(f"  {name}", each) for name, each in found.turn_by_category.items()),
-        ["source hit@1", str(found.source_hit), ""],
-    ]
-    return rows
-
-
-def _recall(name: str, recall: Recall, counted: str = "") -> list[str]:
-    more = f"any {recall.any.short()}, all {recall.all.short()}"
-    return [name, str(recall.fraction), f"{more}; {counted}" if counted else more]
-
-
-def _costs(found: RunFigures) -> list[list[str]]:
-    tokens, answers = found.tokens, found.answers
-    return [
-        ["answers: F1", str(answers.f1), f"gold in evidence {answers.contained}"],
-        ["  rest on a gold turn", str(answers.rests), f"on none {answers.misled}"],
-        ["  refused", str(answers.refused), f"of the unanswerable {answers.refused_rightly}"],
-        ["  words", str(answers.words), ""],
-        ["tokens: evidence", str(tokens.evidence), "per question"],
-        ["tokens: construction", str(tokens.construction), "per history"],
-        ["tokens: planning", str(tokens.planning), "per question"],
-        ["tokens: answering", str(tokens.answering), "per question and run"],
-        ["tokens: judging", str(tokens.judging), "not counted in the above"],
-    ]

@@ -1,7 +1,7 @@
 """JustMem through the same door as every other system, so that its costs are measured alike.
 
 - Vectors are bought at the server, as by the others.
-- With the setting `rules` there is no model: rules make the cards and the plans.
+- As the system `justmem_rules` it has no model: rules make the cards and the plans.
 """
 
 import shutil
@@ -19,10 +19,11 @@ def system(folder):
     import justmem
 
     server = settings["base_url"]
+    rules = settings["system"] == "justmem_rules"
     return justmem.open(
         "memory",
         folder=folder,
-        model="rules" if settings.get("rules") else f"openai:{settings['model']}@{server}",
+        model="rules" if rules else f"openai:{settings['model']}@{server}",
         answerer="rules",
         embedder=f"openai:{settings['embedder']}@{server}",
         dimensions=settings["dimensions"],

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from justmem.domain import Session, Turn
 from justmem_eval.benchmarks import History
-from justmem_eval.records import Place, Retrieved
+from justmem_eval.records import Piece, Place, Retrieved
 from justmem_eval.text import content
 
 LEAST = 0.3  # of the text's weight, held by the first turn
@@ -49,12 +49,15 @@ def aligned(text: str, history: History, *, within: str | None = None) -> Place:
 
 def realigned(found: Retrieved, history: History) -> Retrieved:
     """The same evidence, as if its system kept no sources."""
-    chosen = tuple(
-        piece.model_copy(update={"place": aligned(piece.text, history), "aligned": True})
-        for piece in found.chosen
-    )
-    read = tuple(aligned(text, history) for text in found.read_texts)
-    return found.model_copy(update={"chosen": chosen, "read": read})
+
+    def placed(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        return tuple(
+            Piece(place=aligned(piece.text, history), text=piece.text, aligned=True)
+            for piece in pieces
+        )
+
+    update = {"chosen": placed(found.chosen), "read": placed(found.read)}
+    return found.model_copy(update=update)
 
 
 @dataclass(frozen=True)

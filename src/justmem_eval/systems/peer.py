@@ -29,9 +29,9 @@ from justmem.errors import InvalidSetting
 from justmem.ports import LanguageModel
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter
-from justmem_eval.records import Built, Piece, Predicted, Retrieved
+from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.systems.alignment import aligned
-from justmem_eval.systems.plain import K, read
+from justmem_eval.systems.plain import read
 from justmem_eval.systems.process import ADAPTERS, Process
 from justmem_eval.text import count
 
@@ -57,9 +57,10 @@ class Peer:
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
         self.model = model
+        self._folder = folder / "peer"
         self.process = Process(
             [python, "-u", str(script)],
-            {**settings, "base_url": meter.url(name), "folder": str(folder / "peer")},
+            {**settings, "system": name, "base_url": meter.url(name), "folder": str(self._folder)},
             patience,
             folder / "peer.log",
             meter,
@@ -69,9 +70,15 @@ class Peer:
     async def build(self, history: History) -> Built:
         sessions = [dump(session) for session in history.sessions]
         message = {"do": "ingest", "history": history.id, "sessions": sessions}
-        reply, spent = await self.process.ask(message)
-        failed = tuple(str(each) for each in reply.get("failed", ()))
-        return Built(id=history.id, sessions=len(sessions), seen=spent, failed=failed)
+        before = _size(self._folder)
+        reply, usage = await self.process.ask(message)
+        return Built(
+            id=history.id,
+            sessions=len(sessions),
+            usage=usage,
+            failed=tuple(str(each) for each in reply.get("failed", ())),
+            disk_kb=(_size(self._folder) - before) // 1024,
+        )
 
     @asynccontextmanager
     async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PeerMemory]:
@@ -89,7 +96,7 @@ class PeerMemory:
 
     async def retrieve(self, question: Question) -> Retrieved:
         message = {"do": "retrieve", "question": dump(question), "k": K}
-        reply, spent = await self.peer.process.ask(message, history=self.history.id)
+        reply, usage = await self.peer.process.ask(message, history=self.history.id)
         evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
         context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
         chosen = tuple(_piece(item, self.history) for item in evidence)
@@ -99,19 +106,22 @@ class PeerMemory:
             id=question.id,
             history=self.history.id,
             chosen=chosen,
-            read=tuple(piece.place for piece in (*chosen, *beside)),
-            read_texts=tuple(piece.text for piece in (*chosen, *beside)),
+            read=(*chosen, *beside),
             context=context,
             evidence_tokens=count(context),
-            seen=spent,
+            usage=usage,
         )
 
     async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
         message = {"do": "answer", "question": dump(question), "context": retrieved.context}
-        reply, spent = await self.peer.process.ask(message, history=self.history.id)
+        reply, usage = await self.peer.process.ask(message, history=self.history.id)
         if "answer" in reply:
-            return Predicted(id=question.id, answer=str(reply["answer"]), seen=spent)
+            return Predicted(id=question.id, answer=str(reply["answer"]), usage=usage)
         return await read(self.peer.model, question, retrieved.context, self.sample)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _piece(item: Mapping[str, Any], history: History) -> Piece:

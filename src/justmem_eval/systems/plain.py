@@ -15,10 +15,9 @@ from justmem.domain import Session
 from justmem.errors import ModelNonsense
 from justmem.ports import Embedder, LanguageModel, Prompt
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.records import Built, Piece, Predicted, Retrieved
+from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.text import count, fence, new_mark
 
-K = 10
 SCHEMA = {
     "type": "object",
     "properties": {"answer": {"type": "string"}},
@@ -128,12 +127,12 @@ class NaiveRag:
         last = question.at.date()
         best = [chunks[i] for i in order if chunks[i][0].at.date() <= last][:K]
         text = "\n\n".join(f"[{s.at:%Y-%m-%d}] {said}" for s, _, said in best)
+        pieces = tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best)
         return Retrieved(
             id=question.id,
             history=history.id,
-            chosen=tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best),
-            read=tuple((s.id, turns) for s, turns, _ in best),
-            read_texts=tuple(said for _, _, said in best),
+            chosen=pieces,
+            read=pieces,
             context=text,
             evidence_tokens=count(text),
         )

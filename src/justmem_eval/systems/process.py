@@ -14,36 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from justmem_eval.meter import Meter
-from justmem_eval.records import PeerCannotStart, PeerFailed
+from justmem_eval.records import PeerCannotStart, PeerFailed, Usage
 
 ADAPTERS = Path(__file__).parent.parent / "peers"
 _LONGEST_LINE = 64 * 1024 * 1024
-
-
-@dataclass(slots=True)
-class Used:
-    """CPU seconds of the adapter's processes, and their peak memory."""
-
-    build: float = 0.0  # starting and ingesting
-    reopen: float = 0.0  # starting again and opening
-    ask: float = 0.0
-    peak_mb: float = 0.0
-    _before: float = 0.0  # CPU of the present process when the last message was done
-
-    def spawned(self) -> None:
-        self._before = 0.0
-
-    def add(self, what: str, told: Mapping[str, float], *, built: bool) -> None:
-        if "cpu" not in told:
-            return
-        spent, self._before = told["cpu"] - self._before, told["cpu"]
-        self.peak_mb = max(self.peak_mb, told["peak_mb"])
-        if what == "ingest" or (what == "start" and not built):
-            self.build += spent
-        elif what in ("start", "open"):
-            self.reopen += spent
-        else:
-            self.ask += spent
 
 
 @dataclass(slots=True)
@@ -61,46 +35,53 @@ class Process:
     lane: str
     _process: asyncio.subprocess.Process | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    used: Used = field(default_factory=lambda: Used())
     _open: str = ""
     _built: bool = False  # this process has ingested something
+    _cpu: float = 0.0  # of this process, when it last replied
+    _peak_mb: float = 0.0
 
     async def ask(
         self, message: Mapping[str, Any], *, history: str = ""
-    ) -> tuple[dict[str, Any], int]:
-        """The reply and the tokens it took. `history` has to be open for this message."""
+    ) -> tuple[dict[str, Any], Usage]:
+        """The reply and what it took. `history` has to be open for this message."""
         async with self._lock:
-            before = self.meter.spent(self.lane)
+            before = self.meter.used(self.lane)
             try:
-                reply = await self._ask(message, history)
+                started = await self._opened(history)
+                # Starting counts for what is built, and opening again counts for nothing.
+                cpu = 0.0 if started and not history else self._cpu
+                self._built = self._built or message["do"] == "ingest"
+                reply = await self._say(message)
             except PeerFailed as error:
-                error.seen = self.meter.spent(self.lane) - before
+                error.usage = self.meter.used(self.lane).since(before)
                 raise
-            return reply, self.meter.spent(self.lane) - before
+            process = {"cpu": self._cpu - cpu, "peak_mb": self._peak_mb}
+            used = self.meter.used(self.lane).since(before)
+            return reply, used.model_copy(update=process)
 
-    async def _ask(self, message: Mapping[str, Any], history: str) -> dict[str, Any]:
+    async def _opened(self, history: str) -> bool:
+        """Whether a process had to be started."""
         if history and self._built:
             await self.end()  # what is asked must come from disk, not from the builder's memory
-        await self._start()
+        started = await self._start()
         if history and self._open != history:
             await self._say({"do": "open", "history": history})
             self._open = history
-        self._built = self._built or message["do"] == "ingest"
-        return await self._say(message)
+        return started
 
-    async def _start(self) -> None:
+    async def _start(self) -> bool:
         if self._process is not None and self._process.returncode is None:
-            return
+            return False
         await self._spawn()
         try:
             await self._say({"do": "start", "settings": dict(self.settings)})
         except PeerFailed as error:
             await self.end()
             raise PeerCannotStart(f"The run ends: the peer cannot start. {error}") from error
+        return True
 
     async def _spawn(self) -> None:
-        self._open, self._built = "", False
-        self.used.spawned()
+        self._open, self._built, self._cpu = "", False, 0.0
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
@@ -143,7 +124,7 @@ class Process:
             await self.end()
             raise PeerFailed(f"The peer ended in `{what}`. See {self.log}.")
         told = reply.pop("usage", None) or {}
-        self.used.add(what, told, built=self.used.build > 0 and what != "ingest")
+        self._cpu, self._peak_mb = told.get("cpu", 0.0), told.get("peak_mb", 0.0)
         if reply.get("error"):
             raise PeerFailed(f"The peer failed in `{what}`: {reply['error']}")
         return reply
