@@ -36,6 +36,7 @@ from justmem import AsyncMemory, transfer
 from justmem.answer import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
+from justmem.parts import Parts
 from justmem.plan import RulesPlanner
 from justmem.ports import SearchLimits
 from justmem.store.drivers import Lock
@@ -90,13 +91,14 @@ async def _locked_copy(plain: Path, locked: Path) -> None:
 
 
 def memory_of(store: SqlStore, embedder: Any) -> AsyncMemory:
-    stages = {
-        "extractor": RulesExtractor(LANGUAGES),
-        "planner": RulesPlanner(LANGUAGES),
-        "answerer": RulesAnswerer(LANGUAGES),
-        "language": LANGUAGES,
-    }
-    return AsyncMemory(store, embedder, **stages)  # type: ignore[arg-type]
+    parts = Parts(
+        embedder,
+        LANGUAGES,
+        RulesExtractor(LANGUAGES),
+        RulesPlanner(LANGUAGES),
+        RulesAnswerer(LANGUAGES),
+    )
+    return AsyncMemory(store, parts)
 
 
 async def opening(folders: list[Path], writer: Writer) -> None:

@@ -35,6 +35,7 @@ from justmem.embed import opening, passages
 from justmem.extract.rules import RulesExtractor
 from justmem.intake.sessions import as_session
 from justmem.language.languages import LANGUAGES
+from justmem.parts import Parts
 from justmem.plan import RulesPlanner
 from justmem.ports import Embedded
 from justmem.store.sqlite import open_store
@@ -52,14 +53,14 @@ def local_embedder() -> Any:
 
 
 async def memory_of(folder: Path, embedder: Any) -> AsyncMemory:
-    return AsyncMemory(
-        await open_store(folder, "bench"),
+    parts = Parts(
         embedder,
-        extractor=RulesExtractor(LANGUAGES),
-        planner=RulesPlanner(LANGUAGES),
-        answerer=RulesAnswerer(LANGUAGES),
-        language=LANGUAGES,
+        LANGUAGES,
+        RulesExtractor(LANGUAGES),
+        RulesPlanner(LANGUAGES),
+        RulesAnswerer(LANGUAGES),
     )
+    return AsyncMemory(await open_store(folder, "bench"), parts)
 
 
 async def recall(cards: int, embedder: Any, rounds: int) -> tuple[float, float]:

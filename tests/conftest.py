@@ -12,6 +12,7 @@ import perturbation
 import pytest
 
 from justmem import AsyncMemory
+from justmem.parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
 from stories import Make, by_model, by_rules
@@ -44,7 +45,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         stages = by_model(model) if model else by_rules()
         store = parts.pop("store", None) or await open_store(tmp_path / "memory", space)
         embedder = parts.pop("embedder", None) or HashEmbedder(512)
-        memory = AsyncMemory(store, embedder, **{**stages, **parts})
+        memory = AsyncMemory(store, Parts(embedder, **{**stages, **parts}))
         opened.append(memory)
         return memory
 

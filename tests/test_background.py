@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def spaces_with(folder: Path, extractor: Any, workers: int = 1) -> justmem.Space
         most_open=2,
         on_error=lambda space, id, error: None,
     )
-    spaces.parts = {**spaces.parts, "extractor": extractor}
+    spaces.parts = replace(spaces.parts, extractor=extractor)
     return spaces
 
 

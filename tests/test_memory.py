@@ -16,6 +16,7 @@ from justmem.errors import (
     NotInMemory,
     StoreError,
 )
+from justmem.parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
@@ -42,7 +43,8 @@ def test_the_synchronous_face_remembers_and_asks(tmp_path: Path) -> None:
         answer={"answer": "1:58", "used": ["1"], "sufficient": True},
     )
     store = asyncio.run(open_store(tmp_path, "sync"))
-    with Memory(store, HashEmbedder(512), **by_model(model)) as memory:
+    parts = Parts(HashEmbedder(512), **by_model(model))
+    with Memory(AsyncMemory(store, parts)) as memory:
         memory.remember_many(HISTORY)
         assert memory.ask("How fast was my half marathon?", at=NOW).text == "1:58"
         assert len(memory.cards(kind="event")) == 3

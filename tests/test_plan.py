@@ -12,6 +12,7 @@ from justmem import Access, AsyncMemory, Memory, Plan
 from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
 from justmem.intake.secret_patterns import secrets
+from justmem.parts import Parts
 from justmem.ports import Embedded
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
@@ -59,7 +60,7 @@ async def test_an_answer_with_a_plan_can_be_followed(make: Make) -> None:
 
 async def test_the_synchronous_memory_takes_a_plan_too(tmp_path: Any) -> None:
     store = await open_store(tmp_path / "memory", "test")
-    memory = Memory(store, HashEmbedder(64), **by_rules())
+    memory = Memory(AsyncMemory(store, Parts(HashEmbedder(64), **by_rules())))
     memory.remember_many(HISTORY)
     evidence = memory.recall("What hurts?", plan={"needs_source": True})
     memory.close()

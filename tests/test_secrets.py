@@ -7,6 +7,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,9 @@ def raised(said: Said, work: Callable[[], Any]) -> None:
 def test_settings_and_all_that_is_made_of_them_show_nothing(rude: str, said: Said) -> None:
     settings = config.load(**planted(rude))
     said += [repr(settings), str(settings), settings.model_dump_json(include={"key", "api_key"})]
-    made = opening.shared_parts(settings)
-    parts = [*made.values(), *(getattr(part, "model", None) for part in made.values())]
+    made = opening.build_parts(settings)
+    values = [getattr(made, field.name) for field in fields(made)]
+    parts = [made, *values, *(getattr(part, "model", None) for part in values)]
     said += [repr(part) for part in (*parts, opening.keyring(settings))]
     with justmem.open(**planted(rude)) as memory:
         store = memory.asynchronous

@@ -10,6 +10,7 @@ from justmem import Answer, Budget, Evidence, Plan
 from justmem import answer as answering
 from justmem.errors import BudgetExceeded, ModelNonsense, ModelUnavailable
 from justmem.models.openai import OpenAIModel
+from justmem.parts import Parts
 from justmem.ports import Prompt
 from justmem.testing import (
     Request,
@@ -200,14 +201,15 @@ async def test_leaving_early_gives_back_what_was_set_aside(make: Make) -> None:
 def test_the_synchronous_face_follows_too(tmp_path: Any) -> None:
     import asyncio
 
-    from justmem import Memory
+    from justmem import AsyncMemory, Memory
     from justmem.store.sqlite import open_store
     from justmem.testing import HashEmbedder
     from stories import by_model
 
     told = scripted(extract=extract_history, plan=plan(), answer=REPLY)
     store = asyncio.run(open_store(tmp_path, "sync"))
-    with Memory(store, HashEmbedder(512), **by_model(told)) as memory:
+    parts = Parts(HashEmbedder(512), **by_model(told))
+    with Memory(AsyncMemory(store, parts)) as memory:
         memory.remember_many(HISTORY)
         kinds = [type(step).__name__ for step in memory.follow(QUESTION, at=NOW)]
     assert kinds == ["Plan", "Evidence", "str", "Answer"]

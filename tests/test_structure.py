@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"ports"},
     {"language", "intake", "budget"},
     {"store", "models", "rank", "subjects", "testing"},
+    {"parts"},
     {"extract", "embed", "edits"},  # the stages of remember
     {"plan", "discover", "select", "recover", "answer"},  # the stages of ask
     {"ask", "build", "forget", "transfer", "transcripts"},
@@ -149,11 +150,11 @@ def test_only_config_and_the_surfaces_name_implementations() -> None:
 
 
 def test_the_core_reads_no_clock() -> None:
-    """Callers pass one. The command line and the integrations are callers, and memory.py names the
+    """Callers pass one. The command line and the integrations are callers, and parts.py names the
     default."""
     callers = {"cli", "integrations"}
     found = {place.split(":")[0] for place in clocks(sources())}
-    assert {file for file in found if top(file) not in callers} == {"memory.py"}
+    assert {file for file in found if top(file) not in callers} == {"parts.py"}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -14,26 +14,22 @@ from justmem.discover import Discovery
 from justmem.domain import (
     Access,
     Answer,
-    Budget,
     Candidate,
     Card,
     Evidence,
     Plan,
-    Retention,
     Session,
     Source,
     SubjectProfile,
 )
 from justmem.errors import InputError
 from justmem.intake.redaction import Redaction
+from justmem.parts import Parts
 from justmem.plan import PlanParts, check_plan, make_plan
 from justmem.ports import (
     NO_FILTER,
     NOT_IN_MEMORY,
-    Answerer,
     Filter,
-    Language,
-    Planner,
     Reply,
     Store,
     StreamingAnswerer,
@@ -53,35 +49,19 @@ _FROM_CARDS = "The words themselves are not kept. From the cards: "
 _NO_WORDS = "The words themselves are not kept, and the cards do not say."
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """What a question passes through, in this order."""
-
-    planner: Planner
-    discovery: Discovery
-    selection: Selection
-    recovery: Recovery
-    answerer: Answerer
-
-
 class Asker:
-    def __init__(
-        self,
-        store: Store,
-        stages: Stages,
-        redaction: Redaction,
-        language: Language,
-        budget: Budget,
-        retention: Retention,
-        ledger: Ledger,
-    ) -> None:
+    def __init__(self, store: Store, parts: Parts, redaction: Redaction, ledger: Ledger) -> None:
         self._store = store
-        self._stages = stages
-        self._language = language
         self._redaction = redaction
-        self._budget = budget
-        self._retention = retention
         self._ledger = ledger
+        self._language = parts.language
+        self._budget = parts.budget
+        self._retention = parts.retention
+        self._planner = parts.planner
+        self._discovery = Discovery(store, parts)
+        self._selection = Selection(store, parts)
+        self._recovery = Recovery(store, parts)
+        self._answerer = parts.answerer
 
     async def steps(
         self,
@@ -99,7 +79,7 @@ class Asker:
         tally, names = Tally(), NO_NAMES
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
             asked, search = await self._understand(question, at, speaker, tally)
-            if search and plan is None and getattr(self._stages.planner, "spends", True):
+            if search and plan is None and getattr(self._planner, "spends", True):
                 asked, search = await self._check_relevance(asked, tally)
             if search:
                 left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
@@ -143,7 +123,7 @@ class Asker:
 
     async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
         """The profile as prose, by one answer call that reads its cards."""
-        if not getattr(self._stages.answerer, "spends", True):
+        if not getattr(self._answerer, "spends", True):
             raise InputError(
                 "A profile in prose needs a language model: set model, or leave prose out."
             )
@@ -191,8 +171,7 @@ class Asker:
         rules = await self._plan(asked, PlanParts(), tally, None)
         names = await self._names(asked.at.date())
         waiting = (await self._store.look(waiting=1)).waiting
-        discovery = self._stages.discovery
-        if waiting or await discovery.finds_something(names.for_search(rules), tally):
+        if waiting or await self._discovery.finds_something(names.for_search(rules), tally):
             return asked, True
         tally.notes.append(UNRELATED)
         return rules, False
@@ -206,7 +185,7 @@ class Asker:
             if given is not None:
                 given = await self._redaction.plan(given)
             found = await make_plan(
-                asked.question, asked.at, given, self._stages.planner, self._language, limit=limit
+                asked.question, asked.at, given, self._planner, self._language, limit=limit
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
             if speaker is None and (found.plan.operation == "reply" or self._first_person(asked)):
@@ -233,15 +212,14 @@ class Asker:
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
     async def _evidence(self, asked: Evidence, tally: Tally, where: Filter) -> Evidence:
-        stages = self._stages
-        views, pool = await stages.discovery.discover(asked, tally, where)
-        if not stages.discovery.is_relevant(asked, pool):
+        pool = await self._discovery.discover(asked, tally, where)
+        if not self._discovery.is_relevant(asked, pool):
             tally.notes.append(UNRELATED)
-            return await stages.selection.add_pinned(asked, where)
-        found = await stages.selection.select(asked, views, pool, tally, where)
-        if asked.plan.access is not Access.REPLAY:
-            return found
-        return await stages.recovery.recover(found, views, tally, where)
+            return await self._selection.add_pinned(asked, where)
+        found = await self._selection.select(asked, pool, tally, where)
+        if asked.plan.access is Access.REPLAY:
+            found = await self._recovery.recover(found, pool.views, tally, where)
+        return found
 
     async def _answer(
         self,
@@ -285,7 +263,7 @@ class Asker:
     ) -> AsyncGenerator[str | Reply]:
         """Pieces of the text, if it is streamed and the answerer can stream. Last, the whole
         reply."""
-        answerer = self._stages.answerer
+        answerer = self._answerer
         if not evidence.chosen and not evidence.sources:
             notes = ["nothing was found: no answer call was made"]
             yield Reply(NOT_IN_MEMORY, False, notes=notes)

@@ -1,4 +1,4 @@
-"""Builder: makes the cards of a stored session, with its limits, claims and failures."""
+"""Builder: stores a session and makes its cards, with limits, claims and failures."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from justmem import embed
 from justmem.budget.ledger import Ledger, Tally
 from justmem.domain import (
     NOTE,
-    Budget,
     Card,
     Receipt,
     Remembered,
-    Retention,
     Session,
     SessionRecord,
     SessionState,
@@ -36,13 +34,13 @@ from justmem.errors import (
     TimeLimitExceeded,
 )
 from justmem.extract import growth
+from justmem.intake.redaction import Redaction
+from justmem.parts import Parts
 from justmem.ports import (
     CardFilter,
     Derived,
-    Embedder,
     Extraction,
     Extractor,
-    Language,
     Store,
     StoredSession,
 )
@@ -56,53 +54,88 @@ _ATTEMPTS = 20  # at the cards of a session that others add to
 
 
 class Builder:
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder,
-        extractor: Extractor,
-        language: Language,
-        budget: Budget,
-        retention: Retention,
-        ledger: Ledger,
-        concurrency: int,
-    ) -> None:
+    def __init__(self, store: Store, parts: Parts, redaction: Redaction, ledger: Ledger) -> None:
         self._store = store
-        self._embedder = embedder
-        self._extractor = extractor
-        self._language = language
-        self._budget = budget
-        self._retention = retention
+        self._parts = parts
+        self._redaction = redaction
         self._ledger = ledger
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(parts.concurrency)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def using(self, extractor: Extractor) -> Builder:
         made = copy(self)
-        made._extractor = extractor
+        made._parts = replace(self._parts, extractor=extractor)
         return made
 
+    async def remember(self, session: Session, notes: Sequence[str]) -> Remembered:
+        """Stores the words of a session, always first, and makes its cards."""
+        async with self._lock(session.id):
+            record = await self._store.keep(session)
+            if record.state.settled:
+                return await self._unchanged(record, notes)
+            return await self._make_cards(session.id, notes)
+
+    async def keep(self, session: Session, notes: Sequence[str]) -> Remembered:
+        """Stores the words alone."""
+        return await self._kept(await self._store.keep(session), notes)
+
+    async def append(self, turns: Session, notes: Sequence[str], *, cards: bool) -> Remembered:
+        """Stores the turns in the session with the same id. Makes cards of them, or not."""
+        record = await self._store.append(turns.id, turns.turns, at=turns.at)
+        if record.state.settled or not cards:
+            return await self._kept(record, notes)
+        async with self._lock(turns.id):
+            return await self._make_cards(turns.id, notes)
+
+    async def finish(self, session_id: str) -> Remembered:
+        """Makes the cards of a stored session."""
+        newest = await self._newest(session_id)
+        # The words may have been stored before redaction was set.
+        session, notes = await self._redaction.session(newest, rename=False)
+        if session != newest:
+            return await self.remember(session, notes)
+        async with self._lock(session_id):
+            return await self._make_cards(session_id, notes)
+
+    async def finish_each(self, ids: Iterable[str], on_done: OnDone | None) -> list[Remembered]:
+        async def one(id: str) -> Remembered | None:
+            with suppress(NotInMemory):  # it was forgotten meanwhile
+                return await self.finish(id)
+            return None
+
+        return await run_each(ids, one, on_done)
+
     @asynccontextmanager
-    async def session_lock(self, session_id: str) -> AsyncIterator[None]:
+    async def _lock(self, session_id: str) -> AsyncIterator[None]:
         """One at a time for each session: the same session twice at once would be paid twice."""
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with self._slots, lock:
             yield
 
-    async def make_cards(self, session_id: str, notes: Sequence[str]) -> Remembered:
+    async def _kept(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
+        if record.state.settled:
+            return await self._unchanged(record, notes)
+        return Remembered(
+            session_id=record.id,
+            state=record.state,
+            reason=record.reason,
+            receipt=Receipt(notes=tuple(notes)),
+        )
+
+    async def _make_cards(self, session_id: str, notes: Sequence[str]) -> Remembered:
         """Makes the cards of a session's newest text, unless they are made or another process
         makes them."""
         done = await self._claimed(session_id, notes)
         if done is None:
             for record in await self._store.sessions():
                 if record.id == session_id and record.state.settled:
-                    return await self.unchanged(record, notes)
+                    return await self._unchanged(record, notes)
             reason = "another process is making its cards"
             return Remembered(
                 session_id=session_id, state=SessionState.PENDING, reason=reason, unchanged=True
             )
         note = session_id.startswith(NOTE)  # its words are the memory itself
-        if self._retention.source_days == 0 and done.state.settled and not note:
+        if self._parts.retention.source_days == 0 and done.state.settled and not note:
             with suppress(StoreBusy):  # `expire` drops the words later
                 await self._store.forget(words=[session_id])
         return done
@@ -114,10 +147,10 @@ class Builder:
                 if not mine:
                     break
                 with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
-                    return await self._build(await self.newest(session_id), notes)
+                    return await self._build(await self._newest(session_id), notes)
         return None
 
-    async def unchanged(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
+    async def _unchanged(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
         return Remembered(
             session_id=record.id,
             state=record.state,
@@ -130,7 +163,7 @@ class Builder:
     async def _cards(self, session_id: str) -> tuple[Card, ...]:
         return tuple(await self._store.cards(CardFilter(session_id=session_id)))
 
-    async def newest(self, session_id: str) -> Session:
+    async def _newest(self, session_id: str) -> Session:
         found = await self._store.texts([session_id], newest=True)
         if session_id not in found:
             raise NotInMemory(f"There is no session {session_id!r}.")
@@ -144,9 +177,7 @@ class Builder:
         try:
             extraction = await self._extract(session, before, tally)
             with tally.stage("embed"):
-                derived = await embed.derive(
-                    session, extraction, before, self._embedder, self._language, tally
-                )
+                derived = await embed.derive(session, extraction, before, self._parts, tally)
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
             await self._fail(session, str(error))
@@ -185,9 +216,10 @@ class Builder:
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
         limit = self._session_tokens(before, tally)
+        extractor = self._parts.extractor
         async with self._ledger.allow(limit, tally, session=session.id) as allowed:
             with tally.stage("extract"):
-                extraction = await self._extractor.extract(session, limit=allowed, after=after)
+                extraction = await extractor.extract(session, limit=allowed, after=after)
             tally.calls += extraction.calls
             tally.notes += extraction.notes
         extraction = growth.with_kept(session, extraction, before, after)
@@ -197,12 +229,13 @@ class Builder:
 
     def _session_tokens(self, before: StoredSession | None, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
-        if self._budget.session_tokens is None or not getattr(self._extractor, "spends", True):
+        limit = self._parts.budget.session_tokens
+        if limit is None or not getattr(self._parts.extractor, "spends", True):
             return None
         spent = before.spent if before else 0
         if spent:
             tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
-        return max(0, self._budget.session_tokens - spent)
+        return max(0, limit - spent)
 
 
 async def run_each(

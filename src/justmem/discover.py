@@ -14,7 +14,6 @@ from justmem import rank
 from justmem.budget.ledger import Tally
 from justmem.domain import (
     Access,
-    Budget,
     Card,
     EventDate,
     Evidence,
@@ -23,12 +22,11 @@ from justmem.domain import (
     quote,
 )
 from justmem.language.words import content_stems, overlap, stems_of_names, words
+from justmem.parts import Parts
 from justmem.ports import (
     NO_FILTER,
-    Embedder,
     Filter,
     Found,
-    Language,
     SearchLimits,
     Store,
     Vectors,
@@ -60,31 +58,20 @@ _STRANGER = 0.1  # more is needed if the question has names, but no card has any
 
 
 class Discovery:
-    """`paper`: views and signals as in the paper, without our additions."""
+    """With the profile of the paper: views and signals as in the paper, without our additions."""
 
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder,
-        language: Language,
-        budget: Budget,
-        retention: Retention,
-        *,
-        paper: bool,
-    ) -> None:
+    def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
-        self._embedder = embedder
-        self._language = language
-        self._budget = budget
-        self._retention = retention
-        self._paper = paper
+        self._embedder = parts.embedder
+        self._language = parts.language
+        self._budget = parts.budget
+        self._retention = parts.retention
+        self._paper = parts.profile.select_by == "question"
 
-    async def discover(
-        self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER
-    ) -> tuple[list[View], Pool]:
+    async def discover(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Pool:
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            return views, await self._pool(views, asked.plan, asked.at, where)
+            return await self._pool(views, asked.plan, asked.at, where)
 
     async def finds_something(self, asked: Evidence, tally: Tally) -> bool:
         """Whether the question alone, without rewrites, finds anything. It is asked before a model
@@ -92,8 +79,7 @@ class Discovery:
         if self._embedder.name not in _RELEVANT:
             return True
         alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})
-        _, pool = await self.discover(alone, tally)
-        return self.is_relevant(alone, pool)
+        return self.is_relevant(alone, await self.discover(alone, tally))
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = _RELEVANT.get(self._embedder.name)
@@ -164,7 +150,7 @@ def _make_pool(
     vectors = found.vectors if found.vectors.size else np.zeros((0, queries.shape[1]), np.float32)
     vectors = np.concatenate([vectors, *own])
     if not cards:
-        return Pool((), {}, np.zeros(0, np.float32))
+        return Pool(views, (), {}, np.zeros(0, np.float32))
     remark = plan.operation == "reply"
     near = rank.similarity(queries, vectors, share=1.0 if remark else _CENTRE)
     raw = queries @ vectors.T
@@ -172,7 +158,7 @@ def _make_pool(
     cosines = np.maximum(raw, spoken).max(axis=0)
     if remark:  # it shares no words with the memory behind it: only its rewrites and meaning count
         guesses = near[1:] if len(near) > 1 else near
-        return Pool(cards, {"dense": rank.averaged(guesses)}, cosines)
+        return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines)
     signals = {
         "dense": rank.averaged(near),
         "lexical": rank.averaged(_lexical(found, cards)),
@@ -181,7 +167,7 @@ def _make_pool(
     }
     if turns:
         signals["turn"] = rank.averaged(spoken)
-    return Pool(cards, signals, cosines)
+    return Pool(views, cards, signals, cosines)
 
 
 def _lexical(found: Found, cards: Sequence[Card]) -> Scores:

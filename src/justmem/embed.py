@@ -16,9 +16,9 @@ import numpy as np
 from justmem.budget.ledger import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
+from justmem.parts import Parts
 from justmem.ports import (
     Derived,
-    Embedder,
     Extraction,
     Index,
     Language,
@@ -80,17 +80,16 @@ async def derive(
     session: Session,
     extraction: Extraction,
     before: StoredSession | None,
-    embedder: Embedder,
-    language: Language,
+    parts: Parts,
     tally: Tally,
 ) -> Derived:
     """Everything that is stored of a session besides its turns. Texts that were embedded `before`
     are not embedded again."""
     cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
-    wanted = texts(session, cards, stretches, language)
-    known = _known_vectors(before, language)
+    wanted = texts(session, cards, stretches, parts.language)
+    known = _known_vectors(before, parts.language)
     fresh = list(dict.fromkeys(text for text in wanted if text not in known))
-    made = await tally.embed(embedder, fresh)
+    made = await tally.embed(parts.embedder, fresh)
     known.update(zip(fresh, made, strict=True))
     vectors = np.stack([known[text] for text in wanted]) if wanted else made
     return Derived(
@@ -120,12 +119,14 @@ def _known_vectors(before: StoredSession | None, language: Language) -> dict[str
     return dict(zip(stored, vectors, strict=True)) if len(stored) == len(vectors) else {}
 
 
-async def reembed(store: Store, embedder: Embedder, language: Language) -> int:
+async def reembed(store: Store, parts: Parts) -> int:
     """Replaces all vectors of a store, in one transaction. Returns how many there are."""
 
     async def embed(index: Index, stored: Sequence[str]) -> Vectors:
         if index == "passages":
-            return await Tally().embed(embedder, [text[:OPENING] for text in stored])
-        return await Tally().embed(embedder, [language.search_text(text) for text in stored])
+            texts = [text[:OPENING] for text in stored]
+        else:
+            texts = [parts.language.search_text(text) for text in stored]
+        return await Tally().embed(parts.embedder, texts)
 
-    return await store.reembed(embedder.name, embedder.dim, embed)
+    return await store.reembed(parts.embedder.name, parts.embedder.dim, embed)

@@ -11,23 +11,21 @@ remember(session)                     ask(question)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from justmem import embed
-from justmem.ask import Asker, GivenPlan, Stages, Step
+from justmem.ask import Asker, GivenPlan, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
-from justmem.discover import Discovery
 from justmem.domain import (
     KINDS,
     STATUSES,
     About,
     Answer,
-    Budget,
     Card,
     Checked,
     Correction,
@@ -41,9 +39,7 @@ from justmem.domain import (
     Note,
     Preview,
     Quarantined,
-    Receipt,
     Remembered,
-    Retention,
     Session,
     SessionRecord,
     Source,
@@ -53,27 +49,21 @@ from justmem.domain import (
 )
 from justmem.edits import corrections, notes
 from justmem.edits.change_log import check, entries
-from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.errors import InputError, InvalidSession
 from justmem.forget import expiry
 from justmem.forget.targets import Forgetting, Target
 from justmem.intake.filters import as_filter
-from justmem.intake.redaction import Redact, Redacted, Redaction
+from justmem.intake.redaction import Redaction
 from justmem.intake.sessions import SessionLike, as_session, as_time, id_from_content
+from justmem.parts import Parts
 from justmem.ports import (
-    Answerer,
     Author,
     CardFilter,
     Closes,
-    Embedder,
     Extractor,
-    Language,
-    Planner,
-    Reranker,
     Store,
     session_in,
 )
-from justmem.rank import Profile
-from justmem.recover import Recovery
 from justmem.runtime.forks import Origin
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import (
@@ -86,7 +76,6 @@ from justmem.runtime.validation import (
     check_callable,
     describe,
 )
-from justmem.select import Selection
 from justmem.subjects import about, card_source, history
 from justmem.subjects.user_name import Names, cards_of, names
 
@@ -99,59 +88,20 @@ Day = date | str | None
 
 class AsyncMemory:
     """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
+    `closing` are parts to close with the memory, besides its store."""
 
-    `clock` returns the current time: the default of `at`, the day that tokens are counted for, the
-    times in the change log. `redact` removes secrets before anything is stored or sent to a model.
-    `actor` is the name in the change log. `log_reads` logs reads too. `closing` are parts to close
-    with the memory, besides its store.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder,
-        *,
-        extractor: Extractor,
-        planner: Planner,
-        answerer: Answerer,
-        language: Language,
-        reranker: Reranker | None = None,
-        budget: Budget | None = None,
-        profile: Profile | None = None,
-        retention: Retention | None = None,
-        redact: Redact | None = None,
-        concurrency: int = 4,
-        clock: Callable[[], datetime] = datetime.now,
-        actor: str = "program",
-        log_reads: bool = False,
-        closing: Sequence[Closes] = (),
-    ) -> None:
-        self.budget = budget or Budget()
-        self.ranking = profile or Profile()
-        self.retention = retention or Retention()
-        store.author = Author(actor, clock, log_reads)
+    def __init__(self, store: Store, parts: Parts, closing: Sequence[Closes] = ()) -> None:
+        store.author = Author(parts.actor, parts.clock, parts.log_reads)
+        self.parts = parts
+        self.ledger = Ledger(store, parts.budget.day_tokens, parts.clock)
         self._store = store
-        self.ledger = Ledger(store, self.budget.day_tokens, clock)
-        self._embedder = embedder
-        self._language = language
-        self._redaction = Redaction(redact)
-        parts = (language, self.budget, self.retention, self.ledger)
-        self._builder = Builder(store, embedder, extractor, *parts, concurrency)
-        limits = (language, self.budget, self.retention)
-        stages = Stages(
-            planner,
-            Discovery(store, embedder, *limits, paper=self.ranking.select_by == "question"),
-            Selection(store, reranker, *limits, self.ranking),
-            Recovery(store, self.budget, self.retention, whole=self.ranking.replay == "session"),
-            answerer,
-        )
-        self._correcting = (store, embedder, language)
-        self._asker = Asker(store, stages, self._redaction, *parts)
-        self._forgetting = Forgetting(store, clock, language)
-        self._clock = clock
+        self._redaction = Redaction(parts.redact)
+        self._builder = Builder(store, parts, self._redaction, self.ledger)
+        self._asker = Asker(store, parts, self._redaction, self.ledger)
+        self._forgetting = Forgetting(store, parts.clock, parts.language)
         self._closing = closing
         self._origin = Origin()
-        self._bound: set[str] = set()  # embedders whose vectors the store is known to hold
+        self._bound = False  # whether the store is known to hold vectors of the embedder
 
     @property
     def space(self) -> str:
@@ -170,47 +120,17 @@ class AsyncMemory:
 
         If a model fails, the words are kept, the result says `failed` and why, and `retry` tries
         again."""
-        return await self._remember(await self._given(session, at, id))
-
-    async def _given(self, value: SessionLike, at: When = None, id: str | None = None) -> Redacted:
-        """The session as it may be stored. One without a time takes place now, unless it is known
-        by its id: then it keeps its time."""
-        now = self._time()
-        session = as_session(value, at=at, id=id, otherwise=now)
-        if at is None and session.at == now and session.id != id_from_content(session):
-            known = await self._store.texts([session.id], newest=True)
-            if session.id in known:
-                session = session.model_copy(update={"at": known[session.id].at})
-        return await self._redaction.session(session)
-
-    def _time(self, at: When = None) -> datetime:
-        """The given time, by default now."""
-        return as_time(self._clock() if at is None else at)
-
-    async def _remember(self, given: Redacted, builder: Builder | None = None) -> Remembered:
-        builder = builder or self._builder
+        given, notes = await self._given(session, at, id)
         await self._bind()
-        async with builder.session_lock(given.session.id):
-            record = await self._store.keep(given.session)  # the raw turns, always first
-            if record.state.settled:
-                return await builder.unchanged(record, given.notes)
-            return await builder.make_cards(record.id, given.notes)
+        return await self._builder.remember(given, notes)
 
     async def keep(
         self, session: SessionLike, *, at: When = None, id: str | None = None
     ) -> Remembered:
         """Stores the session's words and leaves its cards to a later `remember` or `retry`."""
-        given = await self._given(session, at, id)
+        given, notes = await self._given(session, at, id)
         await self._bind()
-        return await self._kept(await self._store.keep(given.session), given.notes)
-
-    async def _kept(self, record: SessionRecord, notes: tuple[str, ...]) -> Remembered:
-        if record.state.settled:
-            return await self._builder.unchanged(record, notes)
-        receipt = Receipt(notes=notes)
-        return Remembered(
-            session_id=record.id, state=record.state, reason=record.reason, receipt=receipt
-        )
+        return await self._builder.keep(given, notes)
 
     @traced("upsert_memory")
     async def append(
@@ -223,16 +143,10 @@ class AsyncMemory:
         session_id, cards = as_id(id, "session").strip(), as_flag(cards, "cards")
         if not session_id:
             raise InvalidSession("append needs the id of a session, and this one is empty.")
-        when = self._time(at)
-        given = await self._redaction.session(
-            as_session(turns, at=when, id=session_id), rename=False
-        )
+        session = as_session(turns, at=self._time(at), id=session_id)
+        given, notes = await self._redaction.session(session, rename=False)
         await self._bind()
-        record = await self._store.append(session_id, given.session.turns, at=when)
-        if record.state.settled or not cards:
-            return await self._kept(record, given.notes)
-        async with self._builder.session_lock(session_id):
-            return await self._builder.make_cards(session_id, given.notes)
+        return await self._builder.append(given, notes, cards=cards)
 
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
@@ -241,13 +155,14 @@ class AsyncMemory:
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
             raise InvalidSession(f"remember_many takes several sessions, not {describe(sessions)}.")
         given = [await self._given(session) for session in sessions]
-        texts = {(each.session.id, each.session.digest) for each in given}
+        texts = {(session.id, session.digest) for session, _ in given}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
             raise InvalidSession(
                 f"Different sessions share the id {twice[0]!r}: the later would replace the "
                 "earlier. Give each session an id of its own. Nothing was stored."
             )
-        return await run_each(given, self._remember, on_done)
+        await self._bind()
+        return await run_each(given, lambda each: self._builder.remember(*each), on_done)
 
     async def note(
         self,
@@ -265,13 +180,14 @@ class AsyncMemory:
         holds from, by default now."""
         when = self._time(at)
         now = self._time()
-        given = notes.as_note(
+        note = notes.as_note(
             text, key=key, value=value, at=when, until=until, labels=labels, now=now
         )
-        redacted = await self._redaction.session(given, rename=False)
-        notes.check_redacted(redacted.session)
-        await self._remember(redacted)
-        return notes.extraction(redacted.session).cards[0]
+        given, changed = await self._redaction.session(note, rename=False)
+        notes.check_redacted(given)
+        await self._bind()
+        await self._builder.remember(given, changed)
+        return notes.extraction(given).cards[0]
 
     async def notes(self, prefix: str = "") -> list[Note]:
         """The notes whose key begins with `prefix`, in order of their keys."""
@@ -283,19 +199,15 @@ class AsyncMemory:
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""
-
-        async def again(session: Session) -> Remembered | None:
-            with suppress(NotInMemory):  # it was forgotten meanwhile
-                return await self.finish(session.id)
-            return None
-
-        return await run_each(await self.waiting(), again, on_done)
+        await self._bind()
+        ids = [session.id for session in await self.waiting()]
+        return await self._builder.finish_each(ids, on_done)
 
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a session that is pending or failed. Turns that others append
         meanwhile are kept."""
         await self._bind()
-        return await self._finish(as_id(session_id, "session"), self._builder)
+        return await self._builder.finish(as_id(session_id, "session"))
 
     async def rebuild(
         self,
@@ -311,32 +223,34 @@ class AsyncMemory:
             raise InputError(f"extractor needs a method `extract`; {describe(extractor)} has none.")
         check_callable(on_done, "on_done")
         builder = self._builder if extractor is None else self._builder.using(extractor)
-        await self._bind()
-
-        async def again(id: str) -> Remembered | None:
-            with suppress(NotInMemory):  # it was forgotten meanwhile
-                return await self._finish(id, builder)
-            return None
-
         one = None if session is None else as_id(session, "session")
-        return await run_each(await self._store.rebuild(one), again, on_done)
+        await self._bind()
+        return await builder.finish_each(await self._store.rebuild(one), on_done)
 
-    async def _finish(self, session_id: str, builder: Builder) -> Remembered:
-        newest = await builder.newest(session_id)
-        # The words may have been stored before redaction was set.
-        given = await self._redaction.session(newest, rename=False)
-        if given.session != newest:
-            return await self._remember(given, builder)
-        async with builder.session_lock(session_id):
-            return await builder.make_cards(session_id, given.notes)
+    async def _given(
+        self, value: SessionLike, at: When = None, id: str | None = None
+    ) -> tuple[Session, tuple[str, ...]]:
+        """The session as it may be stored, and notes for the receipt. One without a time takes
+        place now, unless it is known by its id: then it keeps its time."""
+        now = self._time()
+        session = as_session(value, at=at, id=id, otherwise=now)
+        if at is None and session.at == now and session.id != id_from_content(session):
+            known = await self._store.texts([session.id], newest=True)
+            if session.id in known:
+                session = session.model_copy(update={"at": known[session.id].at})
+        return await self._redaction.session(session)
+
+    def _time(self, at: When = None) -> datetime:
+        """The given time, by default now."""
+        return as_time(self.parts.clock() if at is None else at)
 
     async def _bind(self) -> None:
         """Vectors of two embedders cannot be compared: raises before anything is written or
         searched."""
         self._origin.check()
-        if self._embedder.name not in self._bound:
-            await self._store.bind(self._embedder.name, self._embedder.dim)
-            self._bound.add(self._embedder.name)
+        if not self._bound:
+            await self._store.bind(self.parts.embedder.name, self.parts.embedder.dim)
+            self._bound = True
 
     # ------------------------------------------------------------ ask
 
@@ -430,7 +344,7 @@ class AsyncMemory:
         return (await self._names()).card(found)
 
     async def _names(self) -> Names:
-        return await names(self._store, self._language)
+        return await names(self._store, self.parts.language)
 
     async def source(self, card_id: str) -> Source:
         """The turns a card rests on, with one turn around them, and its exact words cited."""
@@ -468,7 +382,7 @@ class AsyncMemory:
         replaced and that replaced it. What begins after `at` is left out; default: now."""
         return await history.history(
             self._store,
-            self._language,
+            self.parts.language,
             subject=None if subject is None else as_text(subject, "subject"),
             card_id=None if card is None else as_id(card, "card"),
             on=self._time(at).date(),
@@ -487,7 +401,7 @@ class AsyncMemory:
         lines out as a text."""
         who = None if subject is None else as_text(subject, "subject")
         when, limit = self._time(at), as_count(tokens, "tokens")
-        found = await history.profile(self._store, self._language, who, when.date(), limit)
+        found = await history.profile(self._store, self.parts.language, who, when.date(), limit)
         if not as_flag(prose, "prose"):
             return found
         return await self._asker.write_profile(found, when)
@@ -513,8 +427,8 @@ class AsyncMemory:
             "kind": kind,
         }
         await self._bind()
-        id, parts = as_id(card, "card"), self._correcting
-        made = await corrections.correct(*parts, self._redaction, id, changes)
+        id = as_id(card, "card")
+        made = await corrections.correct(self._store, self.parts, self._redaction, id, changes)
         return (await self._names()).card(made)
 
     async def pin(self, card: str) -> Card:
@@ -526,13 +440,13 @@ class AsyncMemory:
 
     async def _pin(self, card: str, pinned: bool) -> Card:
         await self._bind()
-        made = await corrections.pin(*self._correcting, as_id(card, "card"), pinned)
+        made = await corrections.pin(self._store, self.parts, as_id(card, "card"), pinned)
         return (await self._names()).card(made)
 
     async def undo(self, card: str) -> Card:
         """Takes back the last correction, pin or unpin of a card, and returns the card before."""
         await self._bind()
-        made = await corrections.undo(*self._correcting, as_id(card, "card"))
+        made = await corrections.undo(self._store, self.parts, as_id(card, "card"))
         return (await self._names()).card(made)
 
     async def corrections(self, card: str | None = None) -> list[Correction]:
@@ -599,19 +513,19 @@ class AsyncMemory:
 
     async def expiring(self, *, at: When = None) -> Expiring:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
-        return await expiry.expiring(self._store, self.retention, self._time(at))
+        return await expiry.expiring(self._store, self.parts.retention, self._time(at))
 
     async def expire(self, *, at: When = None) -> Forgotten:
         """Forgets what is older than `retention` allows at that time, on disk too; default: now.
         Questions do not find it even before."""
-        when = self._time(at)
-        return await expiry.expire(self._store, self.retention, when, self._forgetting.expire)
+        when, retention = self._time(at), self.parts.retention
+        return await expiry.expire(self._store, retention, when, self._forgetting.expire)
 
     async def reembed(self) -> int:
         """Makes all vectors again with the current embedder, and returns how many. Questions use
         the old vectors until the new ones are complete."""
-        count = await embed.reembed(self._store, self._embedder, self._language)
-        self._bound.add(self._embedder.name)
+        count = await embed.reembed(self._store, self.parts)
+        self._bound = True
         return count
 
     # ------------------------------------------------------------ export and log
@@ -621,7 +535,7 @@ class AsyncMemory:
         loading need not embed."""
         from justmem import transfer  # only this and `load` need it
 
-        made, vectors = self._clock().astimezone(UTC), as_flag(vectors, "vectors")
+        made, vectors = self.parts.clock().astimezone(UTC), as_flag(vectors, "vectors")
         async with aclosing(transfer.export(self._store, made=made, vectors=vectors)) as lines:
             async for line in lines:
                 yield line
@@ -635,7 +549,7 @@ class AsyncMemory:
         path = as_path(file)
         check_callable(on_loaded, "on_loaded")
         await self._bind()
-        parts = self._embedder, self._language, self._redaction
+        parts = self.parts.embedder, self.parts.language, self._redaction
         return await transfer.load(path, self._store, *parts, on_loaded)
 
     async def log(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from justmem.domain import Candidate, Card, EventDate, Value
 from justmem.language.words import content_stems
-from justmem.ports import Vectors
+from justmem.ports import Vectors, View
 
 Scores = NDArray[np.float32]
 
@@ -56,9 +56,11 @@ PAPER = Profile(name="paper", select_by="question", replay="session")
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The candidates and their signals, each named after its weight. `cosines`: the similarity of
-    each card, or of its nearest turn, to the nearest view, not centred."""
+    """What the views found: the candidates and their signals, each named after its weight.
+    `cosines`: the similarity of each card, or of its nearest turn, to the nearest view, not
+    centred."""
 
+    views: Sequence[View]
     cards: Sequence[Card]
     signals: Mapping[str, Scores]
     cosines: Scores

@@ -11,8 +11,9 @@ from datetime import date
 
 from justmem import rank
 from justmem.budget.ledger import Tally
-from justmem.domain import Budget, Candidate, Evidence, Retention, Session, Source, Turn, quote
+from justmem.domain import Candidate, Evidence, Retention, Session, Source, Turn, quote
 from justmem.language.words import content_stems, overlap
+from justmem.parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View
 from justmem.runtime import tokens
 from justmem.runtime.text import both_ends
@@ -27,13 +28,13 @@ _SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
 
 
 class Recovery:
-    """`whole`: reads the whole session of the best card, as in the paper."""
+    """With the profile of the paper: reads the whole session of the best card."""
 
-    def __init__(self, store: Store, budget: Budget, retention: Retention, *, whole: bool) -> None:
+    def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
-        self._budget = budget
-        self._retention = retention
-        self._whole = whole
+        self._budget = parts.budget
+        self._retention = parts.retention
+        self._whole = parts.profile.replay == "session"
 
     async def recover(
         self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter

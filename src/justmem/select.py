@@ -8,37 +8,28 @@ import numpy as np
 
 from justmem import rank
 from justmem.budget.ledger import Tally
-from justmem.domain import Budget, Card, Evidence, Plan, Retention
+from justmem.domain import Card, Evidence, Plan
 from justmem.language.words import words
-from justmem.ports import Filter, Language, Reranker, Store, View
-from justmem.rank import Pool, Profile, Scores
+from justmem.parts import Parts
+from justmem.ports import Filter, Store
+from justmem.rank import Pool, Scores
 
 
 class Selection:
-    def __init__(
-        self,
-        store: Store,
-        reranker: Reranker | None,
-        language: Language,
-        budget: Budget,
-        retention: Retention,
-        profile: Profile,
-    ) -> None:
+    def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
-        self._reranker = reranker
-        self._language = language
-        self._budget = budget
-        self._retention = retention
-        self._weights = profile.weights
-        self._paper = profile.select_by == "question"
+        self._reranker = parts.reranker
+        self._language = parts.language
+        self._budget = parts.budget
+        self._retention = parts.retention
+        self._weights = parts.profile.weights
+        self._paper = parts.profile.select_by == "question"
 
-    async def select(
-        self, asked: Evidence, views: Sequence[View], pool: Pool, tally: Tally, where: Filter
-    ) -> Evidence:
+    async def select(self, asked: Evidence, pool: Pool, tally: Tally, where: Filter) -> Evidence:
         """`asked` with the places chosen, the cards read and all candidates. Pinned cards about
         somebody whom the question names are always read."""
         with tally.stage("select"):
-            scores, reranked = await self._scores(views, pool, tally)
+            scores, reranked = await self._scores(pool, tally)
             count = where.limit or self._budget.cards
             chosen, read = self._choose(scores, pool, asked.plan, count)
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
@@ -81,9 +72,7 @@ class Selection:
             and not self._retention.card_expired(card, asked.at)
         ]
 
-    async def _scores(
-        self, views: Sequence[View], pool: Pool, tally: Tally
-    ) -> tuple[Scores, dict[int, float]]:
+    async def _scores(self, pool: Pool, tally: Tally) -> tuple[Scores, dict[int, float]]:
         """The score of each candidate, and the reranker's logits of those it read. In the paper
         (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
         few, and its word is one more signal."""
@@ -93,7 +82,7 @@ class Selection:
         count = len(pool.cards) if self._paper else self._budget.rerank
         head = np.argsort(-scores, kind="stable")[:count].tolist()
         texts = [pool.cards[i].dated for i in head]
-        read = rank.logits(await tally.rerank(self._reranker, views[0].text, texts))
+        read = rank.logits(await tally.rerank(self._reranker, pool.views[0].text, texts))
         if self._paper:
             scores[head] = read
         else:

@@ -9,10 +9,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from justmem.domain import Budget, Retention
 from justmem.errors import StoreError
 from justmem.memory import AsyncMemory
-from justmem.rank import Profile
+from justmem.parts import Parts
 from justmem.runtime.forks import Origin
 
 P = ParamSpec("P")
@@ -63,36 +62,20 @@ class Memory:
     runs on one event loop of its own, in a thread that ends with `close`.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, asynchronous: AsyncMemory) -> None:
+        self.asynchronous = asynchronous
         self._origin = Origin()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="justmem", daemon=True)
         self._thread.start()
-
-        async def build() -> AsyncMemory:
-            return AsyncMemory(*args, **kwargs)
-
-        try:
-            self.asynchronous = self._wait(build())
-        except BaseException:
-            self._stop()
-            raise
 
     @property
     def space(self) -> str:
         return self.asynchronous.space
 
     @property
-    def budget(self) -> Budget:
-        return self.asynchronous.budget
-
-    @property
-    def ranking(self) -> Profile:
-        return self.asynchronous.ranking
-
-    @property
-    def retention(self) -> Retention:
-        return self.asynchronous.retention
+    def parts(self) -> Parts:
+        return self.asynchronous.parts
 
     remember = _blocking(AsyncMemory.remember)
     keep = _blocking(AsyncMemory.keep)
@@ -139,7 +122,9 @@ class Memory:
     def close(self) -> None:
         if self._origin.here and not self._loop.is_closed():
             self._wait(self.asynchronous.close())
-            self._stop()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -150,11 +135,6 @@ class Memory:
             work.close()
             raise
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     def __enter__(self) -> Self:
         return self

@@ -14,12 +14,13 @@ import justmem
 from justmem import config
 from justmem.answer import ModelAnswerer, RulesAnswerer
 from justmem.config import load, providers
-from justmem.config.opening import parts
+from justmem.config.opening import build_parts, open_memory
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
 from justmem.extract.model import ModelExtractor
 from justmem.extract.rules import RulesExtractor
 from justmem.models.openai import OpenAIModel
+from justmem.parts import Parts
 from justmem.plan import ModelPlanner
 from justmem.ports import Extraction, Prompt
 from justmem.testing import (
@@ -175,8 +176,7 @@ def test_the_papers_profile_is_the_papers_setting() -> None:
 
 async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
     settings = load(profile="paper", api_key="k", folder=tmp_path)
-    profile = (made := await parts(settings))["profile"]
-    await made["store"].close()
+    profile = build_parts(settings).profile
 
     assert (profile.name, profile.select_by, profile.replay) == ("paper", "question", "session")
 
@@ -252,12 +252,12 @@ def test_a_spec_that_names_nothing_says_the_valid_forms(setting: str, spec: str)
 )
 async def test_an_object_that_is_no_model_is_refused(spec: str, sentence: str) -> None:
     with pytest.raises(InvalidSetting, match=sentence):
-        await parts(load(model=spec))
+        build_parts(load(model=spec))
 
 
 async def test_a_setting_that_cannot_be_used_leaves_no_file_behind(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="set the environment variable OPENAI_API_KEY"):
-        await parts(load(model="openai:gpt-4.1-mini", folder=tmp_path / "memory"))
+        await open_memory(load(model="openai:gpt-4.1-mini", folder=tmp_path / "memory"))
     assert not (tmp_path / "memory").exists()
 
 
@@ -279,18 +279,16 @@ def test_an_unknown_local_model_names_those_there_are() -> None:
 # ---------------------------------------------------------------- building
 
 
-async def built(**settings: Any) -> dict[str, Any]:
-    made = await parts(load(embedder=HashEmbedder(), reranker="none", **settings))
-    await made["store"].close()
-    return made
+def built(**settings: Any) -> Parts:
+    return build_parts(load(embedder=HashEmbedder(), reranker="none", **settings))
 
 
 async def test_rules_need_no_model() -> None:
-    made = await built()
+    made = built()
 
-    assert isinstance(made["extractor"], RulesExtractor)
-    assert isinstance(made["answerer"], RulesAnswerer)
-    assert made["reranker"] is None
+    assert isinstance(made.extractor, RulesExtractor)
+    assert isinstance(made.answerer, RulesAnswerer)
+    assert made.reranker is None
 
 
 async def test_a_model_serves_every_stage_and_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,27 +300,27 @@ async def test_a_model_serves_every_stage_and_is_made_once(monkeypatch: pytest.M
             made_models.append(self)
 
     monkeypatch.setattr("justmem.models.openai.OpenAIModel", Counted)
-    made = await built(model="openai:qwen3@http://localhost:8000/v1", context=9000)
+    made = built(model="openai:qwen3@http://localhost:8000/v1", context=9000)
 
-    assert isinstance(made["extractor"], ModelExtractor)
-    assert isinstance(made["planner"], ModelPlanner)
-    assert isinstance(made["answerer"], ModelAnswerer)
+    assert isinstance(made.extractor, ModelExtractor)
+    assert isinstance(made.planner, ModelPlanner)
+    assert isinstance(made.answerer, ModelAnswerer)
     assert [(model.name, model.context) for model in made_models] == [("qwen3", 9000)]
 
 
 async def test_a_stage_may_differ_from_the_model() -> None:
-    made = await built(model=own_model, answerer="rules", extractor=OwnExtractor())
+    made = built(model=own_model, answerer="rules", extractor=OwnExtractor())
 
-    assert isinstance(made["planner"], ModelPlanner)
-    assert isinstance(made["answerer"], RulesAnswerer)
-    assert isinstance(made["extractor"], OwnExtractor)
+    assert isinstance(made.planner, ModelPlanner)
+    assert isinstance(made.answerer, RulesAnswerer)
+    assert isinstance(made.extractor, OwnExtractor)
 
 
 async def test_objects_are_found_by_their_path() -> None:
-    made = await built(model=f"{__name__}:own_model", extractor=f"{__name__}:OwnExtractor")
+    made = built(model=f"{__name__}:own_model", extractor=f"{__name__}:OwnExtractor")
 
-    assert isinstance(made["answerer"], ModelAnswerer)
-    assert isinstance(made["extractor"], OwnExtractor)
+    assert isinstance(made.answerer, ModelAnswerer)
+    assert isinstance(made.extractor, OwnExtractor)
 
 
 def test_a_callable_is_called_for_its_object() -> None:

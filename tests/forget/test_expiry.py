@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, Memory, Retention
 from justmem.cli.app import app
 from justmem.domain import Forgotten
+from justmem.parts import Parts
 from justmem.server.expiry_task import ExpiryTask
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
@@ -126,7 +127,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         from stories import by_model
 
         store = await open_store(tmp_path / "spaces", "default")
-        async with AsyncMemory(store, HashEmbedder(64), **by_model(told())) as memory:
+        parts = Parts(HashEmbedder(64), **by_model(told()))
+        async with AsyncMemory(store, parts) as memory:
             await memory.remember_many(HISTORY)
 
     asyncio.run(fill())

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory, Retention, SessionState
 from justmem.cli.app import app
 from justmem.errors import ModelUnavailable, NotInMemory
+from justmem.parts import Parts
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import BIKE, HISTORY, NOW, RUN, Make, by_model, extract_history, plan, scripted
@@ -197,7 +198,8 @@ def test_the_command_shows_before_it_drops(tmp_path: Path) -> None:
 
     async def fill() -> None:
         store = await open_store(tmp_path, "default")
-        async with AsyncMemory(store, HashEmbedder(64), **by_model(told())) as memory:
+        parts = Parts(HashEmbedder(64), **by_model(told()))
+        async with AsyncMemory(store, parts) as memory:
             await memory.remember_many(HISTORY)
 
     asyncio.run(fill())

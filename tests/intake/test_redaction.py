@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import justmem
 import justmem.config
 from justmem import SessionState
+from justmem.config.opening import open_memory
 from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.intake.secret_patterns import secrets
 from justmem.testing import HashEmbedder
@@ -184,18 +186,10 @@ def test_a_hook_is_named_in_settings(tmp_path: Path) -> None:
         settings = justmem.config.load(
             file, folder=tmp_path / "spaces", space=name.partition(":")[2] or "s"
         )
-        memory = justmem.Memory(**_parts(settings))
+        memory = justmem.Memory(asyncio.run(open_memory(settings)))
         memory.keep(RUN)
         assert kept in memory.session("run").turns[0].text
         memory.close()
-
-
-def _parts(settings: Any) -> dict[str, Any]:
-    import asyncio
-
-    from justmem.config.opening import parts
-
-    return asyncio.run(parts(settings))
 
 
 @pytest.mark.parametrize(

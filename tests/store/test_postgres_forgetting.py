@@ -18,6 +18,7 @@ from justmem.answer import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
+from justmem.parts import Parts
 from justmem.plan import RulesPlanner
 from justmem.store import vacuum
 from justmem.store.postgres import PostgresStorage, open_store
@@ -53,14 +54,14 @@ async def memory(database_url: str, word: str) -> AsyncIterator[AsyncMemory]:
 
 
 async def _memory(url: str) -> AsyncMemory:
-    return AsyncMemory(
-        await open_store(url, "mira"),
+    parts = Parts(
         HashEmbedder(64),
-        extractor=RulesExtractor(LANGUAGES),
-        planner=RulesPlanner(LANGUAGES),
-        answerer=RulesAnswerer(LANGUAGES),
-        language=LANGUAGES,
+        LANGUAGES,
+        RulesExtractor(LANGUAGES),
+        RulesPlanner(LANGUAGES),
+        RulesAnswerer(LANGUAGES),
     )
+    return AsyncMemory(await open_store(url, "mira"), parts)
 
 
 @pytest.fixture

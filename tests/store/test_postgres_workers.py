@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from justmem import AsyncMemory
 from justmem.cli.app import app
 from justmem.domain import SessionState
+from justmem.parts import Parts
 from justmem.ports import Extraction
 from justmem.store.pool import Database
 from justmem.store.storage import storage
@@ -46,9 +47,9 @@ class TestWorkers:
         self, open_postgres: OpenSpace
     ) -> None:
         extractor = CountingExtractor()
-        parts = {**by_rules(), "extractor": extractor}
-        one = AsyncMemory(await open_postgres(), HashEmbedder(8), **parts)
-        other = AsyncMemory(await open_postgres(), HashEmbedder(8), **parts)
+        parts = Parts(HashEmbedder(8), **{**by_rules(), "extractor": extractor})
+        one = AsyncMemory(await open_postgres(), parts)
+        other = AsyncMemory(await open_postgres(), parts)
         first = asyncio.create_task(one.remember(RUN))
         await extractor.going.wait()
         second = await other.remember(RUN)

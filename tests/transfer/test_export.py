@@ -14,6 +14,7 @@ from test_copying import filled
 from justmem import AsyncMemory, acting_as
 from justmem.errors import InputError, InvalidFile
 from justmem.language.languages import LANGUAGES
+from justmem.parts import Parts
 from justmem.ports import Store, StoredSession
 from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
@@ -46,7 +47,7 @@ async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             places[kind] = storage(where)
         store = await places[kind].open(space)
         embedder = parts.pop("embedder", HashEmbedder(64))
-        made.append(AsyncMemory(store, embedder, **{**by_rules(), **parts}))
+        made.append(AsyncMemory(store, Parts(embedder, **{**by_rules(), **parts})))
         return made[-1]
 
     yield opened

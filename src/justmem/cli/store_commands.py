@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from justmem.cli.context import Json, Run, run_of
 from justmem.cli.terminal import amount, out, plain, print_json, say, show_download
 from justmem.config import Settings, address
-from justmem.config.opening import keyring, shared_parts
+from justmem.config.opening import build_parts, keyring
 from justmem.errors import InvalidSetting, JustMemError
 from justmem.memory import AsyncMemory
 from justmem.runtime.extras import need
@@ -20,6 +20,7 @@ from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file
 
 if TYPE_CHECKING:
+    from justmem.parts import Parts
     from justmem.store.postgres import PostgresStorage
     from justmem.store.workers import Job
 
@@ -108,7 +109,8 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
     from justmem.store.postgres import PostgresStorage
 
     place = PostgresStorage(url)
-    parts = {**shared_parts(settings, report=show_download()), "actor": settings.actor or "worker"}
+    named = settings.model_copy(update={"actor": settings.actor or "worker"})
+    parts = build_parts(named, report=show_download())
     done = 0
     at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
     try:
@@ -140,11 +142,11 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
         await place.close()
 
 
-async def _one(place: PostgresStorage, parts: dict[str, Any], job: Job) -> bool:
+async def _one(place: PostgresStorage, parts: Parts, job: Job) -> bool:
     """Whether it was done. An error in one session does not stop the others."""
     try:
         store = await place.open(job.space, create=False)
-        result = await AsyncMemory(store=store, **parts).finish(job.session.id)
+        result = await AsyncMemory(store, parts).finish(job.session.id)
     except JustMemError as error:
         say(f"{job.session.id}: {error}", "red")
         return False

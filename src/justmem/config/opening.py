@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 from justmem.config import Settings, address, kept_in, load, providers
 from justmem.errors import InvalidSetting
 from justmem.language.languages import LANGUAGES
-from justmem.ports import Language, Store
+from justmem.ports import Closes, Language, Store
 from justmem.rank import PAPER, Profile
 from justmem.runtime.extras import need
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
+    from justmem.parts import Parts
     from justmem.store.files import Keyring
     from justmem.store.storage import Storage
     from justmem.sync import Memory
 
 
 Clock = Callable[[], datetime]
+_PROFILES = {"default": Profile(), "paper": PAPER}
 
 
 def open(
@@ -39,12 +42,10 @@ def open(
     local time. `report(name, bytes, of_bytes)` is called while weights are downloaded."""
     from justmem.sync import Memory
 
-    found = load(space=space, **settings)
+    opening = open_memory(load(space=space, **settings), clock=clock, report=report)
     # In another thread, because the caller may be inside an event loop.
     with ThreadPoolExecutor(1) as thread:
-        opened = parts(found, clock=clock, report=report)
-        made = thread.submit(lambda: asyncio.run(opened)).result()
-    return Memory(**made)
+        return Memory(thread.submit(asyncio.run, opening).result())
 
 
 def open_async(
@@ -57,26 +58,21 @@ def open_async(
     """As `open`, for asynchronous code: `async with justmem.open_async("ana") as memory: ...`,
     or `memory = await justmem.open_async("ana")` and `await memory.close()`."""
     found = load(space=space, **settings)
-    return Opening(partial(parts, found, clock=clock, report=report))
+    return Opening(partial(open_memory, found, clock=clock, report=report))
 
 
 class Opening:
     """Opens an AsyncMemory, by `await` or by `async with`."""
 
-    def __init__(self, make: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, AsyncMemory]]) -> None:
         self._make = make
         self._memory: AsyncMemory | None = None
 
-    async def _open(self) -> AsyncMemory:
-        from justmem.memory import AsyncMemory
-
-        return AsyncMemory(**await self._make())
-
     def __await__(self) -> Generator[Any, None, AsyncMemory]:
-        return self._open().__await__()
+        return self._make().__await__()
 
     async def __aenter__(self) -> AsyncMemory:
-        self._memory = await self._open()
+        self._memory = await self._make()
         return self._memory
 
     async def __aexit__(self, *_: object) -> None:
@@ -85,37 +81,53 @@ class Opening:
 
 
 async def open_memory(
-    settings: Settings, *, create: bool = True, report: providers.Report | None = None
-) -> AsyncMemory:
-    """The memory that the settings describe."""
-    from justmem.memory import AsyncMemory
-
-    return AsyncMemory(**await parts(settings, create=create, report=report))
-
-
-async def parts(
     settings: Settings,
     *,
     create: bool = True,
     clock: Clock | None = None,
     report: providers.Report | None = None,
-) -> dict[str, Any]:
-    """The arguments of AsyncMemory. Without `create`, the space must exist."""
-    made = shared_parts(settings, report=report)
-    if clock is not None:
-        made["clock"] = clock
+) -> AsyncMemory:
+    """The memory that the settings describe. Without `create`, the space must exist."""
+    from justmem.memory import AsyncMemory
+
+    parts = build_parts(settings, clock=clock, report=report)
     # The store is last, so that a wrong setting leaves no file behind.
     store = await opened_store(settings, create=create)
-    return {"store": store, "closing": closable_parts(settings, made), **made}
+    return AsyncMemory(store, parts, closable_parts(settings, parts))
 
 
-def closable_parts(settings: Settings, made: Mapping[str, Any]) -> list[Any]:
+def build_parts(
+    settings: Settings, *, clock: Clock | None = None, report: providers.Report | None = None
+) -> Parts:
+    """All parts that the settings describe. `clock` is by default this machine's local time."""
+    from justmem.parts import Parts
+
+    profile = settings.profile
+    made = Parts(
+        embedder=providers.build_embedder(settings.embedder, settings, report),
+        reranker=providers.build_reranker(settings.reranker, settings, report),
+        **_stages(settings, LANGUAGES),
+        language=LANGUAGES,
+        budget=settings.budget,
+        retention=settings.retention,
+        redact=providers.build_redaction(settings.redact),
+        profile=profile if isinstance(profile, Profile) else _PROFILES[profile],
+        concurrency=settings.concurrency,
+        log_reads=settings.log_reads,
+        actor=settings.actor or "program",
+    )
+    return replace(made, clock=clock) if clock else made
+
+
+def closable_parts(settings: Settings, parts: Parts) -> list[Closes]:
     """The parts with connections to close. The caller closes the objects that it passed."""
-    ours = [
-        made[name] for name in ("embedder", "reranker") if isinstance(getattr(settings, name), str)
+    ours: list[Any] = [
+        getattr(parts, name)
+        for name in ("embedder", "reranker")
+        if isinstance(getattr(settings, name), str)
     ]
     ours += [
-        getattr(made[name], "model", None)
+        getattr(getattr(parts, name), "model", None)
         for name in ("extractor", "planner", "answerer")
         if isinstance(settings.stage(name), str)
     ]
@@ -161,30 +173,6 @@ def spaces_of(settings: Settings) -> Storage:
     from justmem.store.storage import storage
 
     return storage(kept_in(settings), _ready_keys(settings))
-
-
-def shared_parts(settings: Settings, *, report: providers.Report | None = None) -> dict[str, Any]:
-    """The arguments of AsyncMemory that many spaces can share: all but the store."""
-    stages = _stages(settings, LANGUAGES)
-    return {
-        "embedder": providers.build_embedder(settings.embedder, settings, report),
-        "reranker": providers.build_reranker(settings.reranker, settings, report),
-        **stages,
-        "language": LANGUAGES,
-        "budget": settings.budget,
-        "retention": settings.retention,
-        "redact": providers.build_redaction(settings.redact),
-        "profile": _profile(settings),
-        "concurrency": settings.concurrency,
-        "log_reads": settings.log_reads,
-        "actor": settings.actor or "program",
-    }
-
-
-def _profile(settings: Settings) -> Profile:
-    if isinstance(settings.profile, Profile):
-        return settings.profile
-    return PAPER if settings.profile == "paper" else Profile()
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from justmem.domain import (
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
-from justmem.ports import CardFilter, Embedder, Language, Store, session_in, tombstones
+from justmem.parts import Parts
+from justmem.ports import CardFilter, Store, Vectors, session_in, tombstones
 from justmem.runtime.text import clean
 from justmem.runtime.validation import as_choice, as_text
 
@@ -28,12 +29,7 @@ _LONGEST = 2000  # characters of a fact
 
 
 async def correct(
-    store: Store,
-    embedder: Embedder,
-    language: Language,
-    redaction: Redaction,
-    id: str,
-    fields: Mapping[str, object],
+    store: Store, parts: Parts, redaction: Redaction, id: str, fields: Mapping[str, object]
 ) -> Card:
     """The corrected card, which has replaced the one with that id."""
     card = await _card(store, id)
@@ -45,18 +41,18 @@ async def correct(
     into = into.model_copy(update={"id": card_id(card.session_id, into.subject, into.fact)})
     if into == card:
         raise InputError("The correction changes nothing: give a field another value.")
-    return await _revise(store, embedder, language, card, into)
+    return await _revise(store, parts, card, into)
 
 
-async def pin(store: Store, embedder: Embedder, language: Language, id: str, pinned: bool) -> Card:
+async def pin(store: Store, parts: Parts, id: str, pinned: bool) -> Card:
     card = await _card(store, id)
     known = corrections_of(card.id, await store.corrections(card.session_id))
     if pinned == bool(known and known[-1].pinned):
         return card
-    return await _revise(store, embedder, language, card, card, pinned)
+    return await _revise(store, parts, card, card, pinned)
 
 
-async def undo(store: Store, embedder: Embedder, language: Language, id: str) -> Card:
+async def undo(store: Store, parts: Parts, id: str) -> Card:
     """Takes the last correction or pin of a card back."""
     card = await _card(store, id)
     before = await store.corrections(card.session_id)
@@ -64,9 +60,8 @@ async def undo(store: Store, embedder: Embedder, language: Language, id: str) ->
     if not own:
         raise NotInMemory(f"The card {id!r} was never corrected or pinned.")
     into = own[-1].before.model_copy(update={"turns": card.turns, "said_at": card.said_at})
-    vectors = await Tally().embed(embedder, [language.search_text(into.dated)])
     after = [each for each in before if each is not own[-1]]
-    await store.revise(card, into, vectors[0], before=before, after=after)
+    await store.revise(card, into, await _vector(parts, into), before=before, after=after)
     return into
 
 
@@ -82,12 +77,7 @@ async def _card(store: Store, id: str) -> Card:
 
 
 async def _revise(
-    store: Store,
-    embedder: Embedder,
-    language: Language,
-    card: Card,
-    into: Card,
-    pinned: bool | None = None,
+    store: Store, parts: Parts, card: Card, into: Card, pinned: bool | None = None
 ) -> Card:
     session = await session_in(store, card.session_id)
     before = await store.corrections(card.session_id)
@@ -103,9 +93,15 @@ async def _revise(
         by=author.name,
         pinned=pinned if pinned is not None else bool(last and last.pinned),
     )
-    vectors = await Tally().embed(embedder, [language.search_text(into.dated)])
-    await store.revise(card, into, vectors[0], before=before, after=[*before, made])
+    after = [*before, made]
+    await store.revise(card, into, await _vector(parts, into), before=before, after=after)
     return into
+
+
+async def _vector(parts: Parts, card: Card) -> Vectors:
+    texts = [parts.language.search_text(card.dated)]
+    vector: Vectors = (await Tally().embed(parts.embedder, texts))[0]
+    return vector
 
 
 def _changes(fields: Mapping[str, object]) -> dict[str, Any]:

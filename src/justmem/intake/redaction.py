@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from justmem.domain import Session, Value
@@ -23,32 +22,20 @@ Redact = Callable[[str], str | Awaitable[str]]
 _NOTHING = "Nothing was kept or sent."
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
-    """A redacted session, and how many of its turns redaction changed."""
-
-    session: Session
-    changed: int = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """For the receipt: a count, no words."""
-        turns = len(self.session.turns)
-        return (f"{self.changed} of {turns} turns were redacted",) if self.changed else ()
-
-
 class Redaction:
     """Applies the hook. Without a hook, nothing is changed."""
 
     def __init__(self, hook: Redact | None = None) -> None:
         self._hook = hook
 
-    async def session(self, session: Session, *, rename: bool = True) -> Redacted:
-        """The redacted session. An id that was made from the words is made again from the redacted
-        words, because it would reveal a hash of the others; `rename=False` keeps the id of a known
-        session."""
+    async def session(
+        self, session: Session, *, rename: bool = True
+    ) -> tuple[Session, tuple[str, ...]]:
+        """The redacted session, and a note for the receipt if anything was redacted. An id that
+        was made from the words is made again from the redacted words, because it would reveal a
+        hash of the others; `rename=False` keeps the id of a known session."""
         if self._hook is None:
-            return Redacted(session)
+            return session, ()
         given_id = session.id != id_from_content(session)
         names = list(dict.fromkeys(turn.speaker for turn in session.turns))
         said = [turn.text for turn in session.turns]
@@ -68,7 +55,8 @@ class Redaction:
         left = as_session(session.model_copy(update={"turns": turns}))
         if rename and not given_id:
             left = left.model_copy(update={"id": id_from_content(left)})
-        return Redacted(left, changed)
+        notes = (f"{changed} of {len(turns)} turns were redacted",) if changed else ()
+        return left, notes
 
     @property
     def active(self) -> bool:

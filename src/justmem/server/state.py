@@ -105,7 +105,7 @@ class Server:
 
     async def _warm(self) -> None:
         """Downloads and loads the local models. The server is ready after that."""
-        embedder, reranker = self.spaces.parts["embedder"], self.spaces.parts["reranker"]
+        embedder, reranker = self.spaces.parts.embedder, self.spaces.parts.reranker
         try:
             await asyncio.to_thread(tokens.count, "hello")
             if isinstance(embedder, OnnxEmbedder):

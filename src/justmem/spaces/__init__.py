@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from justmem.config import Settings, load, providers
-from justmem.config.opening import closable_parts, shared_parts, spaces_of
+from justmem.config.opening import build_parts, closable_parts, spaces_of
 from justmem.domain import Plan, Remembered, SpacesEvidence
 from justmem.errors import InputError
 from justmem.intake.sessions import SessionLike
@@ -47,9 +47,7 @@ class Spaces(OpenSpaces):
         **settings: Any,
     ) -> None:
         found = loaded or load(**settings)
-        parts = shared_parts(found, report=report)
-        if clock is not None:
-            parts["clock"] = clock
+        parts = build_parts(found, clock=clock, report=report)
         super().__init__(
             spaces_of(found), parts, most_open=most_open, idle_seconds=idle_seconds, create=create
         )
@@ -110,7 +108,7 @@ class Spaces(OpenSpaces):
         for name in names:  # one after another: they share the processor and the models
             async with self.use(name, create=False) as memory:
                 found[name] = await memory.recall(question, at=at, speaker=speaker, plan=plan)
-        return merged(found, self.parts["budget"], self.parts["profile"])
+        return merged(found, self.parts.budget, self.parts.profile)
 
     # ------------------------------------------------------------ opening and closing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from justmem.domain import Forgotten
 from justmem.errors import NoSuchSpace, StoreBusy
 from justmem.memory import AsyncMemory
+from justmem.parts import Parts
 from justmem.ports import Store, acting_as
 
 if TYPE_CHECKING:
@@ -60,13 +61,13 @@ class _Slot:
 
 
 class OpenSpaces:
-    """`parts` is what the memories share: everything of AsyncMemory but the store. `create`:
-    whether `use` makes a space that is not there, unless told otherwise."""
+    """The memories share `parts`. `create`: whether `use` makes a space that is not there, unless
+    told otherwise."""
 
     def __init__(
         self,
         storage: Storage,
-        parts: Mapping[str, Any],
+        parts: Parts,
         *,
         most_open: int,
         idle_seconds: float,
@@ -174,7 +175,7 @@ class OpenSpaces:
                 store = await self._storage.open(space, create=create)
             except NoSuchSpace:
                 raise no_such_space(space) from None
-            slot = _Slot(store, AsyncMemory(store=store, **self.parts))
+            slot = _Slot(store, AsyncMemory(store, self.parts))
             self._slots[space] = slot
         self._slots.move_to_end(space)
         return slot
