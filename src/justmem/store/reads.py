@@ -261,8 +261,8 @@ def blocks(
     if sessions is not None:
         found: Iterator[Any] = among(db, f"{sql} AND session IN", sessions, db.space)
     else:
-        order = "ORDER BY first_key" if after < 0 and kind is not None else ""
-        found = db.each(f"{sql} AND generation > ? {order}", db.space, after)
+        later = "ORDER BY first_key" if after < 0 else f"AND generation > {after}"
+        found = db.each(f"{sql} {later}", db.space)
     return (Block.unpacked(*each) for each in found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
@@ -22,7 +22,6 @@ from justmem.store.engine import Connection, among, one
 from justmem.store.session_index import Block, content_words, unpacked_vectors, words
 from justmem.store.space_index import Arrays, During
 
-_AT_ONCE = 256  # sessions loaded at first; then as many as are there, to copy less
 _HELD = 16 << 20  # bytes of cached vectors of passages
 _CARDS, _TEXTS = 1024, 128  # cached cards and sessions of a space
 
@@ -82,13 +81,12 @@ class Finder:
         if arrays is None or (dense and not arrays.dense):
             arrays = Arrays(index, dense=dense or index == "cards")
         if arrays.generation < generation:
+            gone: set[str] = set()
             if arrays.generation >= 0 and arrays.removals != removals:
                 sql = "SELECT session FROM blocks WHERE space = ? AND kind = ?"
-                there = {id for (id,) in db.rows(sql, db.space, index)}
-                arrays.update(arrays.parts.keys() - there, [])
+                gone = arrays.parts.keys() - {id for (id,) in db.rows(sql, db.space, index)}
             blocks = reads.blocks(db, kind=index, after=arrays.generation, vectors=arrays.dense)
-            while some := list(islice(blocks, max(_AT_ONCE, len(arrays.parts)))):
-                arrays.update((), some)
+            arrays.update(gone, blocks)
             arrays.generation, arrays.removals = generation, removals
         self._arrays[index] = arrays
         return arrays

@@ -115,6 +115,10 @@ class Block:
         return keys
 
     @property
+    def coded(self) -> Coded:
+        return Coded.empty(len(self), 0) if self.vectors is None else self.vectors
+
+    @property
     def floats(self) -> Vectors | None:
         return None if self.vectors is None else self.vectors.vectors
 

@@ -7,8 +7,9 @@ engine, because no engine takes part in ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from justmem.errors import StoreDamaged
 from justmem.ports import Index, Pair, SearchLimits, Vectors
 from justmem.ports.vectors import Coded, coded
-from justmem.store.session_index import Block, Hashes, Ints, Keys, content_words, term
+from justmem.store.session_index import Block, Ints, Keys, content_words, term
 
 _TILE = 512  # rows that are converted at a time, so that they stay in the processor's cache
 # A term that occurs in more rows than this tells little about any of them.
 COMMON = 1000
 _LEAST = 1e-6  # the weight of a term that occurs in half of all rows or more
 _LONGEST_QUERY = 64  # words
+_AT_ONCE = 256  # blocks joined at a time
 
 Bytes = NDArray[np.int8]
 
@@ -61,6 +63,8 @@ _dots: Callable[[Bytes, Bytes], NDArray[np.float32]] = _numkong_dots() or _numpy
 
 
 Rows = NDArray[np.bool_]  # one flag for each row
+Terms = NDArray[np.uint64]
+_SHIFT, _ROW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 class During(NamedTuple):
@@ -69,6 +73,16 @@ class During(NamedTuple):
     first: int
     last: int
     wanted: int
+
+
+def _joined(parts: Sequence[Coded]) -> Coded:
+    """Parts without dimensions have no vectors."""
+    dims = {part.dim for part in parts if len(part.scales)} - {0}
+    if len(dims) > 1:
+        raise StoreDamaged("The vectors of this space are damaged: run `justmem reembed`.")
+    dim = max(dims, default=0)
+    filled = [part if part.dim == dim else Coded.empty(len(part.scales), dim) for part in parts]
+    return Coded(*map(np.concatenate, zip(*filled, strict=True)))
 
 
 class Arrays:
@@ -85,22 +99,23 @@ class Arrays:
         self._keys: Keys = np.zeros(0, np.int64)
         self._days = np.zeros(0, np.int32)
         self._coded = Coded.empty(0, 0)  # a scale of 0: no vector
-        # The terms of all rows, sorted by hash, and the rows they occur in.
-        self._hashes: Hashes = np.zeros(0, np.uint32)
-        self._rows: Ints = np.zeros(0, np.int32)
+        # For each row and each of its terms `hash << 32 | row`, sorted.
+        self._terms: Terms = np.zeros(0, np.uint64)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     # ------------------------------------------------------------ loading
 
-    def update(self, gone: Iterable[str], changed: Sequence[Block]) -> None:
-        """Drops the sessions in `gone`, and adds `changed` or replaces what is loaded of them."""
-        dropped = {*gone, *(block.session for block in changed)} & self.parts.keys()
-        if dropped:
-            self._reorder([part for part in self._in_order if part.session not in dropped])
-        if changed:
-            self._append(sorted(changed, key=lambda block: block.first))
+    def update(self, gone: Iterable[str], changed: Iterable[Block]) -> None:
+        """Drops the sessions in `gone`, and adds `changed` or replaces what is loaded of them. At
+        first `changed` must be sorted by key, and may be long."""
+        if len(self):
+            changed = sorted(changed, key=lambda block: block.first)
+            dropped = {*gone, *(block.session for block in changed)} & self.parts.keys()
+            if dropped:
+                self._reorder([part for part in self._in_order if part.session not in dropped])
+        self._append(iter(changed))
         if np.any(self._keys[1:] < self._keys[:-1]):
             self._reorder(sorted(self._in_order, key=lambda part: part.first))
 
@@ -109,13 +124,14 @@ class Arrays:
         starts = dict(zip(self.parts, self._starts.tolist(), strict=True))
         ranges = [np.arange(len(part)) + starts[part.session] for part in parts]
         old: Keys = np.concatenate([np.zeros(0, np.int64), *ranges])
-        moved = np.full(len(self), -1, np.int32)
-        moved[old] = np.arange(len(old), dtype=np.int32)
+        moved = np.full(len(self), -1, np.int64)
+        moved[old] = np.arange(len(old))
         self._keys, self._days = self._keys[old], self._days[old]
         if self.dense:
             self._coded = self._coded.at(old)
-        rows = moved[self._rows]
-        self._hashes, self._rows = self._hashes[rows >= 0], rows[rows >= 0]
+        rows = moved[self._terms & _ROW]
+        stay = rows >= 0
+        self._terms = np.sort((self._terms[stay] & ~_ROW) | rows[stay].astype(np.uint64))
         self._number(parts)
 
     def _number(self, parts: Sequence[Block]) -> None:
@@ -123,38 +139,46 @@ class Arrays:
         self.parts = {part.session: part for part in parts}
         self._starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
 
-    def _append(self, blocks: Sequence[Block]) -> None:
+    def _append(self, blocks: Iterator[Block]) -> None:
+        """Joins some blocks at a time, so that their bytes are not all in memory at once."""
+        keys, days, vectors = [self._keys], [self._days], [self._coded]
+        terms: list[Terms] = []
+        parts, rows = [*self._in_order], len(self)
+        while some := list(islice(blocks, _AT_ONCE)):
+            if self.dense:
+                vectors.append(_joined([block.coded for block in some]))
+            keys.append(np.concatenate([block.keys for block in some]))
+            sizes = [len(block) for block in some]
+            days.append(np.repeat(np.array([block.day for block in some], np.int32), sizes))
+            counts = np.concatenate([block.counts for block in some])
+            hashes = np.concatenate([block.hashes for block in some]).astype(np.uint64)
+            numbers = np.arange(rows, rows + len(counts), dtype=np.uint64)
+            terms.append(hashes << _SHIFT | np.repeat(numbers, counts))
+            parts += [block.bare() for block in some]
+            rows += len(counts)
+        if not terms:
+            return
+        self._keys, self._days = np.concatenate(keys), np.concatenate(days)
         if self.dense:
-            self._append_vectors(blocks)
-        days = np.array([block.day for block in blocks], np.int32)
-        counts = np.concatenate([block.counts for block in blocks])
-        rows = np.repeat(np.arange(len(counts), dtype=np.int32) + len(self), counts)
-        hashes = np.concatenate([block.hashes for block in blocks])
-        order = np.argsort(hashes, kind="stable")
-        places = np.searchsorted(self._hashes, hashes[order], "right")
-        self._hashes = np.insert(self._hashes, places, hashes[order])
-        self._rows = np.insert(self._rows, places, rows[order])
-        self._keys = np.concatenate([self._keys, *(block.keys for block in blocks)])
-        self._days = np.concatenate([self._days, np.repeat(days, [len(b) for b in blocks])])
-        self._number([*self._in_order, *(block.bare() for block in blocks)])
-
-    def _append_vectors(self, blocks: Sequence[Block]) -> None:
-        dim = next((b.vectors.dim for b in blocks if b.vectors is not None), self._coded.dim)
-        if self._coded.dim != dim:  # none of the rows so far has a vector
-            self._coded = Coded.empty(len(self), dim)
-        parts = [Coded.empty(len(b), dim) if b.vectors is None else b.vectors for b in blocks]
-        if any(part.dim != dim for part in parts):
-            raise StoreDamaged("The vectors of this space are damaged: run `justmem reembed`.")
-        self._coded = Coded(*map(np.concatenate, zip(self._coded, *parts, strict=True)))
+            self._coded = _joined(vectors)
+        fresh = np.concatenate(terms)
+        fresh.sort()
+        if len(self._terms):
+            fresh = np.insert(self._terms, np.searchsorted(self._terms, fresh), fresh)
+        self._terms = fresh
+        self._number(parts)
 
     # ------------------------------------------------------------ words
 
     def rows_with(self, words: Sequence[str]) -> list[Ints]:
         """For each word, the rows that its term occurs in."""
-        wanted = np.array([term(word) for word in words], np.uint32)
-        first = np.searchsorted(self._hashes, wanted).tolist()
-        end = np.searchsorted(self._hashes, wanted, "right").tolist()
-        return [self._rows[low:high] for low, high in zip(first, end, strict=True)]
+        wanted = np.array([term(word) for word in words], np.uint64) << _SHIFT
+        first = np.searchsorted(self._terms, wanted).tolist()
+        end = np.searchsorted(self._terms, wanted | _ROW, "right").tolist()
+        return [
+            (self._terms[low:high] & _ROW).astype(np.int32)
+            for low, high in zip(first, end, strict=True)
+        ]
 
     def allowed(self, limits: SearchLimits) -> Rows | None:
         """Which rows a search may return, by day and session. None: all."""
