@@ -9,9 +9,8 @@ import numpy as np
 from justmem.domain import Damage, Health
 from justmem.errors import StoreDamaged
 from justmem.ports import StoredSession, Vectors
-from justmem.store import reads, rows
+from justmem.store import derived, reads, rows
 from justmem.store.engine import Connection, one
-from justmem.store.session_index import Block
 
 RESTORE = "restore it from a backup; or export what can be read, and import it into a new space"
 AGAIN = "forget that session and remember it again"
@@ -133,34 +132,28 @@ def _texts(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
 
 def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
     """The stored blocks must be equal to those made anew from the cards and the words."""
-    session, cards = whole.session, whole.derived.cards
+    session, made = whole.session, whole.derived
     blocks = {block.kind: block for block in reads.blocks(db, sessions=[session.id])}
-    for card in cards:
+    for card in made.cards:
         if not card.turns or not all(1 <= turn <= len(session.turns) for turn in card.turns):
             what = f"card {card.id} of {name} rests on turns that are not there"
             yield Damage(what=what, fix=AGAIN)
-    keys = db.rows("SELECT key FROM cards WHERE space = ? AND session = ?", db.space, session.id)
-    held = blocks["cards"].keys.tolist() if "cards" in blocks else []
-    if sorted(key for (key,) in keys) != held:
+    found = db.rows("SELECT key FROM cards WHERE space = ? AND session = ?", db.space, session.id)
+    keys = sorted(key for (key,) in found)
+    held = blocks.get("cards")
+    if keys != ([*range(held.first, held.first + len(held))] if held else []):
         yield Damage(what=f"the index of {name} is not that of its cards", fix=AGAIN)
         return
-    for kind, block in blocks.items():
-        places = block.places.tolist()
-        if kind == "cards":
-            texts = [card.text for card in cards]
-            places = [[n, turn] for n, card in enumerate(cards) for turn in card.turns]
-        else:
-            texts = rows.passage_texts(session, places)
-        made = Block.made(kind, session.id, 0, 0, texts, places, None)
-        if block.day != session.at.toordinal():
-            yield Damage(what=f"the {kind} of {name} have another day than it has", fix=AGAIN)
-        if not (
-            all(texts)
-            and np.array_equal(made.places, block.places)
-            and np.array_equal(made.hashes, block.hashes)
-            and np.array_equal(made.counts, block.counts)
-        ):
-            what = f"the index of words does not agree with the {kind} of {name}"
+    texts = derived.texts(made, session)
+    for again in (
+        derived.card_block(session, made.cards, 0, None),
+        derived.passage_block(session, made.passages, 0, None),
+    ):
+        block = blocks.get(again.kind, again)
+        if block.day != again.day:
+            yield Damage(what=f"the {again.kind} of {name} have another day than it has", fix=AGAIN)
+        if block.packed() != again.packed() or not all(texts[again.kind]):
+            what = f"the index of words does not agree with the {again.kind} of {name}"
             yield Damage(what=what, fix=AGAIN)
 
 

@@ -9,7 +9,6 @@ from justmem.domain import Card, Correction, Passage, Session, corrections_of
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
 from justmem.ports import Derived, Index, Vectors
 from justmem.ports.tombstones import living
-from justmem.ports.vectors import coded
 from justmem.runtime import tokens
 from justmem.store import log, reads, rows
 from justmem.store.engine import Connection, one, row
@@ -32,11 +31,11 @@ def put_derived(db: Connection, session: Session, derived: Derived) -> None:
         card_vectors = card_vectors[stay]
     _put_cards(db, cards, key)
     blocks = (
-        _card_block(session, cards, key, card_vectors),
-        _passage_block(session, derived.passages, key + len(cards), passage_vectors),
+        card_block(session, cards, key, card_vectors),
+        passage_block(session, derived.passages, key + len(cards), passage_vectors),
     )
     for block in blocks:
-        put_block(db, block, generation + 1)
+        _put_block(db, block, generation + 1)
     dim = next((block.vectors.dim for block in blocks if block.vectors is not None), dim)
     db.run_many(
         "INSERT INTO quarantine (space, session, place, subject, fact, reason) VALUES",
@@ -88,7 +87,7 @@ def _checked(vectors: Vectors, count: int, dim: int) -> Vectors | None:
     return vectors
 
 
-def _card_block(
+def card_block(
     session: Session, cards: Sequence[Card], first: int, vectors: Vectors | None
 ) -> Block:
     places = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
@@ -96,7 +95,7 @@ def _card_block(
     return Block.made("cards", session.id, first, session.at.toordinal(), texts, places, vectors)
 
 
-def _passage_block(
+def passage_block(
     session: Session, passages: Sequence[Passage], first: int, vectors: Vectors | None
 ) -> Block:
     spans = [(each.turn, each.start, each.end) for each in passages]
@@ -111,15 +110,12 @@ def _put_cards(db: Connection, cards: Sequence[Card], key: int) -> None:
     )
 
 
-def put_block(db: Connection, block: Block, generation: int) -> None:
-    """Writes a block. If it is empty, only removes the old one."""
-    where = (db.space, block.kind, block.session)
-    db.run("DELETE FROM blocks WHERE space = ? AND kind = ? AND session = ?", *where)
+def _put_block(db: Connection, block: Block, generation: int) -> None:
     if len(block):
         db.run(
             "INSERT INTO blocks (space, kind, session, generation, first_key, day, postings, "
             "vectors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(*where, generation, block.first, block.day),
+            *(db.space, block.kind, block.session, generation, block.first, block.day),
             *(block.packed(), block.packed_vectors()),
         )
 
@@ -152,7 +148,14 @@ def bind(db: Connection, embedder: str, dim: int) -> None:
         )
     db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
     if terms != TERMS:
-        index_again(db)
+        put_all_again(db)
+
+
+def texts(derived: Derived, session: Session) -> dict[Index, list[str]]:
+    """The texts that the vectors of a session stand for."""
+    spans = [(each.turn, each.start, each.end) for each in derived.passages]
+    cards = [card.dated for card in derived.cards]
+    return {"cards": cards, "passages": rows.passage_texts(session, spans)}
 
 
 def replace_vectors(
@@ -165,32 +168,25 @@ def replace_vectors(
     """`made`: vectors by index and session. `generation`: that of the space when it was read."""
     if reads.generation(db) != generation:
         raise StoreBusy("Another process changed the space while it was embedded: run it again.")
-    for (kind, session_id), vectors in made.items():
-        for block in reads.blocks(db, kind=kind, sessions=[session_id], vectors=False):
-            put_block(db, replace(block, vectors=coded(vectors)), generation + 1)
-    db.run(
-        "UPDATE spaces SET embedder = ?, dim = ?, generation = generation + 1, "
-        "removals = removals + 1, replaced = 1 WHERE space = ?",
-        *(embedder, dim, db.space),
-    )
+    db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
+    put_all_again(db, made)
+    mark_replaced(db)
     log.add(db, "reembed", texts=sum(map(len, made.values())))
 
 
-def index_again(db: Connection) -> None:
-    """Makes all postings again, after the term rules have changed."""
-    generation = reads.generation(db)
-    for block in list(reads.blocks(db)):
-        texts = reads.block_texts(db, block)
-        made = Block.made(
-            block.kind, block.session, block.first, block.day, texts, block.places.tolist(), None
-        )
-        fresh = replace(block, counts=made.counts, hashes=made.hashes)
-        put_block(db, fresh, generation + 1)
-    db.run(
-        "UPDATE spaces SET terms = ?, generation = generation + 1, removals = removals + 1 "
-        "WHERE space = ?",
-        *(TERMS, db.space),
-    )
+def put_all_again(db: Connection, made: Mapping[tuple[Index, str], Vectors] | None = None) -> None:
+    """Makes the indexes of all sessions again: with other vectors, or by other rules for terms."""
+    made = made or {}
+    for whole in reads.each_whole(db, [record.id for record in reads.sessions(db)]):
+        if whole.derived.state in rows.SETTLED:
+            id, own = whole.session.id, whole.derived
+            own = replace(
+                own,
+                card_vectors=made.get(("cards", id), own.card_vectors),
+                passage_vectors=made.get(("passages", id), own.passage_vectors),
+            )
+            put_derived(db, whole.session, own)
+    db.run("UPDATE spaces SET terms = ? WHERE space = ?", TERMS, db.space)
 
 
 def mark_replaced(db: Connection) -> None:

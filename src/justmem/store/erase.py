@@ -31,7 +31,6 @@ from justmem.store.files import SUFFIX, Keyring, holds_another_space
 _PIECE = 32  # bytes
 _LEAST = 8  # bytes; anything shorter would be found everywhere
 _BUFFER = 1 << 20
-_BATCH = 50  # sessions read at a time
 # JSON escapes these, so no piece contains one.
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]+')
 _SIDE = re.compile(r"-(wal|shm|journal)$")
@@ -144,10 +143,9 @@ def held_elsewhere(db: Connection, pieces: Iterable[bytes]) -> dict[bytes, str]:
     for entry in db.each("SELECT entry FROM log WHERE space = ?", db.space):
         held |= dict.fromkeys(search.look(entry[0].encode()), "an id in the change log")
     ids = [record.id for record in reads.sessions(db)]
-    for start in range(0, len(ids), _BATCH):
-        for whole in reads.wholes(db, ids[start : start + _BATCH]):
-            found = search.look(_bytes_of(whole))
-            held |= dict.fromkeys(found, f"session {whole.session.id}")
+    for whole in reads.each_whole(db, ids):
+        found = search.look(_bytes_of(whole))
+        held |= dict.fromkeys(found, f"session {whole.session.id}")
     return held
 
 

@@ -19,8 +19,6 @@ from justmem.store import log, reads
 from justmem.store.engine import Connection, among
 from justmem.store.writes import remember_forgotten, replace_session
 
-_BATCH = 50  # sessions read at a time
-
 
 @dataclass(frozen=True, slots=True)
 class _Change:
@@ -115,14 +113,13 @@ def _changes(
     for id in sorted(named - {record.id for record in listed}):
         raise NotInMemory(f"There is no session {id!r} in this space.")
     ids = [r.id for r in listed if everything or r.id in named or (about and r.quarantined)]
-    for start in range(0, len(ids), _BATCH):
-        for whole in reads.wholes(db, ids[start : start + _BATCH]):
-            id = whole.session.id
-            own = [card for card, session in of_cards.items() if session == id]
-            change = _change(whole, own, numbers.get(id, ()), about, words=id in words)
-            if everything or id in sessions:
-                change = replace(change, after=None, turns=len(whole.session.turns))
-            yield change
+    for whole in reads.each_whole(db, ids):
+        id = whole.session.id
+        own = [card for card, session in of_cards.items() if session == id]
+        change = _change(whole, own, numbers.get(id, ()), about, words=id in words)
+        if everything or id in sessions:
+            change = replace(change, after=None, turns=len(whole.session.turns))
+        yield change
 
 
 def _sessions_of(db: Connection, cards: Sequence[str]) -> dict[str, str]:

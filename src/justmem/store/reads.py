@@ -36,6 +36,7 @@ from justmem.store.session_index import Block
 
 _WAITING = (SessionState.PENDING, SessionState.FAILED)
 _NONE = np.zeros((0, 0), np.float32)
+_BATCH = 50  # whole sessions read at a time
 _BLOCK = "kind, session, generation, first_key, day, postings"
 
 
@@ -266,27 +267,13 @@ def blocks(
     return (Block.unpacked(*each) for each in found)
 
 
-def block_texts(db: Connection, block: Block) -> list[str]:
-    """The texts that the postings of a block are made from."""
-    if block.kind == "passages":
-        return rows.passage_texts(session(db, block.session), block.places.tolist())
-    found = cards_at(db, block.keys.tolist())
-    return [found[key].text for key in block.keys.tolist()]
-
-
-def indexed_texts(db: Connection, ids: Sequence[str]) -> dict[Index, dict[str, list[str]]]:
-    """The texts that the vectors of these sessions stand for, by index and session."""
-    found: dict[Index, dict[str, list[str]]] = {"cards": {}, "passages": {}}
-    for block in blocks(db, sessions=ids, vectors=False):
-        if block.kind == "cards":
-            cards = cards_at(db, block.keys.tolist()).values()
-            found["cards"][block.session] = [card.dated for card in cards]
-        else:
-            found["passages"][block.session] = block_texts(db, block)
-    return found
-
-
 # ---------------------------------------------------------------- whole sessions
+
+
+def each_whole(db: Connection, ids: Sequence[str]) -> Iterator[StoredSession]:
+    """The same as `wholes`, some at a time."""
+    for start in range(0, len(ids), _BATCH):
+        yield from wholes(db, ids[start : start + _BATCH])
 
 
 def wholes(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
@@ -337,8 +324,7 @@ def wholes(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
 
 
 def _vectors(block: Block | None) -> Vectors:
-    floats = None if block is None else block.floats
-    return _NONE if floats is None else floats
+    return _NONE if block is None or block.vectors is None else block.vectors.vectors
 
 
 def _passages(block: Block | None) -> list[Passage]:

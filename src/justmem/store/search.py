@@ -239,7 +239,7 @@ def _resting_on(cards: Arrays, places: Collection[Place]) -> set[int]:
     for session_id, turn in places:
         if (part := cards.parts.get(session_id)) is not None:
             own = part.places[part.places[:, 1] == turn, 0]
-            found.update(part.keys[own].tolist())
+            found.update((own + part.first).tolist())
     return found
 
 

@@ -21,7 +21,7 @@ from justmem.ports import Index, Vectors
 from justmem.ports.vectors import Coded, coded
 
 TERMS = "en-2"  # change it with the rules of `terms`: stored postings are then made again
-_SIZES = struct.Struct("<4i")
+_SIZES = struct.Struct("<4i")  # rows, 0, numbers in `places`, hashes
 _WORD = re.compile(r"[^\W_]+")
 _DAMAGED = (
     "The vectors or postings of a session cannot be read any more: restore the store from a "
@@ -65,7 +65,7 @@ def terms(text: str) -> list[int]:
 class Block:
     """What a search needs of one session's cards or passages.
 
-    Row `n` has the key `first + offsets[n]` and the next `counts[n]` of the term `hashes`.
+    Row `n` has the key `first + n` and the next `counts[n]` of the term `hashes`.
     `places` has a line (row, turn) for each turn that a card rests on; of passages it has a line
     (turn, start, end) for each row. The vectors may be missing."""
 
@@ -73,7 +73,6 @@ class Block:
     session: str
     first: int
     day: int
-    offsets: Ints
     places: Ints
     counts: Ints
     hashes: Hashes
@@ -99,7 +98,6 @@ class Block:
             session,
             first,
             day,
-            offsets=np.arange(len(texts), dtype=np.int32),
             places=np.array(places, np.int32).reshape(-1, 2 if kind == "cards" else 3),
             counts=np.array([len(each) for each in found], np.int32),
             hashes=np.array([hash for each in found for hash in each], np.uint32),
@@ -107,59 +105,22 @@ class Block:
         )
 
     def __len__(self) -> int:
-        return len(self.offsets)
-
-    @property
-    def keys(self) -> Keys:
-        keys: Keys = self.offsets.astype(np.int64) + self.first
-        return keys
+        return len(self.counts)
 
     @property
     def coded(self) -> Coded:
         return Coded.empty(len(self), 0) if self.vectors is None else self.vectors
 
-    @property
-    def floats(self) -> Vectors | None:
-        return None if self.vectors is None else self.vectors.vectors
-
     def bare(self) -> Block:
         """Without terms and vectors. Copies, because a view would keep the blob in memory."""
-        return replace(
-            self,
-            offsets=self.offsets.copy(),
-            places=self.places.copy(),
-            counts=self.counts[:0].copy(),
-            hashes=self.hashes[:0].copy(),
-            vectors=None,
-        )
-
-    def only(self, stay: NDArray[np.bool_]) -> Block:
-        """Only the rows that `stay` selects. They keep their keys."""
-        places = self.places
-        if self.kind == "cards":
-            places = places[stay[places[:, 0]]]
-            moved = np.cumsum(stay, dtype=np.int32) - 1
-            places = np.stack([moved[places[:, 0]], places[:, 1]], axis=1)
-        else:
-            places = places[stay]
-        return replace(
-            self,
-            offsets=self.offsets[stay],
-            places=places,
-            counts=self.counts[stay],
-            hashes=self.hashes[np.repeat(stay, self.counts)],
-            vectors=None if self.vectors is None else self.vectors.at(stay),
-        )
+        return replace(self, places=self.places.copy(), hashes=self.hashes[:0].copy(), vectors=None)
 
     def packed(self) -> bytes:
-        """All but the vectors: four sizes, then the arrays. Counts are at most 65,535, because a
-        passage is that short."""
-        whole = np.array_equal(self.offsets, np.arange(len(self)))
-        sizes = len(self), 0 if whole else len(self), self.places.size, len(self.hashes)
+        """All but the vectors: sizes, then the arrays. Counts are at most 65,535, because a passage
+        is that short."""
         return b"".join(
             [
-                _SIZES.pack(*sizes),
-                b"" if whole else self.offsets.astype("<i4").tobytes(),
+                _SIZES.pack(len(self), 0, self.places.size, len(self.hashes)),
                 self.places.astype("<i4").tobytes(),
                 self.hashes.astype("<u4").tobytes(),
                 self.counts.astype("<u2").tobytes(),
@@ -184,20 +145,19 @@ class Block:
         vectors: bytes | None = None,
     ) -> Block:
         try:
-            rows, moved, places, hashes = _SIZES.unpack_from(postings)
-            whole: Any = np.frombuffer(postings, "<i4", moved + places + hashes, _SIZES.size)
+            rows, zero, places, hashes = _SIZES.unpack_from(postings)
+            whole: Any = np.frombuffer(postings, "<i4", places + hashes, _SIZES.size)
             counts = np.frombuffer(postings, "<u2", offset=_SIZES.size + whole.nbytes)
-            if len(counts) != rows or moved not in (0, rows) or counts.sum() != hashes or not rows:
+            if len(counts) != rows or zero or counts.sum() != hashes or not rows:
                 raise ValueError("sizes")
             return cls(
                 kind,
                 session,
                 first,
                 day,
-                whole[:moved] if moved else np.arange(rows, dtype=np.int32),
-                whole[moved : moved + places].reshape(-1, 2 if kind == "cards" else 3),
+                whole[:places].reshape(-1, 2 if kind == "cards" else 3),
                 counts.astype(np.int32),
-                whole[moved + places :].view(np.uint32),
+                whole[places:].view(np.uint32),
                 unpacked_vectors(vectors, rows),
                 generation,
             )

@@ -32,6 +32,7 @@ from justmem.ports import (
     Vectors,
     View,
 )
+from justmem.ports.searches import INDEXES
 from justmem.store import derived, erase, forgetting, log, reads, writes
 from justmem.store.check import check
 from justmem.store.engine import Connection, Engine
@@ -129,12 +130,13 @@ class SqlStore:
         ids = [record.id for record in await self.engine.read(reads.sessions)]
         made: dict[tuple[Index, str], Vectors] = {}  # by index and session
         for start in range(0, len(ids), _BATCH):
-            work = partial(reads.indexed_texts, ids=ids[start : start + _BATCH])
-            for index, by_session in (await self.engine.read(work)).items():
-                texts = [text for own in by_session.values() for text in own]
-                ends = np.cumsum([len(own) for own in by_session.values()])
+            some = await self.engine.read(partial(reads.wholes, ids=ids[start : start + _BATCH]))
+            found = {each.session.id: derived.texts(each.derived, each.session) for each in some}
+            for index in INDEXES:
+                texts = [text for own in found.values() for text in own[index]]
+                ends = np.cumsum([len(own[index]) for own in found.values()])
                 parts = np.split(await embed(index, texts), ends[:-1]) if texts else []
-                made |= {(index, id): part for id, part in zip(by_session, parts, strict=True)}
+                made |= {(index, id): part for id, part in zip(found, parts, strict=bool(parts))}
         await self._write(lambda db: derived.replace_vectors(db, embedder, dim, made, generation))
         return sum(map(len, made.values()))
 
