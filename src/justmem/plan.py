@@ -141,11 +141,15 @@ def plan_arguments(
     def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(work)
         def call(*args: Any, **given: Any) -> Any:
-            return work(*args, **collect(given))
+            return work(**collect(arguments_of(*args, **given)))
 
         @wraps(work)
         async def call_async(*args: Any, **given: Any) -> Any:
-            return await work(*args, **collect(given))
+            return await work(**collect(arguments_of(*args, **given)))
+
+        def arguments_of(*args: Any, **given: Any) -> dict[str, Any]:
+            """All by name: some frameworks pass them by position."""
+            return shape.bind(*args, **given).arguments
 
         made: Any = call_async if iscoroutinefunction(work) else call
         own = signature(work, eval_str=True)
@@ -156,7 +160,7 @@ def plan_arguments(
         known = list(own.parameters.values())
         place = list(own.parameters).index("plan")
         shown = [*known[:place], *parts, *known[place + 1 :]]
-        made.__signature__ = own.replace(parameters=shown)
+        made.__signature__ = shape = own.replace(parameters=shown)
         made.__annotations__ = {each.name: each.annotation for each in shown}
         made.__annotations__["return"] = own.return_annotation
         return cast(Callable[..., Any], made)
