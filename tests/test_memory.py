@@ -128,7 +128,7 @@ async def test_recall_takes_a_limit(make: Make) -> None:
     memory = await make(scripted(extract=extract_history, plan=plan()))
     await memory.remember_many(HISTORY)
     found = await memory.recall("half marathon?", limit=2)
-    assert len(found.chosen) == 2
+    assert len(found.chosen) == len(found.cards) == 2
     with pytest.raises(InputError, match="at least 1"):
         await memory.recall("half marathon?", limit=0)
 

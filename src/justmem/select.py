@@ -32,6 +32,8 @@ class Selection:
             scores, reranked = await self._scores(pool, tally)
             count = where.limit or self._budget.cards
             chosen, read = self._choose(scores, pool, asked.plan, count)
+            if where.limit:  # no more cards than that
+                read = chosen
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
         cards = [pool.cards[i] for i in read]
         found = asked.model_copy(
