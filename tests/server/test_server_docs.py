@@ -100,7 +100,6 @@ async def test_every_tool_is_on_the_page_with_its_arguments(server: Server) -> N
     listed = table("mcp.md", "tool")
     tools = {tool.name: tool for tool in await mcp_server(server, space="ana").list_tools()}
     assert list(listed) == list(tools)
-    assert not {"search", "fetch"} & set(tools)  # only with `search_and_fetch`
     for name, tool in tools.items():
         told = re.findall(r"`(\w+)`", listed[name].split("|")[0])
         assert told == list(tool.input_schema["properties"]), name

@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with serve_openai(bike_model) as model:
         settings = f'answerer = "openai:m@{model.url}"'
         folder = tmp_path_factory.mktemp("mcp")
-        with serve(folder, settings, server="search_and_fetch = true") as running:
+        with serve(folder, settings) as running:
             yield running
 
 
@@ -176,11 +176,9 @@ async def test_every_tool_says_what_it_does_to_memory_and_what_it_gives(server: 
     assert changing == {"remember", "note", "correct", "forget"}
 
 
-@pytest.mark.parametrize("pair", [False, True])
-async def test_the_definitions_of_the_tools_are_short(tmp_path: Path, pair: bool) -> None:
+async def test_the_definitions_of_the_tools_are_short(tmp_path: Path) -> None:
     """A client sends them with every request of a chat."""
-    config = f"[server]\nsearch_and_fetch = {str(pair).lower()}\n"
-    async with over_stdio(tmp_path, config) as client:
+    async with over_stdio(tmp_path) as client:
         tools = (await client.list_tools()).tools
     shown = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools]
     assert sum(map(tokens.count, shown)) < 1500
@@ -276,7 +274,7 @@ async def test_a_conversation_can_be_remembered_turn_by_turn(server: Running) ->
 async def test_errors_tell_the_agent_what_to_do(server: Running) -> None:
     async with over_http(server, server.key("errs")) as client:
         await client.call_tool("remember", {"text": BOUGHT, "at": "2024-05-20T20:00"})
-        missing = await client.call_tool("fetch", {"id": "nosuch"})
+        missing = await client.call_tool("show", {"what": "source", "name": "nosuch"})
         assert missing.is_error
         wrong = await client.call_tool("forget", {})
         assert wrong.is_error
@@ -315,17 +313,6 @@ async def test_one_key_for_many_spaces_names_one_by_header(server: Running) -> N
 def test_without_a_key_there_are_no_tools(server: Running) -> None:
     answer = httpx.post(f"{server.url}/mcp", json={}, trust_env=False)
     assert answer.status_code == 401
-
-
-async def test_the_search_and_fetch_pair_gives_what_chatgpt_expects(server: Running) -> None:
-    async with over_http(server, server.key("pair")) as client:
-        await client.call_tool("remember", {"text": BOUGHT, "at": "2024-05-20T20:00"})
-        found: Any = (await client.call_tool("search", {"query": "gravel bike"})).structured_content
-        (result,) = found["results"]
-        assert result.keys() == {"id", "title", "url"}
-        one: Any = (await client.call_tool("fetch", {"id": result["id"]})).structured_content
-    assert one.keys() == {"id", "title", "text", "url", "metadata"}
-    assert BOUGHT in one["text"]
 
 
 async def test_what_was_said_over_http_is_the_same_memory(server: Running) -> None:

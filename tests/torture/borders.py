@@ -302,7 +302,7 @@ class Requests:
     whatever its schema allows; here come the bodies, paths and headers that it does not allow."""
 
     def __init__(self, stack: ExitStack, home: Path) -> None:
-        settings = "rate = 1e9\nburst = 1000000\nsearch_and_fetch = true\nbody_bytes = 300000\n"
+        settings = "rate = 1e9\nburst = 1000000\nbody_bytes = 300000\n"
         self._server = stack.enter_context(serve(home, server=settings))
         self._client = stack.enter_context(self._server.owner())
         self._routes = [
@@ -378,7 +378,7 @@ class Requests:
         return odd.broken(r, _json(body)) if r.random() < 0.2 else _json(body)
 
     def _tool(self, r: Random) -> bytes:
-        tools = ("remember", "recall", "ask", "note", "forget", "correct", "search", "fetch")
+        tools = ("remember", "recall", "ask", "note", "forget", "correct", "show")
         names = ("text", "turns", "question", "card", "session", "subject", "at", "id", "key")
         given = {name: odd.mostly(r, odd.text) for name in r.sample(names, r.randrange(4))}
         call: Any = {"name": r.choice(tools), "arguments": given}

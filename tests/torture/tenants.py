@@ -394,9 +394,9 @@ def _http(method: str, path: str, field: str | None = None) -> Callable[[Tenant,
     return ask
 
 
-def _tool(name: str, argument: str) -> Callable[[Tenant, str], str]:
+def _tool(name: str, argument: str, **fixed: str) -> Callable[[Tenant, str], str]:
     def ask(me: Tenant, id: str) -> str:
-        call = {"name": name, "arguments": {argument: id}}
+        call = {"name": name, "arguments": {argument: id, **fixed}}
         return _whole(call_mcp(me.client, "tools/call", call, me.space))
 
     return ask
@@ -423,6 +423,6 @@ _WAYS: dict[str, Callable[[Tenant, str], str]] = {
     "GET session": _http("GET", "sessions/"),
     "GET note": _http("GET", "notes/"),
     **{f"POST forget {name}": _http("POST", "forget", name) for name in ("card", "session", "key")},
-    "tool fetch": _tool("fetch", "id"),
+    "tool show": _tool("show", "name", what="source"),
     "tool forget": _tool("forget", "session"),
 }

@@ -116,9 +116,6 @@ class ServerSettings(BaseModel):
     pause_seconds: float = Field(
         30.0, ge=0, description="cards are made when a chat has been quiet for this long"
     )
-    search_and_fetch: bool = Field(
-        False, description="offer the two MCP tools that ChatGPT connectors look for"
-    )
 
 
 class Settings(BaseModel):

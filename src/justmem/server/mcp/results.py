@@ -93,20 +93,6 @@ class ShowResult(BaseModel):
         return fenced(["\n".join(self.lines) or "(nothing in memory)"])
 
 
-class SearchResult(BaseModel):
-    """As ChatGPT's connectors want it: each with id, title and url."""
-
-    results: list[dict[str, str]]
-
-
-class FetchResult(BaseModel):
-    id: str
-    title: str
-    text: str
-    url: str
-    metadata: dict[str, str]
-
-
 # ---------------------------------------------------------------- lines
 
 

@@ -17,20 +17,16 @@ from justmem.domain import Evidence
 from justmem.errors import InputError, JustMemError
 from justmem.integrations.arguments import PLAN, Question
 from justmem.memory import AsyncMemory
-from justmem.prompts.evidence import card_line
 from justmem.server.access_keys import OWNER, Key, Right
 from justmem.server.mcp.results import (
     SHOW,
     AskResult,
     CardResult,
-    FetchResult,
     ForgetResult,
     RecallResult,
     RememberResult,
-    SearchResult,
     ShowResult,
     full_id,
-    show_source,
 )
 from justmem.server.middleware import KEY
 from justmem.server.problems import public
@@ -252,47 +248,18 @@ class Tools:
                 gone = await memory.forget(**what, verify=verify)
         return _result(ForgetResult.of(gone))
 
-    # ------------------------------------------------------------ as ChatGPT's connectors want it
-
-    async def search(
-        self, context: Call, query: Annotated[str, Field(description="A question.")]
-    ) -> Annotated[CallToolResult, SearchResult]:
-        """Search memory. Returns ids for fetch."""
-        cards = (await self.evidence(context, query)).cards
-        rows = [{"id": c.id, "title": card_line(c), "url": card_url(c.id)} for c in cards]
-        return _result(SearchResult(results=rows))
-
-    async def fetch(
-        self, context: Call, id: Annotated[str, Field(description="An id that search returned.")]
-    ) -> Annotated[CallToolResult, FetchResult]:
-        """Read one memory with the conversation it comes from."""
-        async with self.memory(context) as memory:
-            card = await memory.card(await full_id(memory, id))
-            title, *lines = await show_source(memory, card.id)
-        said_at = card.said_at.isoformat(timespec="minutes")
-        about = {"said_at": said_at, "session": card.session_id}
-        text, url = "\n".join(lines), card_url(id)
-        return _result(FetchResult(id=id, title=title, text=text, url=url, metadata=about))
-
     # ------------------------------------------------------------ their definitions
 
     def offered(self) -> list[Tool]:
-        tools = [
+        return [
             _defined(self.recall, reads=True),
             _defined(self.ask, reads=True),
             _defined(self.remember),
             _defined(self.note, repeats=True),
             _defined(self.correct),
             _defined(self.forget, repeats=True),
+            _defined(self.show, reads=True),
         ]
-        if self._server.serving.search_and_fetch:  # instead of show
-            pair = (self.search, self.fetch)
-            return [*tools, *(_defined(each, reads=True) for each in pair)]
-        return [*tools, _defined(self.show, reads=True)]
-
-
-def card_url(id: str) -> str:
-    return f"justmem://cards/{id}"
 
 
 def _client(context: Call) -> str:
