@@ -6,7 +6,7 @@ None of them calls a model.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +14,9 @@ import typer
 from justmem.cli import render
 from justmem.cli.context import Exit, Json, moment, now, run_of
 from justmem.cli.context import spaces as names_of
-from justmem.cli.terminal import amount, out, plain, print_json, say, words
+from justmem.cli.terminal import amount, out, say, show_list
 from justmem.cli.terminal import show as show_value
-from justmem.domain import KINDS, STATUSES, dump
+from justmem.domain import KINDS, STATUSES, Checked, dump
 from justmem.errors import NotInMemory
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def cards(
     query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
     query |= {"session": session, "limit": limit, "offset": offset}
     found = run_of(context).memory(lambda memory: memory.cards(**query))
-    _show_list(found, json, render.cards, "card")
+    show_list(found, json, render.cards, "card")
     if len(found) == limit and not json:
         say(f"more with --offset {offset + limit}", "dim")
 
@@ -97,7 +97,7 @@ def profile(
     found = run_of(context).memory(
         lambda memory: memory.profile(subject, tokens=tokens, at=when, prose=prose)
     )
-    show_value(found, json, lambda found: words(found.text))
+    show_value(found, json, lambda found: found.text)
 
 
 def show(
@@ -108,43 +108,32 @@ def show(
     """Show a card in its source, with the exact words marked, or a whole session."""
 
     async def work(memory: AsyncMemory) -> tuple[Any, Any]:
-        try:
+        with suppress(NotInMemory):
             card, source = await memory.card(id), await memory.source(id)
             shown = render.card(card, source, marked=out().color_system is None)
             return {"card": dump(card), "source": dump(source)}, shown
-        except NotInMemory:
-            pass
-        try:
+        with suppress(NotInMemory):
             session = await memory.session(id)
-        except NotInMemory:
-            raise NotInMemory(
-                f"There is no card and no session {id!r}. `justmem cards` and "
-                "`justmem sessions` list them."
-            ) from None
-        return dump(session), render.session(session)
+            return session, render.session(session)
+        raise NotInMemory(
+            f"There is no card and no session {id!r}. `justmem cards` and `justmem sessions` "
+            "list them."
+        )
 
     value, shown = run_of(context).memory(work)
-    if json:
-        print_json(value)
-    else:
-        out().print(shown)
+    show_value(value, json, lambda _: shown)
 
 
 def sessions(context: typer.Context, json: Json = False) -> None:
     """List the remembered sessions and their states."""
     found = run_of(context).memory(lambda memory: memory.sessions())
-    _show_list(found, json, render.sessions, "session")
+    show_list(found, json, render.sessions, "session")
 
 
 def spaces(context: typer.Context, json: Json = False) -> None:
     """List the spaces in the folder or the database."""
     found = asyncio.run(names_of(run_of(context).settings()))
-    if json:
-        print_json(found)
-        return
-    for name in found:
-        typer.echo(plain(name, one_line=True))
-    say(amount(len(found), "space"), "dim")
+    show_list(found, json, "\n".join, "space")
 
 
 def stats(context: typer.Context, json: Json = False) -> None:
@@ -177,26 +166,20 @@ def log(
         return
     query: dict[str, Any] = {"of": of, "since": moment(since, "--since"), "before": before}
     found = run_of(context).memory(lambda memory: memory.log(**query, limit=limit))
-    _show_list(found, json, render.log, "entry")
+    show_list(found, json, render.log, "entry")
 
 
 def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
     found = run_of(context).memory(lambda memory: memory.check_log(last=last))
-    if json:
-        print_json(dump(found))
-    elif found.whole:
-        out().print(f"{amount(found.entries, 'entry')}: none was changed, none is missing.")
-        if found.last:
-            out().print(f"The last hash is {found.last}", soft_wrap=True)
-            say("Keep it elsewhere. --last HASH then shows whether the end was cut off.", "dim")
-    else:
-        out().print(words(f"The log was changed: {found.problem}."), soft_wrap=True)
+    show_value(found, json, _check_result)
+    if found.whole and found.last and not json:
+        say("Keep it elsewhere. --last HASH then shows whether the end was cut off.", "dim")
     if not found.whole:
         raise typer.Exit(Exit.STORE)
 
 
-def _show_list(found: Sequence[Any], json: bool, table: Any, noun: str) -> None:
-    if found or json:
-        show_value(found, json, table)
-    if not json:
-        say(amount(len(found), noun), "dim")
+def _check_result(found: Checked) -> str:
+    if not found.whole:
+        return f"The log was changed: {found.problem}."
+    last = f"\nThe last hash is {found.last}" if found.last else ""
+    return f"{amount(found.entries, 'entry')}: none was changed, none is missing.{last}"

@@ -8,7 +8,7 @@ import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, run_of
-from justmem.cli.terminal import out, print_json, show_download
+from justmem.cli.terminal import show, show_download
 from justmem.config import Settings
 from justmem.errors import WeightsUnavailable
 from justmem.models import weights
@@ -35,16 +35,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
         }
         for model in weights.manifest().values()
     ]
-    if json:
-        print_json(rows)
-    else:
-        shown = [
-            {name: row[name] for name in ("name", "use", "licence")}
-            | {"size": f"{row['megabytes']:.0f} MB"}
-            | {"downloaded": "yes" if row["downloaded"] else "no"}
-            for row in rows
-        ]
-        out().print(render.table(shown))
+    show(rows, json, render.models)
 
 
 @models.command()
@@ -62,11 +53,8 @@ def pull(
         name: str(weights.ensure(name, folder=home, mirror=mirror, report=show_download()))
         for name in names or configured(settings)
     }
-    if json:
-        print_json(folders)
-        return
-    for name, folder in folders.items():
-        out().print(f"{name} is in {folder}", soft_wrap=True)
+    lines = [f"{name} is in {folder}" for name, folder in folders.items()]
+    show(folders, json, lambda _: "\n".join(lines))
 
 
 def configured(settings: Settings) -> list[str]:

@@ -8,7 +8,7 @@ import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, moment, run_of
-from justmem.cli.terminal import out, plain, print_json, say
+from justmem.cli.terminal import show, show_list
 from justmem.domain import Note, dump
 
 Label = Annotated[
@@ -42,10 +42,7 @@ def note(
     given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}
     given |= {"at": moment(at), "until": moment(until, "--until"), "labels": labels_of(label)}
     card = run_of(context).memory(lambda memory: memory.note(text, **given), create=True)
-    if json:
-        print_json(dump(card))
-    else:
-        say(f"Noted as {plain(card.session_id.partition(':')[2], one_line=True)}.")
+    show(card, json, lambda card: f"Noted as {card.session_id.partition(':')[2]}.")
 
 
 def notes(
@@ -55,12 +52,8 @@ def notes(
 ) -> None:
     """List the notes, in order of their keys."""
     found = run_of(context).memory(lambda memory: memory.notes(prefix))
-    if json:
-        print_json([_json(note) for note in found])
-    elif found:
-        out().print(render.notes(found))
-    else:
-        say("There are no notes.")
+    shown: Any = [_with_value(note) for note in found] if json else found
+    show_list(shown, json, render.notes, "note")
 
 
 def note_at(
@@ -70,13 +63,9 @@ def note_at(
 ) -> None:
     """Show the note with a key."""
     note = run_of(context).memory(lambda memory: memory.note_at(key))
-    if json:
-        print_json(_json(note))
-    else:
-        typer.echo(plain(note.text))
-        if note.value_json is not None:
-            typer.echo(plain(note.value_json))
+    lines = [note.text] if note.value_json is None else [note.text, note.value_json]
+    show(_with_value(note), json, lambda _: "\n".join(lines))
 
 
-def _json(note: Note) -> dict[str, object]:
+def _with_value(note: Note) -> dict[str, object]:
     return {**dump(note), "value": note.value}

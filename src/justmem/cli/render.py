@@ -68,6 +68,8 @@ def _cell(value: Any) -> Text:
         return Text(value.value, _STATE[value.value])
     if isinstance(value, Mapping):
         value = _counts(value)
+    elif isinstance(value, tuple):
+        value = ", ".join(value)
     elif isinstance(value, datetime):
         value = f"{value.astimezone() if value.tzinfo else value:%Y-%m-%d %H:%M}"
     elif isinstance(value, int):
@@ -263,6 +265,7 @@ def rows(**columns: str) -> Callable[[Sequence[Any]], Table]:
     return lambda values: table([{t: get(each) for t, get in getters.items()} for each in values])
 
 
+keys = rows(id="id", name="name", right="right", spaces="spaces", made="made")
 history = rows(since="since", until="until", memory="card.text", id="card.id")
 notes = rows(key="key", since="at", until="until", text="text")
 sessions = rows(
@@ -275,6 +278,17 @@ sessions = rows(
     note="reason",
 )
 log = rows(id="number", when="at", who="actor", what="verb", counts="counts")
+
+
+def models(values: Sequence[Mapping[str, Any]]) -> Table:
+    return table(
+        [
+            {name: value[name] for name in ("name", "use", "licence")}
+            | {"size": f"{value['megabytes']:.0f} MB"}
+            | {"downloaded": "yes" if value["downloaded"] else "no"}
+            for value in values
+        ]
+    )
 
 
 def remembered(values: Sequence[Remembered], when: Mapping[str, str]) -> Group:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, now, run_of
-from justmem.cli.terminal import amount, out, print_json, say, show_download
+from justmem.cli.terminal import say, show, show_download, show_list
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
 from justmem.runtime.extras import need
@@ -135,11 +134,10 @@ def keys_add(
     if chosen is None:
         raise typer.BadParameter(f"{right!r} is not one of {', '.join(RIGHTS)}.")
     token = Keys(_folder(context)).add(name, chosen, tuple(opens), now())
-    if json:
-        print_json({"key": token, "name": name, "right": right, "spaces": opens})
-        return
-    out().print(token, soft_wrap=True)
-    say("The key is shown only this once.", "dim")
+    made = {"key": token, "name": name, "right": right, "spaces": opens}
+    show(made, json, lambda _: token)
+    if not json:
+        say("The key is shown only this once.", "dim")
 
 
 @keys.command("list")
@@ -147,15 +145,7 @@ def keys_list(context: typer.Context, json: Json = False) -> None:
     """List the keys, without their secrets."""
     from justmem.server.access_keys import Keys
 
-    found = Keys(_folder(context)).all()
-    if json:
-        print_json([asdict(key) for key in found])
-        return
-    if found:
-        out().print(
-            render.table([asdict(key) | {"spaces": ", ".join(key.spaces)} for key in found])
-        )
-    say(amount(len(found), "key"), "dim")
+    show_list(Keys(_folder(context)).all(), json, render.keys, "key")
 
 
 @keys.command("revoke")

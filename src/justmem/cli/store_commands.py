@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from justmem.cli.context import Json, Run, run_of
-from justmem.cli.terminal import amount, out, plain, print_json, say, show_download
+from justmem.cli.terminal import amount, out, plain, say, show, show_download
 from justmem.config import Settings, address
 from justmem.config.opening import build_parts, keyring
 from justmem.errors import InvalidSetting, JustMemError
@@ -31,10 +31,7 @@ _MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
 def reembed(context: typer.Context, json: Json = False) -> None:
     """Make all vectors again, with the embedder in the settings."""
     count = run_of(context).memory(lambda memory: memory.reembed())
-    if json:
-        print_json({"embedded": count})
-    else:
-        out().print(f"{amount(count, 'text')} embedded again.")
+    show({"embedded": count}, json, lambda _: f"{amount(count, 'text')} embedded again.")
 
 
 def rekey(

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -89,12 +90,27 @@ def print_json(value: Any) -> None:
 
 
 def show(value: Any, json: bool, render: Callable[[Any], Any]) -> None:
-    """Prints a result (a domain value or a list of them) as JSON or as text."""
+    """Prints a result as JSON, or as what `render` makes of it: a text, a table, ..."""
+    if json:
+        print_json(_as_data(value))
+        return
+    shown = render(value)
+    out().print(words(shown) if isinstance(shown, str) else shown, soft_wrap=isinstance(shown, str))
+
+
+def show_list(values: Sequence[Any], json: bool, render: Callable[[Any], Any], noun: str) -> None:
+    """The same for a list, with the number of its items below."""
+    if values or json:
+        show(values, json, render)
+    if not json:
+        say(amount(len(values), noun), "dim")
+
+
+def _as_data(value: Any) -> Any:
     from justmem.domain import dump
 
-    if not json:
-        out().print(render(value))
-    elif isinstance(value, Sequence):
-        print_json([dump(each) for each in value])
-    else:
-        print_json(dump(value))
+    if isinstance(value, list | tuple):
+        return [_as_data(each) for each in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dump(value) if hasattr(value, "model_dump") else value

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +14,8 @@ import typer
 
 from justmem import transfer
 from justmem.cli.context import ACTOR, Json, now, run_of
-from justmem.cli.terminal import amount, out, plain, print_json, say
+from justmem.cli.terminal import amount, out, plain, say, show, show_list
 from justmem.config.opening import keyring
-from justmem.domain import dump
 from justmem.errors import InputError, NoSuchSpace
 from justmem.memory import AsyncMemory
 from justmem.ports import Author
@@ -87,12 +85,13 @@ def import_(
     done = run_of(context).memory(
         lambda memory: memory.load(path, on_loaded=_progress("")), create=True
     )
-    if json:
-        print_json(dump(done))
-        return
-    out().print(
-        f"{amount(done.sessions, 'session')} in the file, {done.brought:,} new with "
-        f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
+    show(
+        done,
+        json,
+        lambda _: (
+            f"{amount(done.sessions, 'session')} in the file, {done.brought:,} new with "
+            f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
+        ),
     )
 
 
@@ -118,18 +117,13 @@ def copy(
     keys = keyring(run_of(context).settings())
     places = storage(source, keys, either=True), storage(target, None if unencrypted else keys)
     done = asyncio.run(_copy(*places, only or []))
-    if json:
-        print_json([asdict(each) for each in done])
-        return
-    for each in done:
-        name = plain(each.space, one_line=True)
-        out().print(
-            f"{name}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
-            f"{amount(each.cards, 'card')}, {each.forgotten:,} forgotten; "
-            f"the same on both sides, {each.digest}",
-            soft_wrap=True,
-        )
-    say(f"{amount(len(done), 'space')} copied and compared.", "dim")
+    lines = [
+        f"{each.space}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
+        f"{amount(each.cards, 'card')}, {each.forgotten:,} forgotten; "
+        f"the same on both sides, {each.digest}"
+        for each in done
+    ]
+    show_list(done, json, lambda _: "\n".join(lines), "space")
 
 
 async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.Copied]:
