@@ -24,9 +24,7 @@ from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stre
 from servers import Running, serve, until
 from torture._fixtures import database
 
-SERVER = (
-    "rate = 1e9\nburst = 1000000\npause_seconds = 0\nidle_seconds = 1\n"
-)
+SERVER = "rate = 1e9\nburst = 1000000\npause_seconds = 0\nidle_seconds = 1\n"
 # {} makes each pair its own: all of them live in one folder, or one database.
 PAIRS = (
     ("ana{}", "Ana{}"),
