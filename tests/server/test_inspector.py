@@ -112,7 +112,7 @@ def test_an_answer_shows_its_plan_its_evidence_its_price_and_its_words(page: Bro
     ask(page, "When did I buy the gravel bike?")
     assert "20 May 2024" in page.text(".answer")
     assert "LOOKUP" in page.text(".access")
-    assert "nearest cards should do" in page.text(".access")
+    assert "nearest cards are read" in page.text(".access")
     assert "gravel bike" in page.text(".scored tbody tr")
     assert re.search(r"\d\.\d\d", page.text(".scored tbody tr td.figure"))
     lines = page.js("[...document.querySelectorAll('.receipt svg')].map(e => e.ariaLabel)")

@@ -43,8 +43,8 @@ export function askView({ space, signal, fail }) {
     h("div", { class: "send" }, h("button", { class: "main" }, "Ask"),
       h("details", {}, h("summary", {}, "When, and by whom"),
         h("div", { class: "filters" },
-          field("Asked at", at, "Now, if left empty. What was said later is left out."),
-          field("Speaker", speaker, "Whose “my” it is. Left empty: the person most cards are about.")))));
+          field("Asked at", at, "Default: now. Later sessions are left out."),
+          field("Speaker", speaker, "Who asks: “my” refers to them. Default: the person most cards are about.")))));
   const view = [h("h1", {}, "Ask"), form, result];
   kept.set(space, view);
   signal.addEventListener("abort", () => kept.size > 8 && kept.delete(kept.keys().next().value));
@@ -85,7 +85,7 @@ async function answered(space, body, result, signal) {
 }
 
 function citations(space, { citations: list, sufficient }) {
-  if (!list.length) return [h("p", { class: "quiet" }, sufficient ? "No exact words are cited." : "Memory does not hold the answer, so none is made up.")];
+  if (!list.length) return [h("p", { class: "quiet" }, sufficient ? "No exact words are cited." : "The answer is not in memory.")];
   return [h("ol", { class: "citations", "aria-label": "Citations" }, list.map((each, index) =>
     h("li", {}, h("button", { type: "button", class: "citation", click: () => openSource(space, { citations: [each] }) },
       h("span", { class: "unseen" }, `Citation ${index + 1}: `), quoteOf(each)))))];
@@ -94,9 +94,9 @@ function citations(space, { citations: list, sufficient }) {
 // ---------------------------------------------------------------- how it came about
 
 const WHY = {
-  REPLAY: "The answer lies in the original words (f), so the conversations behind the cards are read again.",
-  COMPOSE: "Evidence may be spread over several sessions (d), so it is looked for broadly, with rewrites of the question.",
-  LOOKUP: "Neither the original words (f) nor several sessions (d) are needed: the nearest cards should do.",
+  REPLAY: "The answer needs the original words (f), so the conversations behind the cards are read too.",
+  COMPOSE: "The evidence may be in several sessions (d), so the search also uses rewrites of the question.",
+  LOOKUP: "The answer needs neither the original words (f) nor several sessions (d), so the nearest cards are read.",
 };
 
 function planned({ access, plan }) {
@@ -109,7 +109,7 @@ function planned({ access, plan }) {
       plan.period.text !== "unknown" ? fact("Period", plan.period.text.split("/").map(day).join(" – ")) : "",
       fact("Spans sessions (d)", plan.spans_sessions ? "yes" : "no"),
       fact("Needs the source (f)", plan.needs_source ? "yes" : "no")),
-    plan.rewrites.length ? h("div", {}, h("h3", {}, "Also looked for"), h("ul", { class: "plain" }, plan.rewrites.map((each) => h("li", {}, each)))) : "");
+    plan.rewrites.length ? h("div", {}, h("h3", {}, "Also searched for"), h("ul", { class: "plain" }, plan.rewrites.map((each) => h("li", {}, each)))) : "");
 }
 
 function found(space, evidence) {

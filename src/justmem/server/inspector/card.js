@@ -23,14 +23,14 @@ async function load(space, id, title, body, signal) {
       fact("Is", tags(card)),
       fact("Happened", card.event_date.text === "unknown" ? "not known" : when(card)),
       fact("Said", moment(card.said_at)),
-      fact("Rests on", `turn ${card.turns.join(", ")}`),
+      fact("Supported by", `turn ${card.turns.join(", ")}`),
       fact("Session", h("a", { href: href(space, "session", card.session_id) }, card.session_id)),
       fact("Id", h("code", {}, card.id))),
     h("div", { class: "actions" },
       h("a", { class: "button", href: href(space, "cards", undefined, { subject: card.subject }) }, `All about ${card.subject}`),
       card.id.includes("#") ? "" : h("a", { class: "button danger", href: href(space, "forget", undefined, { card: card.id }) }, "Forget this card…")),
     ...(source ? [h("h2", {}, dated(session)), conversation(whole(session), source.citations)]
-      : [h("p", { class: "quiet" }, "This space keeps cards without the words they come from.")]),
+      : [h("p", { class: "quiet" }, "This space does not keep the words that this card comes from.")]),
   );
   body.setAttribute("aria-busy", "false");
   if (!source) return announce(title.textContent);

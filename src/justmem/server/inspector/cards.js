@@ -90,7 +90,7 @@ async function total(space, where, ask, known, signal) {
   return totals.get(name);
 }
 
-/** How many there are, between `low` and `high`: halved until a probe reaches the end. */
+/** The number of cards, between `low` and `high`, by binary search. */
 async function counted(ask, low, high) {
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -105,7 +105,7 @@ async function counted(ask, low, high) {
 function shown(space, { cards, total }, page, where, turn) {
   if (!cards.length) {
     const filtered = FILTERS.some((name) => where[name]);
-    return [h("p", { class: "empty" }, filtered ? "No cards match. Subject and session have to be given in full; of words, all must occur." : "Nothing is remembered in this space yet.")];
+    return [h("p", { class: "empty" }, filtered ? "No cards match. Give the whole subject or session id. A card must contain all words." : "Nothing is remembered in this space yet.")];
   }
   const from = page * PAGE + 1;
   const last = Math.ceil(total / PAGE) - 1;

@@ -14,11 +14,11 @@ const CHOICES = {
 };
 const KEEPS = {
   card: "The conversation it comes from stays. To forget what was said, forget its turn.",
-  turn: "Its words go, and the cards that rest on it. The other turns keep their numbers.",
-  period: "The sessions of these days go, with their words and cards.",
-  session: "Its words go, its cards, and everything made for finding them.",
-  subject: "The cards about it or naming it go, the turns they rest on, and the turns that name it.",
-  everything: "All words, cards and counts of this space go, and the space itself.",
+  turn: "Forgets its words and the cards that it supports. The other turns keep their numbers.",
+  period: "Forgets the sessions of these days, with their words and cards.",
+  session: "Forgets its words, its cards and their search index.",
+  subject: "Forgets the cards about it or naming it, the turns that support them, and the turns that name it.",
+  everything: "Forgets all words, cards and counts of this space, and the space itself.",
 };
 
 export function forgetView(context) {
@@ -49,7 +49,7 @@ export function forgetView(context) {
     place,
     h("div", { class: "actions" }, h("button", { class: "main" }, "Preview")));
   if (named.value) submit();
-  return [h("h1", {}, "Forget"), h("p", { class: "lead" }, "Forgetting is final, on disk too. First you see what would go."), form, result];
+  return [h("h1", {}, "Forget"), h("p", { class: "lead" }, "Forgetting cannot be undone: the words are erased on disk too. You see a preview first."), form, result];
 }
 
 /** As the server takes it. */
@@ -116,7 +116,7 @@ async function letGo(context, what, cards, result) {
   stale();
   const checks = await proofs(space, what, cards);
   const heading = h("h2", { tabindex: "-1" }, `Forgotten: ${told(done) || "nothing"}`);
-  result.replaceChildren(heading, h("p", {}, "Looked for again just now:"),
+  result.replaceChildren(heading, h("p", {}, "A new search shows:"),
     h("ul", { class: "proof" }, checks.map(([text, held]) => h("li", { class: held ? "held" : "broken" }, h("span", { "aria-hidden": "true" }, held ? "✓" : "✗"), ` ${text}`))),
     done.certificate ? certificate(done.certificate) : "",
     what.kind === "everything" ? h("p", {}, h("a", { href: "#/" }, "To the spaces")) : "");

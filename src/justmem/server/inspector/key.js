@@ -18,10 +18,10 @@ export function keyView({ refused = false, done = () => (location.hash = "#/") }
     h("h1", {}, "Access key"),
     refused && h("p", { class: "wrong", role: "alert" }, "This key is not known to the server, or was revoked."),
     h("form", { class: "narrow", submit },
-      field("Key", input, "Kept in this tab until it is closed, and sent to this server alone."),
+      field("Key", input, "Stored in this tab until it is closed, and sent only to this server."),
       h("div", { class: "actions" },
         h("button", { class: "main" }, "Use this key"),
-        key.get() && h("button", { type: "button", click: drop }, "Drop the present one"))),
+        key.get() && h("button", { type: "button", click: drop }, "Remove the current key"))),
     h("p", { class: "quiet" }, "The server’s owner makes keys with ", h("code", {}, "justmem keys add NAME --opens SPACE"), "."),
   ].filter(Boolean);
 }

@@ -10,7 +10,7 @@ dialog.addEventListener("click", (event) => event.target === dialog && dialog.cl
 
 /** `what`: {citations} of one session, or a {card}, whose own citations are asked for. */
 export async function openSource(space, what, signal) {
-  const body = h("div", { class: "body", tabindex: "0", role: "region", "aria-label": "Conversation" }, h("p", { class: "quiet" }, "Looking it up…"));
+  const body = h("div", { class: "body", tabindex: "0", role: "region", "aria-label": "Conversation" }, h("p", { class: "quiet" }, "Loading…"));
   const title = h("h2", { id: "source-title" }, "Source");
   const more = h("p", { class: "quiet" });
   const close = h("button", { type: "button", click: () => dialog.close() }, "Close");

@@ -36,14 +36,14 @@ export function spacesView({ signal, fail }) {
     .catch((error) => fail(error, list));
   return [
     h("h1", {}, "Spaces"),
-    h("p", { class: "lead" }, "A space is one person’s memory, apart from all others. Choose one to ask it, to look inside, or to make it forget."),
+    h("p", { class: "lead" }, "A space is the memory of one person, separate from all others. Choose one to ask it, read it, or forget parts of it."),
     search,
     list,
   ];
 }
 
 function nothing() {
-  return ["There is no space yet that this key opens. One is made with the first session that is remembered in it: see ",
+  return ["This key opens no space yet. The first session that you remember makes one: see ",
     h("code", {}, "POST /v1/spaces/{space}/sessions"), " in ", h("a", { href: "openapi.json" }, "openapi.json"), "."]
     .reduce((all, each) => (all.append(each), all), h("span"));
 }

@@ -20,7 +20,7 @@ export function timelineView(context) {
         h("section", { class: "year", "aria-labelledby": `year-${year}` }, h("h2", { id: `year-${year}` }, year), within.map((each) => monthRow(context, each, most)))));
     })
     .catch((error) => fail(error, body));
-  return [h("h1", {}, "Timeline"), h("p", { class: "lead" }, "By when it was said. Open a month to read its cards in order."), body];
+  return [h("h1", {}, "Timeline"), h("p", { class: "lead" }, "Months by the time of the conversation. Open a month to read its cards in order."), body];
 }
 
 function monthRow(context, month, most) {
