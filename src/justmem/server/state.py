@@ -156,45 +156,21 @@ class Server:
         space: str,
         session: SessionLike,
         *,
-        at: Any = None,
         id: str | None = None,
-        wait: float = 0.0,
-    ) -> Remembered:
-        """Returns when the words are stored, or up to `wait` seconds later with the cards."""
-        self._check_room()
-        async with self.spaces.use(space, key.actor, create=True) as memory:
-            kept = await memory.keep(session, at=at, id=id)
-        return await self._made(key, space, kept, wait)
-
-    async def append(
-        self,
-        key: Key,
-        space: str,
-        turns: SessionLike,
-        *,
-        id: str,
         at: Any = None,
+        append: bool = False,
         wait: float = 0.0,
         pause: float = 0.0,
     ) -> Remembered:
-        """As `remember`. The cards are made when nothing was appended for `pause` seconds."""
+        """Returns when the words are stored, or up to `wait` seconds later with the cards. With
+        `append` they are added to the session `id`. The cards are made when nothing was added for
+        `pause` seconds."""
         self._check_room()
         async with self.spaces.use(space, key.actor, create=True) as memory:
-            kept = await memory.append(turns, id=id, at=at, cards=False)
-        return await self._made(key, space, kept, wait, pause)
-
-    def _check_room(self) -> None:
-        if self.spaces.background.waiting >= self.serving.queue:
-            error = NoRoom(
-                "Too many sessions wait to be remembered, so this one was not stored. Send it "
-                "again in a few seconds."
-            )
-            error.after = 5.0
-            raise error
-
-    async def _made(
-        self, key: Key, space: str, kept: Remembered, wait: float, pause: float = 0.0
-    ) -> Remembered:
+            if append:
+                kept = await memory.append(session, id=id or "", at=at, cards=False)
+            else:
+                kept = await memory.keep(session, at=at, id=id)
         if kept.state.settled:
             return kept
         task = self.spaces.background.add(space, kept.session_id, key.actor, pause=pause)
@@ -205,6 +181,15 @@ class Server:
         done = task.result()
         notes = (*kept.receipt.notes, *done.receipt.notes)
         return done.model_copy(update={"receipt": done.receipt.model_copy(update={"notes": notes})})
+
+    def _check_room(self) -> None:
+        if self.spaces.background.waiting >= self.serving.queue:
+            error = NoRoom(
+                "Too many sessions wait to be remembered, so this one was not stored. Send it "
+                "again in a few seconds."
+            )
+            error.after = 5.0
+            raise error
 
     async def queue(
         self, key: Key, space: str, *, session: str | None, rebuild: bool, wait: float

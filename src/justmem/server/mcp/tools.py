@@ -177,8 +177,9 @@ class Tools:
             given = [
                 turn.model_dump(exclude_none=True) for turn in turns or [TurnIn(text=text or "")]
             ]
-            store: Any = self._server.append if append else self._server.remember
-            done = await store(key, space, given, id=session, at=at, wait=_WAIT)
+            done = await self._server.remember(
+                key, space, given, id=session, at=at, append=append, wait=_WAIT
+            )
         return _result(RememberResult.of(done))
 
     async def note(

@@ -189,8 +189,8 @@ class _Chat:
             name = _checked(self.conversation) if self.conversation else f"{self.server.clock():%F}"
             pause = self.server.serving.pause_seconds
             async with asyncio.timeout(_MEMORY_SECONDS):
-                stored = await self.server.append(
-                    self.key, self.space, turns, id=f"chat-{name}", pause=pause
+                stored = await self.server.remember(
+                    self.key, self.space, turns, id=f"chat-{name}", append=True, pause=pause
                 )
             self.receipt["session"] = stored.session_id
         except (JustMemError, TimeoutError) as error:

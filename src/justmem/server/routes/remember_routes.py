@@ -125,8 +125,9 @@ async def remember(
     """The words are stored before the response. Sending the same session again costs nothing; a
     changed one replaces its cards. The body may be a bare list of chat messages."""
     given = _dump(session) if isinstance(session, list) else session.model_dump(exclude_none=True)
-    seconds = _seconds(access, wait)
-    done = await access.server.remember(access.key, access.space, given, wait=seconds)
+    done = await access.server.remember(
+        access.key, access.space, given, wait=_seconds(access, wait)
+    )
     return _with_status(done, access, request, response)
 
 
@@ -146,9 +147,9 @@ async def append(
 ) -> Remembered:
     """The turns are stored before the response. A turn whose `key` the session already has is left
     out. A new session is made at the time `at` (default: now)."""
-    seconds = _seconds(access, wait)
-    done = await access.server.append(
-        access.key, access.space, _dump(body.turns), id=id, at=body.at, wait=seconds
+    turns, seconds = _dump(body.turns), _seconds(access, wait)
+    done = await access.server.remember(
+        access.key, access.space, turns, id=id, at=body.at, append=True, wait=seconds
     )
     return _with_status(done, access, request, response)
 
