@@ -103,7 +103,7 @@ def _log(level: int) -> None:
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "mcp"):
+    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "mcp", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -132,8 +132,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
         title = _TITLES.get(error.status_code, "Refused")
-        name = title.lower().replace(" ", "-")
-        found = _problem(name, title, error.status_code, str(error.detail), request.url.path)
+        name, detail = title.lower().replace(" ", "-"), str(error.detail)
+        if detail == "Not Found":
+            detail = "There is nothing at this path. /openapi.json lists the routes."
+        found = _problem(name, title, error.status_code, detail, request.url.path)
         return response(found, **(error.headers or {}))
 
     @app.exception_handler(Exception)
