@@ -101,7 +101,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def answer(value: Answer) -> Group:
     text = words(value.text, "bold" if value.sufficient else "bold yellow")
-    quotes = [_quotation(number, each) for number, each in enumerate(value.citations, 1)]
+    quotes = [_citation(number, each, value.text) for number, each in enumerate(value.citations, 1)]
     gap = [Text()] if quotes else []
     return Group(
         _access(value.evidence), Text(), text, Text(), *quotes, *gap, receipt(value.receipt)
@@ -111,7 +111,7 @@ def answer(value: Answer) -> Group:
 def _access(value: Evidence) -> Text:
     """The plan in one line."""
     plan, name = value.plan, value.access.value
-    parts: list[str] = [plan.operation]
+    parts: list[str] = [] if plan.operation == "lookup" else [plan.operation]
     if plan.entities:
         parts.append("about " + ", ".join(plan.entities))
     if plan.period.start is not None:
@@ -119,19 +119,21 @@ def _access(value: Evidence) -> Text:
     if plan.rewrites:
         parts.append("also asks: " + " | ".join(plan.rewrites))
     line = plain(" · ".join(parts), one_line=True)
-    return Text.assemble((f" {name} ", f"reverse {_ACCESS[name]}"), " ", (line, "dim"))
+    return Text.assemble((f" {name} ", f"reverse {_ACCESS[name]}"), (f" {line}".rstrip(), "dim"))
 
 
-def _quotation(number: int, citation: Citation) -> RenderableType:
-    """Where it was said, and the exact words."""
-    quote = f"“{_shortened(citation.quote)}”" if citation.kept else "The words are not kept."
+def _citation(number: int, citation: Citation, answer: str) -> RenderableType:
+    """Where it was said, and the exact words unless the answer quotes them."""
     where = f"{_day(citation.said_at)}, session {citation.session_id}, turn {citation.turn}"
     text = Text.assemble(
         (f"[{number}] ", "bold cyan"),
         (plain(citation.speaker, one_line=True), "bold"),
-        (f" {plain(where, one_line=True)}\n", "dim"),
-        (quote, "italic"),
+        (f" {plain(where, one_line=True)}", "dim"),
     )
+    if not citation.kept:
+        text.append("\nThe words are not kept.", "italic")
+    elif citation.quote not in answer:
+        text.append(f"\n“{_shortened(citation.quote)}”", "italic")
     return Padding(text, (0, 0, 0, 2), expand=False)  # a pipe has no width to fill
 
 
