@@ -51,7 +51,7 @@ def test_recall_prints_a_block_for_a_prompt(run: Run) -> None:
     turns = json.dumps([{"speaker": "Mira", "text": "I moved to Porto."}])
     run("append", "chat", "--at", "2024-05-01", input=turns)
     command = ("recall", "Where did Mira move?", "--at", "2024-06-01", "--prompt", "300")
-    assert "2024-05-01 Mira: I moved to Porto." in run(*command).stdout
+    assert "#1 Mira: I moved to Porto." in run(*command).stdout
 
 
 def test_recall_reads_several_spaces(run: Run) -> None:
