@@ -1,12 +1,14 @@
-"""Draws the two pictures of the README, each for light and dark pages.
+"""Draws the three pictures of the README, each for light and dark pages.
 
-Run `python docs/pictures/draw.py`. The second picture shows figures of docs/figures.json.
+Run `python docs/pictures/draw.py`. The second and the third show figures of docs/figures.json.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+from justmem_eval import figures, sidebyside
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parent / "figures.json"
@@ -103,6 +105,11 @@ def recall(theme: str) -> str:
     return str(drawn)
 
 
+def compare(theme: str) -> str:
+    """JustMem and other systems on the same conversation."""
+    return sidebyside.drawn("peers-locomo-1-4", figures.read(FIGURES), theme)
+
+
 def _x(tokens: float) -> float:
     return round(LEFT + (RIGHT - LEFT) * (tokens - TOKENS[0]) / (TOKENS[1] - TOKENS[0]), 1)
 
@@ -113,7 +120,7 @@ def _y(percent: float) -> float:
 
 def pictures() -> dict[str, str]:
     """By file name."""
-    made = {"plane": plane, "recall": recall}
+    made = {"plane": plane, "recall": recall, "compare": compare}
     return {f"{name}-{theme}.svg": draw(theme) for name, draw in made.items() for theme in THEMES}
 
 

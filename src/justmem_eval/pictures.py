@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from math import log10
-from pathlib import Path
 
 from justmem.domain import Value
 
 _WIDTH, _LEFT, _LINE, _TOP = 860, 130, 30, 58
-_COLOURS = {
+THEMES = {
     "light": {"text": "#1f2328", "faint": "#656d76", "ours": "#0969da", "theirs": "#afb8c1"},
     "dark": {"text": "#e6edf3", "faint": "#8d96a0", "ours": "#4493f8", "theirs": "#57606a"},
 }
@@ -30,7 +29,7 @@ class Panel(Value):
 
 def bars(title: str, panels: Sequence[Panel], rows: Sequence[Bar], theme: str) -> str:
     """A row for each system, a panel for each measure. Every bar has its value beside it."""
-    colours = _COLOURS[theme]
+    colours = THEMES[theme]
     height = _TOP + _LINE * len(rows) + 12
     room = (_WIDTH - _LEFT) / len(panels)
     parts = [
@@ -75,13 +74,3 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" '
         f'font-weight="{weight}">{escape(text)}</text>'
     )
-
-
-def write(path: Path, title: str, panels: Sequence[Panel], rows: Sequence[Bar]) -> list[Path]:
-    """`NAME-light.svg` and `NAME-dark.svg`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = []
-    for theme in _COLOURS:
-        made.append(path.with_name(f"{path.name}-{theme}.svg"))
-        made[-1].write_text(bars(title, panels, rows, theme), "utf-8")
-    return made

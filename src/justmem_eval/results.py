@@ -10,10 +10,11 @@ from typing import Any
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval import metrics
-from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.benchmarks import Benchmark, Case, recorded
+from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Figures, Flips, flips, mean, over_runs, percent
 from justmem_eval.records import CORRECTED, Files, Record, Verdict
-from justmem_eval.systems.alignment import realigned
+from justmem_eval.systems.alignment import aligned, realigned
 
 Verdicts = Mapping[str, float]  # 1 for right, 0 for wrong; BEAM's scores lie between
 NONE = Figure(value=None, n=0)
@@ -98,6 +99,19 @@ def by_words(folder: Path, benchmark: Benchmark) -> Figures:
     """The recalls of a run under the rule for systems that keep no sources."""
     pairs = Files(folder).retrieved(benchmark.cases)
     return metrics.recalls([(c, realigned(row, benchmark.history(c.history))) for c, row in pairs])
+
+
+def placed(benchmark: Benchmark, known: Recorded) -> Figures:
+    """How often the rule for systems that keep no sources places a recorded card, whose source is
+    known, in a right turn and in the right session."""
+    hits = []
+    for name, session, turns, text in recorded.texts(known):
+        found, numbers = aligned(text, benchmark.history(name))
+        hits.append((found == session and bool(turns & set(numbers)), found == session))
+    return {
+        "right_turn": percent(turn for turn, _ in hits),
+        "right_session": percent(session for _, session in hits),
+    }
 
 
 def _runs(files: Files, run: Mapping[str, Any], judge: str) -> list[Verdicts]:

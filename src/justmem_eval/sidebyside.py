@@ -18,6 +18,7 @@ from justmem.testing import serve_openai
 from justmem_eval import pictures, runs
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
+from justmem_eval.figures import Published
 from justmem_eval.records import Files, PeerCannotStart
 from justmem_eval.results import Measured, by_words, failures, measured
 from justmem_eval.runs import PeerSettings, Settings
@@ -167,16 +168,22 @@ def cells(found: Sequence[Measured]) -> list[list[str]]:
     ]
 
 
-def drawn(path: Path, title: str, found: Sequence[Measured]) -> list[Path]:
+def drawn(run: str, published: Mapping[str, Published], theme: str) -> str:
+    """The systems of published figures whose names begin with `run`, ours first."""
+    found: dict[str, dict[str, float]] = {}
+    for key, each in published.items():
+        name, _, figure = key.partition(".")
+        if name.startswith(f"{run}-"):
+            found.setdefault(name.removeprefix(f"{run}-"), {})[figure] = each.value
     panels = [
         pictures.Panel(title="tokens to build (log scale)", logarithmic=True),
         pictures.Panel(title="tokens a question"),
         pictures.Panel(title="turns found, ten pieces, %", most=100.0),
     ]
     rows = []
-    for each in found:
-        asked = (each["tokens.planning"].value or 0.0) + (each["tokens.evidence"].value or 0.0)
-        turns = each["by_words.turn.ten.fraction"].value
-        values = (each["tokens.construction"].value, asked, turns)
-        rows.append(pictures.Bar(name=each.titled(), values=values, ours=each.system in OWN))
-    return pictures.write(path, title, panels, rows)
+    for system in sorted(found, key=lambda name: (name not in OWN, list(TITLES).index(name))):
+        of = found[system]
+        asked = of["tokens.planning"] + of["tokens.evidence"]
+        values = (of["tokens.construction"], asked, of["by_words.turn.ten.fraction"])
+        rows.append(pictures.Bar(name=TITLES[system], values=values, ours=system in OWN))
+    return pictures.bars("The same conversation in each system", panels, rows, theme)

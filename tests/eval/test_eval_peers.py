@@ -15,10 +15,10 @@ from eval_server import described as settings
 from justmem.domain import Session, Turn
 from justmem.testing import Request, Respond, Served, serve_openai
 from justmem_eval import report, runs
-from justmem_eval.benchmarks import History, load
+from justmem_eval.benchmarks import History, load, recorded
 from justmem_eval.cli.shared import show_run
 from justmem_eval.records import Files, PeerCannotStart
-from justmem_eval.results import Measured, by_words, measured
+from justmem_eval.results import Measured, by_words, measured, placed
 from justmem_eval.runs import Settings
 from justmem_eval.systems.alignment import NOWHERE, aligned
 from justmem_eval.systems.peer import NAMES
@@ -337,6 +337,12 @@ def test_a_known_session_is_kept_and_only_the_turn_is_looked_for(data: Path) -> 
     session, turns = aligned("Biscuit and the bakery in Ghent", history, within="session_1")
     assert session == "session_1"
     assert turns
+
+
+def test_the_rule_is_measured_on_cards_whose_source_is_known(data: Path) -> None:
+    found = placed(load("locomo", data), recorded.read("locomo", data))
+    assert found["right_turn"].n > 10
+    assert 75 < (found["right_turn"].value or 0) <= (found["right_session"].value or 0)
 
 
 # ---------------------------------------------------------------- shipped adapters

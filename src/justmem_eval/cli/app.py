@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("all")(measuring.everything)
 app.command()(measuring.recall)
 app.command()(measuring.harm)
+app.command()(measuring.placed)
 app.command("fit")(measuring.fitted)
 app.command()(measuring.mine)
 app.command()(measuring.gate)

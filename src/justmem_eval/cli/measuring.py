@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from justmem.errors import InvalidFile
-from justmem_eval import benchmarks, cache, figures, fit, sources
+from justmem_eval import benchmarks, cache, figures, fit, results, sources
 from justmem_eval import gate as gates
 from justmem_eval import harm as harms
 from justmem_eval import mine as own
-from justmem_eval.benchmarks import TITLES
+from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.cli.shared import (
     Cache,
     Data,
@@ -133,6 +133,15 @@ def harm(
     if figures_file:
         command = f"harm --benchmark {benchmark} --histories {histories}"
         _publish(figures_file, f"harm-{benchmark}", given.switches, found, command)
+
+
+def placed(data: Data, figures_file: Published = None) -> None:
+    """How often the rule for systems without sources finds where a recorded LoCoMo card is from."""
+    found = results.placed(benchmarks.load("locomo", data), recorded.read("locomo", data))
+    for name, figure in found.items():
+        typer.echo(f"{name} {figure}")
+    if figures_file:
+        figures.write(figures_file, "placed-locomo", found, "justmem-eval placed")
 
 
 def fitted(data: Data, cache_folder: Cache = None) -> None:

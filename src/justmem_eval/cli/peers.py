@@ -15,7 +15,7 @@ import typer
 
 from justmem.errors import InvalidSetting
 from justmem.testing import serve_openai
-from justmem_eval import benchmarks, cache, figures, peer_check, sidebyside
+from justmem_eval import benchmarks, cache, figures, peer_check, pictures, sidebyside
 from justmem_eval.benchmarks import recorded
 from justmem_eval.cli.shared import (
     Cache,
@@ -89,8 +89,10 @@ def side_by_side(
     benchmark: str = "locomo",
     histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
     sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
-    picture: Annotated[Path | None, typer.Option(help="NAME: write NAME-light.svg, ...")] = None,
     figures_file: Published = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="NAME: draw that file as NAME-light.svg and NAME-dark.svg.")
+    ] = None,
     cache_folder: Cache = None,
 ) -> None:
     """Costs and recall of JustMem and every installed peer, with one scripted model."""
@@ -117,16 +119,17 @@ def side_by_side(
     for each in found:
         for note in each.notes:
             typer.echo(f"{each.system}: {note}")
-    whole = [each for each in found if not each.missing]
-    if figures_file:
-        command = f"peers --benchmark {benchmark} --histories {histories} --sessions {sessions}"
-        for each in whole:
-            name = f"peers-{benchmark}-{histories}-{sessions}-{each.system}"
+    if not figures_file:
+        return
+    command = f"peers --benchmark {benchmark} --histories {histories} --sessions {sessions}"
+    run = f"peers-{benchmark}-{histories}-{sessions}"
+    for each in found:
+        if not each.missing:
             words = f"justmem-eval {command} --system {each.system}"
-            figures.write(figures_file, name, figures.of_run(each), words)
-    if picture:
-        for path in sidebyside.drawn(picture, title, whole):
-            typer.echo(str(path))
+            figures.write(figures_file, f"{run}-{each.system}", figures.of_run(each), words)
+    for theme in pictures.THEMES if picture else ():
+        drawn = sidebyside.drawn(run, figures.read(figures_file), theme)
+        Path(f"{picture}-{theme}.svg").write_text(drawn, "utf-8")
 
 
 def _run(command: Sequence[str]) -> None:

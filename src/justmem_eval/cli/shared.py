@@ -33,7 +33,7 @@ Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON
 PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
 PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
 
-_WIDE = 150
+_WIDE = 220
 
 
 def bar() -> Progress:
