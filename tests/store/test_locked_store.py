@@ -128,8 +128,7 @@ def plain_words_by_another_process(folder: Path) -> str:
 async def test_rewriting_a_locked_file_writes_no_temporary_one(folder: Path) -> None:
     await fill(folder, RAW, sessions=60)
     claim = drivers.claim(folder / "ana.db")
-    key = RAW.find("ana")
-    db = drivers.connect(claim.path, 1.0, drivers.Lock(key, claim.salt))
+    db = drivers.connect(claim.path, 1.0, RAW.find("ana"))
     seen: set[str] = set()
 
     def look() -> int:
@@ -224,16 +223,6 @@ async def test_a_passphrase_is_derived_as_sqlcipher_does_itself(folder: Path) ->
     db.execute("PRAGMA key = 'correct horse battery staple'")
     assert db.execute("SELECT count(*) FROM cards").fetchone() == (3,)
     db.close()
-
-
-def test_a_lock_shows_nothing_and_is_not_written_anywhere() -> None:
-    import pickle
-
-    lock = drivers.Lock(SecretStr("5f" * 32), bytes(16))
-    assert "5f5f" not in f"{lock} {lock!r}"
-    assert not hasattr(lock, "__dict__")
-    with pytest.raises(TypeError):
-        pickle.dumps(lock)
 
 
 # ---------------------------------------------------------------- names, processes, threads

@@ -7,7 +7,6 @@ page of a file is read only while no connection of this process has it open. `cl
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
 import re
@@ -26,11 +25,9 @@ from justmem.errors import StoreBusy, StoreDamaged, StoreError, WrongKey
 from justmem.runtime.extras import need
 
 PAGE = 4096
-SALT = 16
 _MODULE = "sqlcipher3.dbapi2"
 _PLAIN = b"SQLite format 3\0"
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
-_ROUNDS = 256_000  # SQLCipher 4's own, so that its other programs open the file too
 _CHUNK = 1 << 22  # bytes read at a time
 
 Kind = Literal["new", "plain", "locked", "damaged"]
@@ -55,38 +52,22 @@ def sqlcipher() -> Any:
 # ---------------------------------------------------------------- keys
 
 
-class Lock:
-    """What SQLCipher needs to open one file, derived once for all its connections."""
+def _phrase(key: SecretStr) -> str:
+    """The key as SQLCipher's PRAGMA takes it. 64 hexadecimal digits are the key itself; SQLCipher
+    derives it from anything else. Never show it."""
+    text = key.get_secret_value()
+    return f"\"x'{text}'\"" if _RAW.fullmatch(text) else "'" + text.replace("'", "''") + "'"
 
-    __slots__ = ("_hex",)
 
-    def __init__(self, key: SecretStr, salt: bytes) -> None:
-        """64 hexadecimal digits are the key itself; anything else is a passphrase."""
-        text = key.get_secret_value()
-        if _RAW.fullmatch(text):
-            raw = bytes.fromhex(text)
-        else:
-            words = text.encode("utf-8", "surrogatepass")
-            raw = hashlib.pbkdf2_hmac("sha512", words, salt, _ROUNDS, 32)
-        self._hex = (raw + salt).hex()
-
-    def __repr__(self) -> str:
-        return "Lock(**********)"
-
-    def __reduce__(self) -> Any:
-        raise TypeError("A Lock holds a key and cannot be pickled.")
-
-    @property
-    def phrase(self) -> str:
-        """The key as SQLCipher's `PRAGMA key` takes it. Never show it."""
-        return f"x'{self._hex}'"
+def rekey(db: sqlite3.Connection, key: SecretStr) -> None:
+    db.execute(f"PRAGMA rekey = {_phrase(key)}")
 
 
 def connect(
-    path: Path, patience: float, lock: Lock | None, *, still: bool = False
+    path: Path, patience: float, key: SecretStr | None, *, still: bool = False
 ) -> sqlite3.Connection:
     """`still`: nobody changes the file, as with a copy. No side files are made."""
-    module: Any = sqlite3 if lock is None else sqlcipher()
+    module: Any = sqlite3 if key is None else sqlcipher()
     db: sqlite3.Connection = module.connect(
         f"{path.absolute().as_uri()}?immutable=1" if still else path,
         timeout=patience,
@@ -94,18 +75,18 @@ def connect(
         check_same_thread=False,
         uri=still,
     )
-    if lock is not None:
+    if key is not None:
         try:
-            _prepare(db, lock)
+            _prepare(db, key)
         except BaseException:
             db.close()
             raise
     return db
 
 
-def _prepare(db: sqlite3.Connection, lock: Lock) -> None:
+def _prepare(db: sqlite3.Connection, key: SecretStr) -> None:
     db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
-    db.execute(f'PRAGMA key = "{lock.phrase}"')
+    db.execute(f"PRAGMA key = {_phrase(key)}")
     db.execute("PRAGMA cipher_compatibility = 4")  # a later SQLCipher reads it all the same
     # Otherwise VACUUM or a sort would write plain words to a temporary file.
     db.execute("PRAGMA temp_store = MEMORY")
@@ -140,7 +121,6 @@ class _File:
     store is dropped without being closed."""
 
     kind: Kind
-    salt: bytes
     alone: bool  # no other claim is allowed
     kept: dict[tuple[int, int], int] = field(
         default_factory=dict
@@ -167,11 +147,6 @@ class Claim:
     def kind(self) -> Kind:
         assert self._file is not None
         return self._file.kind
-
-    @property
-    def salt(self) -> bytes:
-        assert self._file is not None
-        return self._file.salt
 
     @property
     def locked(self) -> bool:
@@ -222,8 +197,7 @@ def claim(path: Path, *, alone: bool = False) -> Claim:
 def _inspect(path: Path, alone: bool) -> _File:
     try:
         with path.open("rb") as stream:
-            first = stream.read(PAGE)
-            kind = _kind(first, stream.seek(0, os.SEEK_END))
+            return _File(_kind(stream.read(PAGE), stream.seek(0, os.SEEK_END)), alone)
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise
@@ -231,7 +205,6 @@ def _inspect(path: Path, alone: bool) -> _File:
             f"The store {path} cannot be opened ({error.strerror}): "
             "correct the permissions of the file and its folder."
         ) from None
-    return _File(kind, os.urandom(SALT) if kind == "new" else first[:SALT], alone)
 
 
 def chunks(path: Path, held: Claim | None) -> Generator[bytes, None, None]:

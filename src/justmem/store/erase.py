@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import SecretStr
 
 from justmem.domain import Value
 from justmem.errors import StoreError
 from justmem.ports import Searched, StoredSession, Vectors
 from justmem.ports.vectors import coded
 from justmem.store import drivers, reads, schema
-from justmem.store.drivers import Claim, Lock
+from justmem.store.drivers import Claim
 from justmem.store.engine import Connection
 from justmem.store.files import SUFFIX, Keyring, holds_another_space
 
@@ -200,12 +201,12 @@ def in_files(
     path: Path,
     pieces: Iterable[bytes],
     claim: Claim | None,
-    lock: Lock | None = None,
+    key: SecretStr | None = None,
     keys: Keyring | None = None,
 ) -> Searched:
     """The file of the space, its side files, and whatever else lies in the folder: copies, keys,
     files of a server. Other spaces are other people's memory and are left alone: files whose name
-    is the one that the space inside would have. `claim`, `lock`: of the space, while it is open."""
+    is the one that the space inside would have. `claim`, `key`: of the space, while it is open."""
     searched, wanted = Searched(), list(pieces)
     for names in _files(path.parent):
         own = next((file for file in names if _main(file) == path.name), None)
@@ -216,7 +217,7 @@ def in_files(
             if own is not None:
                 searched += _in_bytes(own, drivers.chunks(own, claim), wanted)
             else:
-                searched += _in_stranger(file, wanted, claim, lock)
+                searched += _in_stranger(file, wanted, key)
         except FileNotFoundError:
             continue  # gone since
         except OSError as error:
@@ -254,22 +255,19 @@ def _in_bytes(file: Path, chunks: Iterable[bytes], pieces: Sequence[bytes]) -> S
     return Searched(files=(str(file),), bytes=size, remains=(str(file),) if search.found else ())
 
 
-def _in_stranger(
-    file: Path, pieces: Sequence[bytes], claim: Claim | None, lock: Lock | None
-) -> Searched:
+def _in_stranger(file: Path, pieces: Sequence[bytes], key: SecretStr | None) -> Searched:
     """Searches a file that belongs to no space by its name."""
     with closing(drivers.chunks(file, None)) as chunks:
         head = next(chunks, b"")
         first = head[: drivers.PAGE]
         if not _is_unreadable(first):
             return _in_bytes(file, chain([head], chunks), pieces)
-    # The salt is made with the file, so a file with the same one is a copy.
-    if claim is not None and lock is not None and first[: drivers.SALT] == claim.salt:
+    if key is not None:  # it may be a copy
         from justmem.store.sqlite import in_tables as in_database
 
         with (
             suppress(*drivers.errors()),
-            closing(drivers.connect(file, 1.0, lock, still=True)) as db,
+            closing(drivers.connect(file, 1.0, key, still=True)) as db,
         ):
             found = in_database(db, pieces)
             remains = (str(file),) if found.remains else ()

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from justmem.errors import InvalidSetting, StoreError, StoreLocked, StoreNotLocked
 from justmem.runtime import private_files
 from justmem.store import drivers
-from justmem.store.drivers import Claim, Lock
+from justmem.store.drivers import Claim
 from justmem.store.sqlite_connection import is_ours, name_in, translated
 
 SUFFIX = ".db"
@@ -158,8 +158,8 @@ def _secret(found: bytes, path: Path) -> SecretStr:
     return SecretStr(text)
 
 
-def unlocked(claim: Claim, keys: Keyring | None, patience: float) -> Lock | None:
-    """The lock that opens the file; None if it is plain."""
+def key_of(claim: Claim, keys: Keyring | None) -> SecretStr | None:
+    """The key that opens the file; None if it is plain."""
     path = claim.path
     if keys is None:
         if claim.kind == "locked":
@@ -173,11 +173,7 @@ def unlocked(claim: Claim, keys: Keyring | None, patience: float) -> Lock | None
             f"{path} is not locked, though a key is set: make a locked copy with `justmem copy`, "
             "or take the key out of the settings."
         )
-    lock = Lock(keys.find(path.stem), claim.salt)
-    if claim.kind != "new":
-        with closing(drivers.connect(path, patience, lock)) as db:
-            drivers.check(db, claim)
-    return lock
+    return keys.find(path.stem)
 
 
 def is_locked(folder: Path, space: str) -> bool:
@@ -227,13 +223,14 @@ def _name_inside(path: Path, keys: Keyring | None) -> str | None:
     try:
         if claim.locked and keys is None:
             return None
-        lock = unlocked(claim, keys, 1.0) if claim.locked else None
+        key = key_of(claim, keys) if claim.locked else None
         log, _ = side_files(path)
-        still = lock is None and (not log.exists() or not log.stat().st_size)
+        still = key is None and (not log.exists() or not log.stat().st_size)
         with (
             translated(str(path)),
-            closing(drivers.connect(path, 1.0, lock, still=still)) as db,
+            closing(drivers.connect(path, 1.0, key, still=still)) as db,
         ):
+            drivers.check(db, claim)
             return name_in(db) if is_ours(db) else None
     finally:
         claim.release()

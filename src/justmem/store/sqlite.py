@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import SecretStr
+
 from justmem.errors import (
     InvalidFile,
     NoSuchSpace,
@@ -31,17 +33,17 @@ from justmem.ports import Searched
 from justmem.runtime import private_files
 from justmem.store import drivers, erase, files
 from justmem.store.check import RESTORE
-from justmem.store.drivers import Claim, Lock
+from justmem.store.drivers import Claim
 from justmem.store.engine import Connection, Threads
-from justmem.store.files import Keyring, unlocked
+from justmem.store.files import Keyring, key_of
 from justmem.store.sqlite_connection import (
     SqliteConnection,
-    connect,
     foreign,
     name_in,
     prepare,
     reading,
     translated,
+    tune,
     writing,
 )
 from justmem.store.store import SqlStore
@@ -60,12 +62,12 @@ class SqliteEngine:
         writer: sqlite3.Connection,
         claim: Claim | None = None,
         patience: float = 5.0,
-        lock: Lock | None = None,
+        key: SecretStr | None = None,
         keys: Keyring | None = None,
     ) -> None:
         self.space = space
         self.owner = ""
-        self.lock = lock
+        self.key = key
         self._claim, self._patience, self._keys = claim, patience, keys
         self.path = None if claim is None else claim.path
         self.where = "the store in memory" if claim is None else str(claim.path)
@@ -119,7 +121,7 @@ class SqliteEngine:
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        return connect(self.path, self._patience, self.lock)
+        return tune(drivers.connect(self.path, self._patience, self.key))
 
     def _check_still_there(self) -> None:
         """Writes to a file that another process removed would be lost without an error, and reads
@@ -171,7 +173,7 @@ class SqliteEngine:
             self.path,
             pieces,
             self._claim,
-            self.lock,
+            self.key,
             self._keys,
         )
 
@@ -211,7 +213,7 @@ class SqliteEngine:
                 with (
                     private_files.new(target) as file,
                     closing(self._connect()) as source,
-                    closing(drivers.connect(file, self._patience, self.lock)) as copy,
+                    closing(drivers.connect(file, self._patience, self.key)) as copy,
                 ):
                     source.backup(copy)
             except FileExistsError:
@@ -315,14 +317,17 @@ def _opened(claim: Claim, space: str, patience: float, keys: Keyring | None) -> 
     path = claim.path
     with ExitStack() as undo:
         undo.callback(claim.release)
-        lock = unlocked(claim, keys, patience)
-        db = connect(path, patience, lock)
+        key = key_of(claim, keys)
+        db = drivers.connect(path, patience, key)
         undo.callback(db.close)
+        if key is not None and claim.kind != "new":
+            drivers.check(db, claim)
+        tune(db)
         prepare(db, str(path), space)
         drivers.check_current(claim)
-        claim.filled("plain" if lock is None else "locked")
+        claim.filled("plain" if key is None else "locked")
         undo.pop_all()
-        return SqliteEngine(space, db, claim, patience, lock, keys)
+        return SqliteEngine(space, db, claim, patience, key, keys)
 
 
 # ---------------------------------------------------------------- another key
@@ -340,15 +345,16 @@ def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: flo
     except drivers.Outrun:
         raise StoreBusy(f"{path} is open in this process: close it, then change its key.") from None
     try:
-        given = Lock(new.find(path.stem), claim.salt)
+        given = new.find(path.stem)
         with (
             translated(str(path)),
-            closing(drivers.connect(path, patience, unlocked(claim, old, patience))) as db,
+            closing(drivers.connect(path, patience, key_of(claim, old))) as db,
         ):
+            drivers.check(db, claim)
             if name_in(db) != space:
                 raise StoreError(f"{path} holds the space {name_in(db)!r}, not {space!r}.")
             _alone(db, claim)
-            db.execute(f'PRAGMA rekey = "{given.phrase}"')
+            drivers.rekey(db, given)
     finally:
         claim.release()
 

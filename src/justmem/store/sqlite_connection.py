@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from justmem.errors import (
@@ -22,7 +21,6 @@ from justmem.errors import (
 )
 from justmem.ports import Author
 from justmem.store import drivers, schema
-from justmem.store.drivers import Lock
 from justmem.store.engine import Row
 from justmem.store.writes import create as create_space
 
@@ -54,11 +52,7 @@ class SqliteConnection:
         return float(seconds)
 
 
-def connect(path: Path, patience: float, lock: Lock | None = None) -> sqlite3.Connection:
-    return _tuned(drivers.connect(path, patience, lock))
-
-
-def _tuned(db: sqlite3.Connection) -> sqlite3.Connection:
+def tune(db: sqlite3.Connection) -> sqlite3.Connection:
     # FULL: with NORMAL a power failure may take back the last commits, and a session whose
     # `remember` returned must not be lost. It is one more fsync of the log per commit.
     db.execute("PRAGMA synchronous = FULL")
