@@ -127,7 +127,7 @@ async def test_the_age_of_a_transaction_is_said_where_the_role_may_see_it(
 async def test_a_sweep_says_that_rows_are_kept_and_works_afterwards(
     memory: AsyncMemory, in_files: Callable[[], bool], database_url: str, administrator: str
 ) -> None:
-    database = await PostgresStorage(database_url).database()
+    database = PostgresStorage(database_url).database
     with _transaction(administrator, *_SNAPSHOT):
         await memory.forget(session="kite")
         with pytest.raises(StoreBusy, match="still sees deleted rows"):
@@ -178,7 +178,7 @@ async def test_no_sweep_is_claimed_where_the_server_says_nothing(
 ) -> None:
     """A server may be set to keep its warnings to itself."""
     url = f"{as_app}&options=-c%20client_min_messages%3Derror"
-    database = await PostgresStorage(url).database()
+    database = PostgresStorage(url).database
     with pytest.raises(StoreError, match="did not vacuum justmem"):
         await sweep(database, rewrite=rewrite)
     await database.close()

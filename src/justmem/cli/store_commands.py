@@ -77,7 +77,7 @@ def sweep(
 
         place = PostgresStorage(url)
         try:
-            await sweep(await place.database(), rewrite=rewrite)
+            await sweep(place.database, rewrite=rewrite)
         finally:
             await place.close()
 
@@ -111,7 +111,7 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
     done = 0
     at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
     try:
-        database = await place.database()
+        database = place.database
         while True:
             while len(at_work) < _AT_A_TIME:
                 spaces = Counter(at_work.values())

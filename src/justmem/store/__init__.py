@@ -9,7 +9,8 @@ erase                        searches tables and files for remains of what was f
 engine                       what the operations need of a database
 sqlite, sqlite_connection,   SQLite: engine and opening; connections and migrations;
 drivers, files               file locks and encryption; names, keys and spaces of a folder
-postgres, pool, postgres_errors,  PostgreSQL: engine and opening; connections; errors;
-vacuum, workers              removing bytes of deleted rows; the queue of all spaces
+postgres, pool, postgres_schema,  PostgreSQL: engine and opening; connections; migrations and
+postgres_errors, vacuum,     row-level security; errors; removing bytes of deleted rows;
+workers                      the queue of all spaces
 memory, storage              spaces in memory; opening spaces by folder or address
 """

@@ -20,9 +20,9 @@ from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Author
 from justmem.store import postgres_errors
 from justmem.store.engine import Row, Threads
+from justmem.store.postgres_schema import Raw, prepare
 
 T = TypeVar("T")
-Raw = psycopg.Connection[Any]
 ATTEMPTS = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts, doubling: 5 s in all
 _PATIENCE = 10.0  # seconds to wait for a connection
@@ -121,10 +121,31 @@ class Database:
         self.closed = False
 
     async def run(self, job: Callable[[], T]) -> T:
-        """In a thread."""
+        """In a thread. The first time, the tables are brought up to date."""
         if self.closed:
             raise StoreError(f"The store at {self.shown} is closed: open it again.")
-        return await self._threads.run(job)
+
+        def ready() -> T:
+            self._open()
+            return job()
+
+        return await self._threads.run(ready)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._pool is None:
+                with self.connection() as connection:
+                    prepare(connection, self.shown)
+                self._pool = ConnectionPool(
+                    self.url,
+                    kwargs={"autocommit": True, "prepare_threshold": None},
+                    min_size=1,
+                    max_size=self._size,
+                    timeout=_PATIENCE,
+                    reconnect_timeout=30.0,
+                    configure=_limit,
+                    open=True,
+                )
 
     @contextmanager
     def connection(self) -> Iterator[Raw]:
@@ -161,18 +182,7 @@ class Database:
 
     @contextmanager
     def _pooled(self) -> Iterator[Raw]:
-        with self._opening:
-            if self._pool is None:
-                self._pool = ConnectionPool(
-                    self.url,
-                    kwargs={"autocommit": True, "prepare_threshold": None},
-                    min_size=1,
-                    max_size=self._size,
-                    timeout=_PATIENCE,
-                    reconnect_timeout=30.0,
-                    configure=_limit,
-                    open=True,
-                )
+        assert self._pool is not None, "a job runs in `run`"
         connection = self._pool.getconn()
         try:
             yield connection

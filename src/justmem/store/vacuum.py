@@ -15,7 +15,8 @@ from psycopg.errors import Diagnostic
 from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Searched
 from justmem.store import erase, schema
-from justmem.store.pool import READ, Database, PostgresConnection, Raw, completed, of_space
+from justmem.store.pool import READ, Database, PostgresConnection, completed, of_space
+from justmem.store.postgres_schema import Raw
 
 _TRIES, _PAUSE = 30, 0.2  # while someone's transaction still sees the deleted rows
 _LOCK_TIMEOUT = "20s"

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from justmem.domain import Session
 from justmem.store import reads
 from justmem.store.engine import Row
-from justmem.store.pool import OF_ALL, READ, Database, PostgresConnection, Raw, of_space
+from justmem.store.pool import OF_ALL, READ, Database, PostgresConnection, of_space
+from justmem.store.postgres_schema import Raw
 from justmem.store.store import LEASE
 
 MOST_ATTEMPTS = 10  # of workers at a session; then it waits for `justmem retry`
