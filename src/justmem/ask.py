@@ -38,6 +38,7 @@ from justmem.recover import Recovery, add_pending_turns, pending_sessions
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
+from justmem.subjects.history import profile_asked
 from justmem.subjects.user_name import NO_NAMES, Names, names
 
 Step = Plan | Evidence | str | Answer
@@ -171,7 +172,12 @@ class Asker:
         rules = await self._plan(asked, PlanParts(), tally, None)
         names = await self._names(asked.at.date())
         waiting = (await self._store.look(waiting=1)).waiting
-        if waiting or await self._discovery.finds_something(names.for_search(rules), tally):
+        search = names.for_search(rules)
+        if (
+            waiting
+            or await self._discovery.finds_something(search, tally)
+            or await self._profile(search, names, NO_FILTER)
+        ):
             return asked, True
         tally.notes.append(UNRELATED)
         return rules, False
@@ -203,7 +209,7 @@ class Asker:
         """Discover, select, recover; then the turns of sessions that have no cards yet."""
         # Read before the cards: a session that gets its cards meanwhile is found either way.
         waiting = await pending_sessions(self._store, where)
-        found = await self._evidence(names.for_search(asked), tally, where)
+        found = await self._evidence(names.for_search(asked), names, tally, where)
         found = await add_pending_turns(self._store, waiting, found, self._retention, tally)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
@@ -211,12 +217,21 @@ class Asker:
         )
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
-    async def _evidence(self, asked: Evidence, tally: Tally, where: Filter) -> Evidence:
+    async def _profile(self, asked: Evidence, names: Names, where: Filter) -> tuple[Card, ...]:
+        if self._discovery.paper:
+            return ()
+        parts = self._store, self._language, names, self._retention
+        return await profile_asked(*parts, asked, where)
+
+    async def _evidence(
+        self, asked: Evidence, names: Names, tally: Tally, where: Filter
+    ) -> Evidence:
         pool = await self._discovery.discover(asked, tally, where)
-        if not self._discovery.is_relevant(asked, pool):
+        profile = await self._profile(asked, names, where)
+        if not self._discovery.is_relevant(asked, pool) and not profile:
             tally.notes.append(UNRELATED)
             return await self._selection.add_pinned(asked, where)
-        found = await self._selection.select(asked, pool, tally, where)
+        found = await self._selection.select(asked, pool, tally, where, also=profile)
         if asked.plan.access is Access.REPLAY:
             found = await self._recovery.recover(found, pool.views, tally, where)
         return found

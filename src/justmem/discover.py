@@ -66,7 +66,7 @@ class Discovery:
         self._language = parts.language
         self._budget = parts.budget
         self._retention = parts.retention
-        self._paper = parts.profile.select_by == "question"
+        self.paper = parts.profile.select_by == "question"
 
     async def discover(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Pool:
         with tally.stage("discover"):
@@ -83,7 +83,7 @@ class Discovery:
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = _RELEVANT.get(self._embedder.name)
-        if not pool.cards or bound is None or self._paper or asked.plan.operation == "reply":
+        if not pool.cards or bound is None or self.paper or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -101,9 +101,9 @@ class Discovery:
         """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
         speaker's name, as in the search text of the cards."""
         plan = asked.plan
-        broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self._paper)
+        broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self.paper)
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
-        if asked.speaker and not self._paper:
+        if asked.speaker and not self.paper:
             texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.operation != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
@@ -119,19 +119,19 @@ class Discovery:
         limits = SearchLimits(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
-            spoken=0 if self._paper else budget.lexical // 2,
-            quotes=0 if self._paper or remark else _QUOTES,
+            spoken=0 if self.paper else budget.lexical // 2,
+            quotes=0 if self.paper or remark else _QUOTES,
             since=where.since,
             until=min(asked.date(), where.until or date.max),
             sessions=where.sessions,
-            during=None if self._paper else _told(plan.period),
+            during=None if self.paper else _told(plan.period),
         )
         if retention.limited and limits.quotes:  # some may have expired
             limits = replace(limits, quotes=limits.spoken)
         found = await self._store.find(views, limits)
         found = _unexpired(found, retention, asked, where.as_of)
         quotes = _quotes(found, replies=plan.needs_source) if limits.quotes else []
-        if self._paper:
+        if self.paper:
             return _make_pool(views, plan, found, quotes, turns=False)
         found, repeats = _merge_repeated(found)
         return replace(_make_pool(views, plan, found, quotes, turns=True), repeats=repeats)

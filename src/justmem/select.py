@@ -25,9 +25,16 @@ class Selection:
         self._weights = parts.profile.weights
         self._paper = parts.profile.select_by == "question"
 
-    async def select(self, asked: Evidence, pool: Pool, tally: Tally, where: Filter) -> Evidence:
-        """`asked` with the places chosen, the cards read and all candidates. Pinned cards about
-        somebody whom the question names are always read."""
+    async def select(
+        self,
+        asked: Evidence,
+        pool: Pool,
+        tally: Tally,
+        where: Filter,
+        also: Sequence[Card] = (),
+    ) -> Evidence:
+        """`asked` with the places chosen, the cards read and all candidates. The cards `also`, and
+        pinned cards about somebody whom the question names, are read too."""
         with tally.stage("select"):
             scores, reranked = await self._scores(pool, tally)
             count = where.limit or self._budget.cards
@@ -35,11 +42,11 @@ class Selection:
             if where.limit:  # no more cards than that
                 read = chosen
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
-        cards = [pool.cards[i] for i in read]
+        cards = tuple(dict.fromkeys([*(pool.cards[i] for i in read), *also]))
         found = asked.model_copy(
             update={
                 "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
-                "cards": tuple(cards),
+                "cards": cards,
                 "repeats": {c.id: pool.repeats[c.id] for c in cards if c.id in pool.repeats},
                 "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
             }

@@ -76,6 +76,12 @@ class Languages:
     def own_name(self, card: Card) -> str | None:
         return self._of(card.text).own_name(card)
 
+    def person_asked(self, question: str) -> str | None:
+        return self._of(question).person_asked(both_ends(question))
+
+    def describes(self, card: Card, person: str) -> int | None:
+        return self._of(card.text).describes(card, person)
+
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         by_code: dict[str, list[Card]] = defaultdict(list)
         for card in cards:

@@ -30,6 +30,7 @@ _LONGEST = 40  # words: sentences share a card up to this length
 _QUOTED = 3  # quotations of an answer
 _MIN_OVERLAP = 0.5  # share of the question's words that a quoted card must have
 _SPOKEN = re.compile(r"(?P<who>[^\n:]{1,80}?) said: ")
+LASTING = frozenset(("state", "preference", "relation", "note"))  # kinds that describe somebody
 _CHARACTERS_PER_WORD = 5  # characters that count as a word in scripts without spaces
 
 
@@ -79,6 +80,14 @@ class Plain:
 
     def own_name(self, card: Card) -> str | None:
         return None
+
+    def person_asked(self, question: str) -> str | None:
+        return None
+
+    def describes(self, card: Card, person: str) -> int | None:
+        if card.kind == "interaction":
+            return None
+        return 1 if card.kind in LASTING else 2
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return frozenset()

@@ -42,6 +42,16 @@ class Language(Protocol):
         """The name that the subject of a card gives themselves: "My name is Oskar"."""
         ...
 
+    def person_asked(self, question: str) -> str | None:
+        """Whom a question asks a description of: "Who is Ines?" Empty for the one who asks, as in
+        "What do you know about me?"; None for other questions."""
+        ...
+
+    def describes(self, card: Card, person: str) -> int | None:
+        """How well a card describes a person: 0 is best, None is not at all. If `person` is empty,
+        the subject of the card."""
+        ...
+
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         """Ids of the cards for which another card has a newer value, on that day."""
         ...

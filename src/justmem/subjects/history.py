@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import date
+from textwrap import shorten
 
-from justmem.domain import Card, HistoryEntry, SubjectProfile, corrections_of
+from justmem.domain import Card, Evidence, HistoryEntry, Retention, SubjectProfile, corrections_of
 from justmem.errors import InputError, NotInMemory
-from justmem.ports import CardFilter, Language, Store, card_in
+from justmem.ports import CardFilter, Filter, Language, Store, card_in
 from justmem.runtime import tokens
-from justmem.subjects.about import by_kind
+from justmem.subjects.about import cards_about
 from justmem.subjects.user_name import Names, cards_of, names
 
 _MOST = 1000  # cards of a subject that are read
+_ASKED_TOKENS = 400  # of a profile that a question asks for
+_LINE = 200  # characters of a profile's line
 
 
 async def history(
@@ -59,7 +62,38 @@ async def profile(
     if who is None:
         raise NotInMemory("Memory is not about one person: name the subject.")
     cards = await _cards_of(store, who, called)
-    return await asyncio.to_thread(_profile, called.of(who), cards, language, on, limit)
+    return await asyncio.to_thread(_profile, called.of(who), cards, "", language, on, limit)
+
+
+async def profile_asked(
+    store: Store,
+    language: Language,
+    names: Names,
+    retention: Retention,
+    asked: Evidence,
+    where: Filter,
+) -> tuple[Card, ...]:
+    """The cards of somebody's profile, if the question asks for it: "Who is Ines?" """
+    person = language.person_asked(asked.question)
+    if person is None or where.limit is not None:
+        return ()
+    if person:
+        cards = await cards_about(store, person, names)
+    else:
+        speaker = asked.speaker or (await store.look()).main_subject
+        cards = list(await store.cards(CardFilter(subject=speaker))) if speaker else []
+    on, now = where.as_of or asked.at.date(), asked.at.replace(tzinfo=None)
+    shown = [
+        card
+        for card in cards
+        if card.said_at.date() <= on
+        and where.holds(card.session_id, card.said_at.date())
+        and not retention.card_expired(card, asked.at)
+        and (card.until is None or card.until > now)
+    ]
+    newest = sorted(shown, key=lambda card: card.said_at, reverse=True)[:_MOST]
+    found = await asyncio.to_thread(_profile, person, newest, person, language, on, _ASKED_TOKENS)
+    return found.cards
 
 
 async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
@@ -114,18 +148,21 @@ def _order(card: Card) -> tuple[date, str, str]:
 
 
 def _profile(
-    subject: str, cards: Sequence[Card], language: Language, on: date, limit: int
+    subject: str, cards: Sequence[Card], person: str, language: Language, on: date, limit: int
 ) -> SubjectProfile:
+    """`person`: as for `Language.describes`."""
     all = _entries(cards, language, on)
     changed = {one.replaced_by for one in all}
     now = [one.card for one in all if one.until is None]
-    ordered = sorted(by_kind(now), key=lambda card: card.id not in changed)
+    ranks = {card.id: language.describes(card, person) for card in now}
+    told = [card for card in now if ranks[card.id] is not None]
+    ordered = sorted(told, key=lambda card: (card.id not in changed, ranks[card.id]))
     lines: list[str] = []
     chosen: list[Card] = []
     seen: set[str] = set()
     left = limit
     for card in ordered:
-        text = " ".join(card.fact.removeprefix("said: ").split())
+        text = shorten(card.fact.removeprefix("said: "), _LINE, placeholder=" …")
         line = f"- {text} ({card.since}) [{card.id}]"
         size = tokens.count(line) + 1
         if text.casefold() in seen or size > left:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from justmem.domain import Access, Card, Citation, Evidence, Session
+from justmem.domain import Access, Candidate, Card, Citation, Evidence, Session
 from justmem.language.citing import cite, quote, quote_range, show_correction
 from justmem.language.en import excerpts
+from justmem.language.en.descriptions import in_order, person_asked
 from justmem.language.en.quoting import (
     Statement,
     coverage,
@@ -27,36 +28,21 @@ from justmem.language.en.quoting import (
 from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import asked_state, cards_with_state, replacements
-from justmem.language.en.word_lists import english
-from justmem.language.words import stem, words
+from justmem.language.words import content_stems, stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
 CLOSEST = "No statement answers this for certain. The closest:"
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
 _QUOTED = 3  # quotations of an answer
 _KNOWN = 8  # quotations about somebody
-_PROFILE = re.compile(
-    r"^(?:so |and |please )*(?:who(?:['’]s| is| was)|what do (?:you|u) (?:know|remember)"
-    r" (?:about|of|abt)|tell me (?:all |everything )?(?:you know )?about|describe|summari[sz]e)"
-    r" (?P<who>[\w'’ -]{1,80}?)(?: again)?[?.! ]*$",
-    re.IGNORECASE,
-)
-# "I live in York", "my name is Ada", "my wife": what describes the speaker.
-_OF_ONESELF = re.compile(
-    r"\bi(?:['’]?m| am)(?: \w+){1,2}|\bi (?:live|work|have|love|like|enjoy|hate|own|play|study"
-    r"|teach|speak|come from|moved|started|got)\b|\bmy (?:name|age|birthday|job|favou?rite|"
-    + "|".join(english().relation) + r")\b",
-    re.IGNORECASE,
-)  # fmt: skip
-_ME = frozenset(("me", "myself", "i", "my life", "my year"))
 _NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
 
 
 def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     if evidence.access is Access.REPLAY and (cited := excerpts.best_quotation(evidence)):
         return Reply(_line(cited, cited.quote), sufficient=True, citations=(cited,))
-    if about := _statements_about(evidence):
-        return _reply(evidence, about, sessions, whole_turns=False)
+    if described := _descriptions(evidence):
+        return _reply(evidence, described, sessions, whole_turns=False)
     if named := _introductions(evidence):
         return _reply(evidence, named, sessions)
     if values := _values_of_state(evidence):
@@ -84,21 +70,25 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 
 
-def _statements_about(evidence: Evidence) -> list[Statement]:
-    """ "Who is Ines?", "What do you know about me?": what was said about somebody, newest first."""
-    match = _PROFILE.match(evidence.question.strip())
-    who = match["who"].lower().strip() if match else "my"
-    if who in _ME:
-        found = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
-        told = [one for one in found if _OF_ONESELF.search(one.text)]
-    elif re.match(r"(?:my|our|the|an?|your)\b", who):
+def _descriptions(evidence: Evidence) -> list[Statement]:
+    """ "Who is Ines?", "What do you know about me?": what describes them, as in a profile."""
+    person = person_asked(evidence.question)
+    if person is None:
         return []
-    else:
-        wanted = {stem(word) for word in words(who)}
-        found = [statement_from(one, {}) for one in evidence.chosen]
-        told = [one for one in found if coverage(wanted, one.stems) == 1]
-    told = [one for one in told if one.card.kind != "interaction" and len(one.text.split()) > 2]
-    return sorted(told[: 2 * _KNOWN], key=lambda one: one.card.said_at, reverse=True)[:_KNOWN]
+    wanted = {stem(word) for word in words(person)}
+    told = [
+        card
+        for card in evidence.cards
+        if card.id not in evidence.earlier
+        and (
+            coverage(wanted, content_stems(card.text)) == 1
+            if person
+            else evidence.speaker in (None, card.subject)
+        )
+    ]
+    known = {one.card.id: one for one in (*evidence.candidates, *evidence.chosen)}
+    found = [known.get(card.id, Candidate(card=card)) for card in in_order(told, person)]
+    return [statement_from(one, {}) for one in found[:_KNOWN]]
 
 
 def _introductions(evidence: Evidence) -> list[Statement]:

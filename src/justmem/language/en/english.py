@@ -9,6 +9,7 @@ from justmem.domain import Card, EventDate, Evidence, Plan, Session
 from justmem.language.en import (
     answers,
     dates,
+    descriptions,
     questions,
     sentence_types,
     statements,
@@ -38,6 +39,12 @@ class English(Plain):
 
     def own_name(self, card: Card) -> str | None:
         return speaker_rules.own_name(card)
+
+    def person_asked(self, question: str) -> str | None:
+        return descriptions.person_asked(question)
+
+    def describes(self, card: Card, person: str) -> int | None:
+        return descriptions.describes(card, person)
 
     def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
         return frozenset(states.replacements(cards, on))
