@@ -42,7 +42,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Engines and providers know the ports and what the ports are made of.
 ADAPTERS = {"store", "models"}
 BASE = {"errors", "domain", "runtime", "ports"}
-PROMPT = ("domain/questions.py", "prompts")  # `Evidence.prompt` calls it by a late import
+PROMPT = ("domain/asking.py", "prompts")  # `Evidence.prompt` calls it by a late import
 STEMMER = ("store/session_index.py", "language")  # the word index holds stems
 
 # Only these name an engine, a provider or a human language.

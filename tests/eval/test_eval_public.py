@@ -52,7 +52,7 @@ def test_only_public_names_are_imported(path: Path) -> None:
         "from justmem.rank import Weights",
         "from justmem.runtime import tokens",
         "import justmem.store.sqlite",
-        "from justmem.domain.questions import Plan",
+        "from justmem.domain.asking import Plan",
         "def late():\n    from justmem.ports import _hidden",
     ],
 )

@@ -76,19 +76,6 @@ async def test_a_tei_server_gets_no_more_than_it_takes_at_once():
     assert [len(request.body["texts"]) for request in server.requests[1:]] == [32, 32, 6]
 
 
-async def test_the_dashscope_shape():
-    body = {"output": rerank_body(SCORES), "usage": {"total_tokens": 42}}
-    with serve_openai([body]) as server:
-        base = server.url.removesuffix("/v1")
-        reranked = await rerank(base + "/api/v1/services/rerank/text-rerank/text-rerank")
-    np.testing.assert_allclose(reranked.scores, SCORES, rtol=1e-6)
-    assert reranked.tokens == 42
-    request = server.requests[0]
-    assert request.path == "/api/v1/services/rerank/text-rerank/text-rerank"
-    assert request.body["input"] == {"query": "Who has a dog?", "documents": TEXTS}
-    assert request.body["parameters"]["top_n"] == 3
-
-
 async def test_long_lists_go_in_batches():
     def script(request: Request) -> Any:
         return rerank_body([float(len(text)) for text in request.body["documents"]])

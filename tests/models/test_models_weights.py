@@ -22,7 +22,7 @@ import pytest
 
 from justmem.errors import InvalidSetting, WeightsUnavailable
 from justmem.models import weights
-from justmem.models.weights import Weights
+from justmem.models.weights import LocalModel
 
 MODEL = b"weights " * 10_000
 NOTICE = b"MIT, by its authors"
@@ -32,14 +32,14 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def a_model(*sources: dict[str, Any], model: bytes = MODEL) -> Weights:
+def a_model(*sources: dict[str, Any], model: bytes = MODEL) -> LocalModel:
     """A small model with the given sources; `model` is the content that is pinned."""
     names = {"model.onnx": ("tiny/data/model.onnx", model), "NOTICE": ("tiny/NOTICE", NOTICE)}
     files = {
         name: {"from": place, "bytes": len(data), "sha256": sha256(data)}
         for name, (place, data) in names.items()
     }
-    return Weights.model_validate(
+    return LocalModel.model_validate(
         {
             "name": "tiny",
             "use": "embed",
@@ -278,8 +278,8 @@ def test_threads_that_fetch_at_once_all_get_the_files(source: Source, cache: Pat
 
 def test_processes_that_fetch_at_once_all_get_the_files(source: Source, cache: Path):
     program = (
-        "import sys, pathlib; from justmem.models.weights import Weights, ensure;"
-        "ensure(Weights.model_validate_json(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))"
+        "import sys, pathlib; from justmem.models.weights import LocalModel, ensure;"
+        "ensure(LocalModel.model_validate_json(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))"
     )
     model = a_model(source).model_dump_json(by_alias=True)
     command = [sys.executable, "-c", program, model, str(cache)]

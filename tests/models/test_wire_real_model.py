@@ -23,7 +23,7 @@ from justmem.testing import Request, Respond, error_body, serve_openai
 pytest.importorskip("xllamacpp", reason="the wire test needs xllamacpp (a dev dependency)")
 
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-SMOLLM2 = weights.Weights.model_validate(
+SMOLLM2 = weights.LocalModel.model_validate(
     {
         "name": "smollm2-135m-instruct",
         "use": "chat",

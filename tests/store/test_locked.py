@@ -214,10 +214,10 @@ def test_a_key_is_given_when_a_memory_is_opened(run: Run, tmp_path: Path) -> Non
 
 def test_the_nearest_key_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own.toml"
-    file.write_text('key_file = "k"\nkey_env = "MY_KEY"\n')
+    file.write_text('key_file = "k"\n')
     load = config.load
     assert load(file).key_file == tmp_path / "k"
-    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("JUSTMEM_KEY", KEY)
     settings = load(file)
     assert settings.key is not None
     assert settings.key_file is None

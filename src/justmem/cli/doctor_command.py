@@ -15,7 +15,7 @@ from rich.text import Text
 from justmem.cli.context import Exit, Json, run_of, spaces, with_store
 from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
-from justmem.config import Settings, providers
+from justmem.config import KEY_VARIABLE, RERANK_KEY_VARIABLE, Settings, providers
 from justmem.config.opening import keyring
 from justmem.edits.change_log import check as check_log
 from justmem.errors import InvalidSetting, JustMemError, StoreError
@@ -169,7 +169,7 @@ def _encryption(settings: Settings) -> Iterator[Check]:
     elif unlocked:
         yield Check("ok", f"not encrypted: {_listed(unlocked)}")
     if locked and keys is None:
-        fix = f"set key_file or {settings.key_env} to open them"
+        fix = f"set key_file or {KEY_VARIABLE} to open them"
         yield Check("note", "no key is set", fix)
     if (locked or keys is not None) and find_spec("sqlcipher3") is None:
         yield Check("wrong", "SQLCipher is not installed", "pip install 'justmem[encryption]'")
@@ -205,7 +205,7 @@ def _key(name: str, settings: Settings) -> Iterator[Check]:
     """Whether there is a key for the server of a model, embedder or reranker."""
     if name.startswith("rerank:"):
         key = settings.rerank_key is not None
-        variable: str | None = settings.rerank_key_env
+        variable: str | None = RERANK_KEY_VARIABLE
     elif name.startswith("openai:"):
         key = providers.key_for(providers.parse(name, "model"), settings) is not None
         variable = settings.api_key_env

@@ -11,7 +11,7 @@ import typer
 
 from justmem.cli.context import Json, Run, run_of
 from justmem.cli.terminal import amount, out, plain, say, show, show_download
-from justmem.config import Settings, address
+from justmem.config import KEY_VARIABLE, Settings, address
 from justmem.config.opening import build_parts, keyring
 from justmem.errors import InvalidSetting, JustMemError
 from justmem.memory import AsyncMemory
@@ -51,7 +51,7 @@ def rekey(
     old = keyring(settings)
     if old is None:
         raise InvalidSetting(
-            f"No key is set. Set key_file or the environment variable {settings.key_env}."
+            f"No key is set. Set key_file or the environment variable {KEY_VARIABLE}."
         )
     rekey_file(settings.folder, settings.space, old, KeyFile(new_file.expanduser()))
     out().print(f"{plain(settings.space, one_line=True)} has the new key.", soft_wrap=True)

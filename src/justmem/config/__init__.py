@@ -39,6 +39,15 @@ _FROM_ENVIRONMENT = (
     "key_file",
 )
 ENVIRONMENT = {f"JUSTMEM_{name.upper()}": name for name in _FROM_ENVIRONMENT}
+# The variables with keys. No file names them: two programs with different keys each have an
+# environment of their own.
+KEY_VARIABLE = "JUSTMEM_KEY"
+RERANK_KEY_VARIABLE = "JUSTMEM_RERANK_KEY"
+_KEY_VARIABLES = {
+    "rerank_key": RERANK_KEY_VARIABLE,
+    "upstream_key": "JUSTMEM_UPSTREAM_KEY",
+    "anthropic_upstream_key": "JUSTMEM_ANTHROPIC_UPSTREAM_KEY",
+}
 _PATHS = ("folder", "models_folder", "key_file")
 KEY_SOURCES = ("key", "key_file")
 CONFIG_VARIABLE = "JUSTMEM_CONFIG"
@@ -105,12 +114,14 @@ class ServerSettings(BaseModel):
 
     # The chat proxy
     upstream: str | None = Field(
-        None, description="the server behind `/v1/chat/completions` and `/v1/responses`"
+        None,
+        description="the server behind `/v1/chat/completions` and `/v1/responses`; its key is in "
+        "the variable `JUSTMEM_UPSTREAM_KEY`",
     )
-    upstream_key_env: str = Field("JUSTMEM_UPSTREAM_KEY", description="the variable with its key")
-    anthropic_upstream: str | None = Field(None, description="the server behind `/v1/messages`")
-    anthropic_upstream_key_env: str = Field(
-        "JUSTMEM_ANTHROPIC_UPSTREAM_KEY", description="the variable with its key"
+    anthropic_upstream: str | None = Field(
+        None,
+        description="the server behind `/v1/messages`; its key is in the variable "
+        "`JUSTMEM_ANTHROPIC_UPSTREAM_KEY`",
     )
     note_tokens: int = _count(1500, "the most tokens that memory adds to a chat", least=100)
     pause_seconds: float = Field(
@@ -159,11 +170,11 @@ class Settings(BaseModel):
         "the variable with the key for the servers of `model` and `embedder`; without it OpenAI "
         "gets the key in `OPENAI_API_KEY`, and other servers get none",
     )
-    rerank_key_env: str = _set("JUSTMEM_RERANK_KEY", "the variable with the reranker's key")
     key_file: Path | None = _set(
-        None, "the file with the key that encrypts spaces; `{space}` in it is the space's name"
+        None,
+        "the file with the key that encrypts spaces; `{space}` in it is the space's name; the "
+        "variable `JUSTMEM_KEY` may hold the key instead",
     )
-    key_env: str = _set("JUSTMEM_KEY", "the variable with that key; not together with `key_file`")
     server: ServerSettings = _set(ServerSettings(), "the table of server settings below")
     # Keys come from the environment or from the call, never from a file.
     api_key: SecretStr | None = None
@@ -192,7 +203,7 @@ def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     table = _read(file) if file else {}
     layers: Layers = [
         (str(file), table),
-        ("the environment", _environment(overrides.get("key_env") or table.get("key_env"))),
+        ("the environment", _environment()),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
     given: dict[str, Any] = {}
@@ -243,9 +254,7 @@ def _settings(given: dict[str, Any], layers: Layers) -> Settings:
         for name, variable in (
             ("api_key", settings.api_key_env),
             ("openai_key", None if settings.api_key_env else _OPENAI_KEY),
-            ("rerank_key", settings.rerank_key_env),
-            ("upstream_key", settings.server.upstream_key_env),
-            ("anthropic_upstream_key", settings.server.anthropic_upstream_key_env),
+            *_KEY_VARIABLES.items(),
         )
         if getattr(settings, name) is None and variable in _variables()
     }
@@ -317,8 +326,8 @@ def _read(file: Path) -> dict[str, Any]:
     for key in ("api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"):
         if key in table:
             raise InvalidSetting(
-                f"{file}: {key} does not belong in a file. Put the key into an environment "
-                f"variable and name it with {key}_env."
+                f"{file}: {key} does not belong in a file. Put the key into the environment "
+                f"variable {_variable(key)}."
             )
     for key, part in _SPECS.items():
         if not isinstance(table.get(key, ""), str):
@@ -332,13 +341,19 @@ def _read(file: Path) -> dict[str, Any]:
     return table
 
 
+def _variable(key: str) -> str:
+    if key == "api_key":
+        return "that api_key_env names"
+    return KEY_VARIABLE if key == "key" else _KEY_VARIABLES[key]
+
+
 def _variables() -> set[str]:
     """The names of variables that are not empty."""
     return {name for name, value in os.environ.items() if value}
 
 
-def _environment(key_env: Any) -> dict[str, Any]:
-    names = {str(key_env or Settings.model_fields["key_env"].default): "key", **ENVIRONMENT}
+def _environment() -> dict[str, Any]:
+    names = {KEY_VARIABLE: "key", **ENVIRONMENT}
     there = _variables()
     found = {key: os.environ[name] for name, key in names.items() if name in there}
     return {key: as_path(value) if key in _PATHS else value for key, value in found.items()}

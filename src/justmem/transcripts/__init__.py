@@ -24,7 +24,7 @@ from justmem.domain import Session
 from justmem.edits.notes import as_note
 from justmem.errors import InputError, InvalidFile
 from justmem.intake.sessions import TIME_KEYS, as_session, as_time
-from justmem.transcripts import chatgpt, claude, facts, plain, whatsapp
+from justmem.transcripts import chatgpt, claude, facts, markdown, whatsapp
 
 __all__ = ["Reading", "read", "read_bytes"]
 
@@ -175,7 +175,7 @@ def _values(text: str, found: _Found) -> Iterator[tuple[str, Any]]:
             yield from (("", session) for session in whatsapp.read(text, found.skipped))
             return
         if text.lstrip()[0] not in "{[":
-            yield from (("", session) for session in plain.read(text))
+            yield from (("", session) for session in markdown.read(text))
             return
         lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
         if len(lines) < 2 or not _opens(lines[0][1]):

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field
 
+from justmem.domain.asking import Citation
 from justmem.domain.cards import Card, Quarantined, Value
 from justmem.domain.conversations import SessionRecord, SessionState
 from justmem.domain.limits import Receipt
-from justmem.domain.questions import Citation
 
 
 class Entry(Value):
