@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ENVIRONMENTS = ROOT / "build" / "envs"
 
-# The packages of each environment. Their versions are in its line.
+# The packages of each environment: the framework, and what the tests and the page need besides.
+# Their versions are in its line.
 FRAMEWORKS: dict[str, list[str]] = {
     "claude_code": ["claude-agent-sdk"],
     "anthropic": ["anthropic"],
@@ -32,9 +33,9 @@ FRAMEWORKS: dict[str, list[str]] = {
     "openai_agents": ["openai-agents"],
     "google_adk": ["google-adk"],
     "pydantic_ai": ["pydantic-ai-slim"],
-    "agent_framework": ["agent-framework-core"],
-    "strands": ["strands-agents"],
-    "llama_index": ["llama-index-core"],
+    "agent_framework": ["agent-framework-core", "agent-framework-openai"],
+    "strands": ["strands-agents[openai]"],
+    "llama_index": ["llama-index-core", "llama-index-llms-openai"],
 }
 
 
@@ -111,8 +112,9 @@ def _environment(name: str) -> str:
 def _versions(name: str, python: str) -> str:
     code = "import sys, json; from importlib.metadata import version; "
     code += "print(json.dumps([f'{each} {version(each)}' for each in sys.argv[1:]]))"
+    packages = [package.partition("[")[0] for package in FRAMEWORKS[name]]
     found = subprocess.run(
-        [python, "-c", code, *FRAMEWORKS[name]], capture_output=True, text=True, check=True
+        [python, "-c", code, *packages], capture_output=True, text=True, check=True
     )
     return ", ".join(json.loads(found.stdout))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import re
 import subprocess
@@ -13,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from justmem.integrations.safe import SafeMemory
+from justmem.integrations.safe import SafeMemory, wait
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 
@@ -21,6 +19,7 @@ OWN_SUITE = "own suite: "  # `make integrations` shows lines that begin so
 SAID = "I am allergic to walnuts."
 REPLY = "I will keep that in mind."
 ASKED = "What am I allergic to?"
+ARGUMENTS = {"question", "rewrites", "exact_words", "spans_sessions", "period"}  # of `recall`
 
 
 async def turns(memory: SafeMemory) -> list[str]:
@@ -29,13 +28,19 @@ async def turns(memory: SafeMemory) -> list[str]:
     return [f"{turn.role}: {turn.text}" for each in sessions for turn in each.turns]
 
 
-async def run_page(name: str, **given: Any) -> dict[str, Any]:
-    """Runs the Python of a page of docs/integrations, which may await."""
-    for block in re.findall(r"```python\n(.*?)```", (PAGES / name).read_text("utf-8"), re.S):
-        code = compile(block, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        running = eval(code, given)
-        if inspect.isawaitable(running):
-            await running
+def run_page(name: str, **given: Any) -> dict[str, Any]:
+    """Runs the Python of a page of docs/integrations. Each given name, such as a scripted model,
+    stands in for the line that assigns it. Afterwards the page's `memory` knows what was said."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (PAGES / name).read_text("utf-8"), re.S))
+    for each in given:
+        code, found = re.subn(rf"^{each} = .*$", "", code, flags=re.MULTILINE)
+        assert found == 1
+    exec(compile(code, name, "exec"), given)
+    if memory := given.get("memory"):
+        assert memory.error is None
+        if SAID in code:
+            assert "walnuts" in wait(memory.prompt(ASKED))
+        memory._memory.close()
     return given
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_framework import Agent, BaseChatClient, ChatResponse, Message
-from integration_chats import ASKED, REPLY, SAID, run_page, turns
+from agent_framework import Agent, BaseChatClient, ChatResponse, Message, tool
+from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_page, turns
 
 from justmem.integrations.agent_framework import JustMemProvider
-from justmem.integrations.safe import SafeMemory
+from justmem.integrations.safe import SafeMemory, turn
 
 
 class Scripted(BaseChatClient):  # type: ignore[type-arg]
@@ -45,10 +45,14 @@ async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert broken.error is not None
 
 
+async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
+    await memory.append("chat", [turn("user", SAID)])
+    recall = tool(memory.recall)
+    assert set(recall.parameters()["properties"]) == ARGUMENTS
+    found = await recall.invoke(arguments={"question": ASKED, "exact_words": True})
+    assert "walnuts" in found[0].text
+
+
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs() -> None:
-    made = await run_page("agent-framework.md", model=Scripted())
-    assert made["memory"].error is None
-    assert "walnuts" in await made["memory"].note(ASKED)
-    async with made["memory"].using() as opened:
-        await opened.close()
+def test_the_page_runs() -> None:
+    run_page("agent-framework.md", client=Scripted())

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAsyncLocalFilesystemMemoryTool
 from integration_chats import SAID, run_page
@@ -151,7 +151,7 @@ async def test_a_file_is_no_directory(memory: SafeMemory, given: dict[str, Any])
 async def test_files_are_recalled_and_cleared_like_notes(memory: SafeMemory) -> None:
     tool = AsyncJustMemMemoryTool(memory)
     await tool.call(create(A, SAID))
-    assert "walnuts" in await memory.note("walnuts")
+    assert "walnuts" in await memory.prompt("walnuts")
     assert await tool.clear_all_memory() == "All memory cleared"
     async with memory.using() as opened:
         assert await opened.notes() == []
@@ -215,15 +215,13 @@ def results(request: Any) -> list[Any]:
 
 
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs(server: tuple[str, list[Any]]) -> None:
+def test_the_page_runs(server: tuple[str, list[Any]]) -> None:
     url, seen = server
-    async with AsyncAnthropic(api_key="not-a-key", base_url=url) as client:
-        made = await run_page("anthropic.md", client=client)
+    with Anthropic(api_key="not-a-key", base_url=url) as client:
+        made = run_page("anthropic.md", client=client)
     assert {"type": "memory_20250818", "name": "memory"} in seen[0]["tools"]
     assert "walnuts" in str(results(seen[2])[0]["content"])
     assert made["message"].content[0].text == "Done."
-    async with made["memory"].using() as opened:
-        await opened.close()
 
 
 async def test_a_chat_goes_on_without_memory(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -10,9 +11,9 @@ from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools import preload_memory
+from google.adk.tools import FunctionTool, preload_memory
 from google.genai.types import Content, Part
-from integration_chats import ASKED, REPLY, SAID, run_page
+from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_page
 
 import justmem
 from justmem.errors import InputError
@@ -79,11 +80,10 @@ async def test_a_found_memory_can_be_deleted(settings: dict[str, Any]) -> None:
         await spaces.drain()
         who = {"app_name": APP, "user_id": "ana"}
         (entry,) = (await service.search_memory(**who, query=ASKED)).memories
-        assert entry.timestamp is not None
-        assert "+" in entry.timestamp or entry.timestamp.endswith("Z")
+        session, number = re.findall(r"\[(.+)\]\n#(\d+) .*walnuts", entry.content.parts[0].text)[0]
         with pytest.raises(InputError):
             await service.delete_memory(**who)
-        await service.delete_memory(**who, memory_id=entry.id)
+        await service.delete_memory(**who, memory_id=f"{session}#{number}")
         assert (await service.search_memory(**who, query=ASKED)).memories == []
 
 
@@ -91,12 +91,23 @@ async def test_a_chat_goes_on_without_memory(settings: dict[str, Any], tmp_path:
     (tmp_path / "blocked").write_text("a file where the folder should be")
     broken = settings | {"folder": tmp_path / "blocked"}
     async with justmem.Spaces(**broken) as spaces:
-        service = JustMemMemoryService(spaces)
+        errors: list[BaseException] = []
+        service = JustMemMemoryService(spaces, on_error=errors.append)
         await Chat(service).say(SAID)
-        assert service.error is not None
+        assert len(errors) == 2  # not recalled, not remembered
+
+
+async def test_the_tool_takes_the_callers_plan(settings: dict[str, Any]) -> None:
+    async with justmem.Spaces(**settings) as spaces:
+        memory = JustMemMemoryService(spaces).memory(APP, "ana")
+        recall = FunctionTool(memory.recall)
+        declared = recall._get_declaration().model_dump()
+        given = declared["parameters_json_schema"] or declared["parameters"]
+        assert set(given["properties"]) == ARGUMENTS
 
 
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs() -> None:
-    made = await run_page("google-adk.md", model=Scripted(model="scripted"))
-    await made["spaces"].close()
+def test_the_page_runs() -> None:
+    made = run_page("google-adk.md", model=Scripted(model="scripted"))
+    assert made["answer"] == REPLY
+    assert "allergic to walnuts" in made["model"].seen[-1]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from integration_chats import ASKED, REPLY, SAID, run_page, turns
+from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_page, turns
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.callbacks import llm_chat_callback
+from llama_index.core.tools import FunctionTool
 
 import justmem
 from justmem.integrations.llama_index import JustMemMemory
-from justmem.integrations.safe import SafeMemory
+from justmem.integrations.safe import SafeMemory, turn
 
 SEEN: list[str] = []
 
@@ -63,10 +64,13 @@ async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert broken.error is not None
 
 
+async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
+    await memory.append("chat", [turn("user", SAID)])
+    recall = FunctionTool.from_defaults(async_fn=memory.recall)
+    assert set(recall.metadata.get_parameters_dict()["properties"]) == ARGUMENTS
+    assert "walnuts" in str(await recall.acall(question=ASKED, exact_words=True))
+
+
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs() -> None:
-    made = await run_page("llama-index.md", model=Scripted())
-    assert made["memory"].error is None
-    assert "walnuts" in await made["memory"].note(ASKED)
-    async with made["memory"].using() as opened:
-        await opened.close()
+def test_the_page_runs() -> None:
+    run_page("llama-index.md", model=Scripted())

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, set_tracing_disabled
+from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.memory import Session, SQLiteSession
 from agents.models.interface import Model
+from agents.tool_context import ToolContext
 from agents.usage import Usage
-from integration_chats import ASKED, REPLY, SAID, run_own_suite, run_page, turns
+from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_own_suite, run_page, turns
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
-from justmem.integrations.openai_agents import JustMemSession, memory_tools, recalling
-from justmem.integrations.safe import SafeMemory
+from justmem.integrations.openai_agents import JustMemSession, recalling
+from justmem.integrations.safe import SafeMemory, turn
 
 set_tracing_disabled(True)
 
@@ -42,7 +44,6 @@ async def chat(memory: SafeMemory, text: str, session: str) -> tuple[str, str]:
         name="helper",
         model=model,
         instructions=recalling("Be brief.", memory),
-        tools=memory_tools(memory),
     )
     kept = JustMemSession(SQLiteSession(session), memory)
     assert isinstance(kept, Session)
@@ -107,7 +108,7 @@ async def test_what_is_popped_or_cleared_is_forgotten(memory: SafeMemory) -> Non
     await session.add_items([{"role": "user", "content": SAID}])
     assert len(await session.get_items(1)) == 1
     assert (await session.pop_item())["content"] == SAID
-    assert "walnuts" not in await memory.note(ASKED)
+    assert "walnuts" not in await memory.prompt(ASKED)
     await session.clear_session()
     assert await session.get_items() == []
     assert await session.pop_item() is None
@@ -115,15 +116,14 @@ async def test_what_is_popped_or_cleared_is_forgotten(memory: SafeMemory) -> Non
 
 
 async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
-    (tool,) = memory_tools(memory)
-    given = set(tool.params_json_schema["properties"])
-    assert given == {"question", "rewrites", "exact_words", "spans_sessions", "period"}
+    await memory.append("chat", [turn("user", SAID)])
+    recall = function_tool(memory.recall)
+    assert set(recall.params_json_schema["properties"]) == ARGUMENTS
+    asked = json.dumps(dict.fromkeys(ARGUMENTS) | {"question": ASKED, "exact_words": True})
+    context: Any = ToolContext(None, tool_name="recall", tool_call_id="1", tool_arguments=asked)
+    assert "walnuts" in await recall.on_invoke_tool(context, asked)
 
 
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs() -> None:
-    made = await run_page("openai-agents.md", model=Scripted())
-    assert made["memory"].error is None
-    assert "walnuts" in await made["memory"].note(ASKED)
-    async with made["memory"].using() as opened:
-        await opened.close()
+def test_the_page_runs() -> None:
+    run_page("openai-agents.md", model=Scripted())

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from integration_chats import ASKED, SAID
+from integration_chats import ASKED, SAID, run_page
 
 import justmem
 from justmem.errors import InputError
@@ -16,7 +16,7 @@ from justmem.integrations.safe import SafeMemory, turn, wait
 async def test_what_is_appended_is_in_the_next_note(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID, "1")])
     await memory.append("chat", [turn("user", SAID, "1")])  # sent again
-    note = await memory.note(ASKED)
+    note = await memory.prompt(ASKED)
     assert note.count("walnuts") == 1
     assert "walnuts" in await memory.recall(ASKED, exact_words=True)
     assert memory.error is None
@@ -28,7 +28,7 @@ async def test_a_failure_is_logged_kept_and_told(
     told: list[BaseException] = []
     broken._on_error = told.append
     with caplog.at_level(logging.WARNING, "justmem.integrations"):
-        assert await broken.note(ASKED) == ""
+        assert await broken.prompt(ASKED) == ""
         await broken.append("chat", [turn("user", SAID)])
     assert len(caplog.records) == len(told) == 2
     assert broken.error is told[-1]
@@ -36,7 +36,7 @@ async def test_a_failure_is_logged_kept_and_told(
 
 async def test_a_slow_memory_is_not_waited_for(memory: SafeMemory) -> None:
     memory._seconds = 0.0
-    assert await memory.note(ASKED) == ""
+    assert await memory.prompt(ASKED) == ""
     assert isinstance(memory.error, TimeoutError)
 
 
@@ -46,8 +46,8 @@ async def test_many_users_share_one_process(settings: dict[str, Any]) -> None:
         await ana.append("chat", [turn("user", SAID)])
         await ben.append("chat", [turn("user", "I like tea.")])
         await spaces.drain()
-        assert "walnuts" in await ana.note(ASKED)
-        assert "walnuts" not in await ben.note(ASKED)
+        assert "walnuts" in await ana.prompt(ASKED)
+        assert "walnuts" not in await ben.prompt(ASKED)
         with pytest.raises(InputError, match="name of a space"):
             SafeMemory(spaces)
 
@@ -56,14 +56,19 @@ def test_synchronous_code_waits(settings: dict[str, Any]) -> None:
     with justmem.open("ana", **settings) as opened:
         memory = SafeMemory(opened)
         wait(memory.append("chat", [turn("user", SAID)]))
-        assert "walnuts" in wait(memory.note(ASKED))
+        assert "walnuts" in wait(memory.prompt(ASKED))
 
 
 async def test_what_is_taken_back_is_forgotten(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", "I like tea."), turn("user", SAID)])
     await memory.forget_last("chat")
-    assert "walnuts" not in await memory.note(ASKED)
-    assert "tea" in await memory.note("What do I like to drink, tea?")
+    assert "walnuts" not in await memory.prompt(ASKED)
+    assert "tea" in await memory.prompt("What do I like to drink, tea?")
     await memory.forget_session("chat")
-    assert await memory.note("What do I like to drink, tea?") == ""
+    assert await memory.prompt("What do I like to drink, tea?") == ""
     await memory.forget_session("nosuch")
+
+
+@pytest.mark.usefixtures("quiet_settings")
+def test_the_page_runs() -> None:
+    run_page("index.md")

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from integration_chats import ASKED, REPLY, SAID, run_page, turns
+from integration_chats import ARGUMENTS, ASKED, REPLY, SAID, run_page, turns
 from strands import Agent
 from strands.memory import MemoryManager
 from strands.memory.types import AddMessagesContext
 from strands.models import Model
 
-from justmem.integrations.safe import SafeMemory
+from justmem.integrations.safe import SafeMemory, turn
 from justmem.integrations.strands import JustMemStore
 
 
@@ -68,10 +68,16 @@ async def test_a_chat_goes_on_without_memory(broken: SafeMemory) -> None:
     assert broken.error is not None
 
 
+async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
+    (recall,) = JustMemStore(memory).get_tools()
+    schema = recall.tool_spec["inputSchema"]["json"]
+    assert set(schema["properties"]) == ARGUMENTS
+    await memory.append("chat", [turn("user", SAID)])
+    use: Any = {"toolUseId": "1", "name": "recall", "input": {"question": ASKED}}
+    results = [each async for each in recall.stream(use, {})]
+    assert "walnuts" in str(results[-1])
+
+
 @pytest.mark.usefixtures("quiet_settings")
-async def test_the_page_runs() -> None:
-    made = await run_page("strands.md", model=Scripted())
-    assert made["memory"].error is None
-    assert "walnuts" in await made["memory"].note(ASKED)
-    async with made["memory"].using() as opened:
-        await opened.close()
+def test_the_page_runs() -> None:
+    run_page("strands.md", model=Scripted())

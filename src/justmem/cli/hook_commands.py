@@ -36,7 +36,7 @@ def recall(
     """
 
     async def work(event: Event, memory: SafeMemory) -> None:
-        answer = event.answer(await memory.note(event.prompt))
+        answer = event.answer(await memory.prompt(event.prompt))
         if answer:
             typer.echo(answer)
 

@@ -20,9 +20,9 @@ class JustMemProvider(ContextProvider):
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
     ) -> None:
-        note = await self.memory.note("\n".join(_said(context.input_messages, "user")))
-        if note:
-            context.extend_instructions(self.source_id, note)
+        evidence = await self.memory.prompt("\n".join(_said(context.input_messages, "user")))
+        if evidence:
+            context.extend_instructions(self.source_id, evidence)
 
     async def after_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]

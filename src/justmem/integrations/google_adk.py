@@ -23,9 +23,8 @@ class JustMemMemoryService(BaseMemoryService):
     def __init__(self, spaces: Spaces, **options: Any) -> None:
         self._spaces = spaces
         self._options = options
-        self.error: BaseException | None = None  # the last one
 
-    def _memory(self, app_name: str, user_id: str) -> SafeMemory:
+    def memory(self, app_name: str, user_id: str) -> SafeMemory:
         space = f"{quote(app_name, safe='')}/{quote(user_id, safe='')}"
         return SafeMemory(self._spaces, space, **self._options)
 
@@ -47,44 +46,27 @@ class JustMemMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        memory = self._memory(app_name, user_id)
-        day = f"{datetime.now():%Y-%m-%d}"
-        await memory.append(
-            f"adk-{session_id or day}", [t for each in events if (t := _turn(each))]
-        )
-        self.error = memory.error or self.error
+        turns = [t for each in events if (t := _turn(each))]
+        id = f"adk-{session_id or format(datetime.now(), '%Y-%m-%d')}"
+        await self.memory(app_name, user_id).append(id, turns)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        memory = self._memory(app_name, user_id)
-        found = await memory.evidence(query)
-        self.error = memory.error or self.error
-        cards = found.cards if found else ()
-        return SearchMemoryResponse(
-            memories=[
-                MemoryEntry(
-                    id=card.id,
-                    author=card.subject,
-                    timestamp=card.said_at.astimezone().isoformat(),
-                    content=Content(role="user", parts=[Part(text=card.text)]),
-                    custom_metadata={"event_date": str(card.event_date)},
-                )
-                for card in cards
-            ]
-        )
+        """One entry with the whole evidence."""
+        found = await self.memory(app_name, user_id).prompt(query)
+        entry = MemoryEntry(content=Content(role="user", parts=[Part(text=found)]))
+        return SearchMemoryResponse(memories=[entry] if found else [])
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Forgets the card and its turns. Errors are raised, so that nobody believes that something
-        is erased if it is not."""
+        """Forgets a turn, such as `adk-monday#3`. Errors are raised, so that nobody believes that
+        something is erased if it is not."""
         if memory_id is None:
-            raise InputError("Name the memory to delete: memory_id is the id of a memory entry.")
-        async with self._memory(app_name, user_id).using() as memory:
-            card = await memory.card(memory_id)
-            for number in card.turns:
-                await memory.forget(turn=f"{card.session_id}#{number}")
+            raise InputError("Name the turn to delete: memory_id is SESSION#NUMBER.")
+        async with self.memory(app_name, user_id).using() as memory:
+            await memory.forget(turn=memory_id)
 
 
 def _turn(event: Any) -> dict[str, str] | None:

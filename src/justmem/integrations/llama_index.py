@@ -34,8 +34,8 @@ class JustMemMemory(BaseMemory):
     async def aget(self, input: str | None = None, **given: Any) -> list[ChatMessage]:
         history = await self.inner.aget(input, **given)
         said = [each.content or "" for each in history if each.role == MessageRole.USER]
-        note = await self._memory.note(input or (said[-1] if said else ""))
-        return [ChatMessage(role="system", content=note), *history] if note else history
+        evidence = await self._memory.prompt(input or (said[-1] if said else ""))
+        return [ChatMessage(role="system", content=evidence), *history] if evidence else history
 
     async def aput(self, message: ChatMessage) -> None:
         await self.inner.aput(message)

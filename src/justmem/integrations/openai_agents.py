@@ -1,11 +1,10 @@
-"""OpenAI Agents SDK: a session that remembers, instructions that recall, and a tool."""
+"""OpenAI Agents SDK: a session that remembers, and instructions that recall."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agents import FunctionTool, function_tool
 from agents.memory import Session
 
 from justmem.integrations.safe import SafeMemory, turn
@@ -62,11 +61,7 @@ def recalling(instructions: str, memory: SafeMemory) -> Callable[[Any, Any], Awa
     async def dynamic(context: Any, agent: Any) -> str:
         said = context.turn_input or []
         asked = [text_of(item) for item in said if item.get("role") == "user"]
-        note = await memory.note(asked[-1]) if asked else ""
-        return f"{instructions}\n\n{note}".strip()
+        evidence = await memory.prompt(asked[-1]) if asked else ""
+        return f"{instructions}\n\n{evidence}".strip()
 
     return dynamic
-
-
-def memory_tools(memory: SafeMemory) -> list[FunctionTool]:
-    return [function_tool(memory.recall, name_override="recall")]

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
-from pydantic_ai.toolsets import FunctionToolset
 
 from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn
 
@@ -16,23 +15,15 @@ from justmem.integrations.safe import MemoryFor, SafeMemory, memory_for, turn
 @dataclass
 class JustMemCapability(AbstractCapability[Any]):
     """`memory` is a SafeMemory, or a function from the run context to one, so that one agent can
-    serve many users. With `tool`, the model may also call `recall`."""
+    serve many users."""
 
     memory: SafeMemory | MemoryFor
-    tool: bool = False
 
     def get_instructions(self) -> Any:
-        async def note(context: RunContext[Any]) -> str:
-            return await memory_for(self.memory, context).note(_text(context.prompt))
+        async def evidence(context: RunContext[Any]) -> str:
+            return await memory_for(self.memory, context).prompt(_text(context.prompt))
 
-        return note
-
-    def get_toolset(self) -> Any:
-        if not self.tool or not isinstance(self.memory, SafeMemory):
-            return None
-        tools: FunctionToolset[Any] = FunctionToolset()
-        tools.add_function(self.memory.recall, name="recall", takes_ctx=False)
-        return tools
+        return evidence
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         turns = [t for each in result.new_messages() for t in _turns(each)]

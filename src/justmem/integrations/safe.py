@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from typing import Any, TypeVar
 
 from justmem.domain import Evidence
@@ -25,7 +24,7 @@ log = logging.getLogger("justmem.integrations")
 class SafeMemory:
     """The memory behind an integration. `memory` is a Memory, an AsyncMemory, or Spaces with the
     name of a space; with Spaces the cards are made in the background. A chat waits at most
-    `seconds` for it. `tokens` is the most that a note takes in a prompt."""
+    `seconds` for it. Memory adds at most `tokens` to a prompt."""
 
     def __init__(
         self,
@@ -57,29 +56,36 @@ class SafeMemory:
             yield self._memory
 
     async def evidence(
-        self, question: str, plan: Mapping[str, Any] | None = None
+        self,
+        question: str,
+        plan: Mapping[str, Any] | None = None,
+        limit: int | None = None,
     ) -> Evidence | None:
         async def work() -> Evidence:
             async with self.using() as memory:
-                return await memory.recall(question, at=datetime.now(), plan=plan)
+                return await memory.recall(question, plan=plan, limit=limit)
 
         return await self._attempt("not recalled", work()) if question.strip() else None
 
-    async def note(self, question: str, plan: Mapping[str, Any] | None = None) -> str:
+    async def prompt(
+        self,
+        question: str,
+        plan: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+    ) -> str:
         """The evidence for a question as a block for a prompt; empty if there is none."""
-        found = await self.evidence(question, plan)
+        found = await self.evidence(question, plan, limit)
         return found.prompt(self._tokens) if found else ""
 
     async def append(self, id: str, turns: Sequence[Mapping[str, Any]]) -> None:
         """Adds turns to the session `id`. A turn with a known `key` is left out."""
 
         async def work() -> None:
-            now = datetime.now()
             if isinstance(self._memory, Spaces):
-                await self._memory.append(str(self._space), list(turns), id=id, at=now)
+                await self._memory.append(str(self._space), list(turns), id=id)
             else:
                 async with self.using() as memory:
-                    await memory.append(list(turns), id=id, at=now)
+                    await memory.append(list(turns), id=id)
 
         if turns:
             await self._attempt("not remembered", work())
@@ -110,13 +116,12 @@ class SafeMemory:
                 self._on_error(error)
             return None
 
-    # ------------------------------------------------------------ tools for a model
-
+    # The tool for a model. Its name, docstring and arguments are what the model reads.
     @PLAN
     async def recall(self, question: Question, plan: dict[str, Any] | None = None) -> str:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
-        return await self.note(question, plan) or "(nothing in memory)"
+        return await self.prompt(question, plan) or "(nothing in memory)"
 
 
 MemoryFor = Callable[[Any], SafeMemory]  # from a framework's context, to serve many users

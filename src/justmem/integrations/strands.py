@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Annotated, Any
 
+from strands import tool
 from strands.memory import MemoryStore
 from strands.memory.types import AddMessagesContext, MemoryEntry, SearchOptions
 
@@ -21,7 +24,7 @@ class JustMemStore(MemoryStore):
         *,
         name: str = "justmem",
         description: str = "Long-term memory of earlier conversations.",
-        max_search_results: int = 10,
+        max_search_results: int | None = None,
         session: str | None = None,
     ) -> None:
         self.memory = memory
@@ -33,15 +36,10 @@ class JustMemStore(MemoryStore):
         self._session = session or secrets.token_hex(8)  # message numbers restart with each run
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        found = await self.memory.evidence(query)
+        """One entry with the whole evidence. The options limit its cards."""
         limit = (options or {}).get("max_search_results", self.max_search_results)
-        return [
-            MemoryEntry(
-                content=f"{card.text} (said {card.said_at:%Y-%m-%d})",
-                metadata={"id": card.id, "event_date": str(card.event_date)},
-            )
-            for card in (found.cards if found else ())[:limit]
-        ]
+        found = await self.memory.prompt(query, limit=limit)
+        return [MemoryEntry(content=found)] if found else []
 
     async def add_messages(
         self, messages: list[Any], context: AddMessagesContext | None = None
@@ -53,3 +51,20 @@ class JustMemStore(MemoryStore):
             if (text := "\n".join(part["text"] for part in message["content"] if "text" in part))
         ]
         await self.memory.append(f"strands-{self._session}", turns)
+
+    def get_tools(self) -> list[Any]:
+        """`recall`. Strands reads descriptions only if they are plain texts."""
+
+        @wraps(self.memory.recall)
+        async def recall(**given: Any) -> str:
+            return str(await self.memory.recall(**given))
+
+        known = signature(self.memory.recall)
+        described = [
+            each.replace(annotation=Annotated[kind.__origin__, kind.__metadata__[0].description])
+            for each in known.parameters.values()
+            for kind in [each.annotation]
+        ]
+        plain: Any = recall
+        plain.__signature__ = known.replace(parameters=described)
+        return [tool(plain)]
