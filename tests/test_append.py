@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -26,6 +27,36 @@ async def test_a_session_grows_and_its_cards_are_made_again(make: Make) -> None:
     assert (await memory.append(more, id="chat")).unchanged
     said = [turn.text for turn in (await memory.session("chat")).turns]
     assert said == ["I moved to Porto.", "I play the accordion."]
+
+
+async def test_turns_of_a_later_day_have_the_time_of_their_append(make: Make) -> None:
+    memory = await make()
+    await memory.append("I live in Graz.", id="chat", at="2024-05-01T10:00")
+    await memory.append("I have moved to Linz.", id="chat", at="2024-05-01T18:00")
+    await memory.append("I moved to Vienna yesterday.", id="chat", at="2024-09-03T10:00")
+    said = [(f"{card.said_at:%m-%d}", str(card.event_date)) for card in await memory.cards()]
+    assert said == [("05-01", "unknown"), ("05-01", "unknown"), ("09-03", "2024-09-02")]
+    assert (await memory.session("chat")).at == datetime(2024, 5, 1, 10)
+    then = await memory.recall("Where do I live?", at="2024-10-01", as_of="2024-06-01")
+    assert not any("Vienna" in card.fact for card in then.cards)
+    now = await memory.recall("Where do I live?", at="2024-10-01")
+    assert "2024-09-03 [chat]\n#3 User: I moved to Vienna yesterday. (2024-09-02)" in now.prompt()
+
+
+async def test_a_model_reads_the_day_of_turns_that_were_added_later(make: Make) -> None:
+    cards = {
+        "2 (Tuesday 2024-09-03) User: I moved": [
+            "User | moved to Vienna | yesterday | completed | event | 2"
+        ]
+    }
+    model = scripted(
+        lambda p: {"cards": next((made for said, made in cards.items() if said in p.user), [])}
+    )
+    memory = await make(**by_model(model))
+    await memory.append("I live in Graz.", id="chat", at="2024-05-01")
+    await memory.append("I moved to Vienna yesterday.", id="chat", at="2024-09-03")
+    (card,) = await memory.cards()
+    assert (card.said_at, str(card.event_date)) == (datetime(2024, 9, 3), "2024-09-02")
 
 
 @pytest.mark.parametrize("id", ["", "  ", 7, "x" * 201, "x" * 1001, "a\0b"])
@@ -54,7 +85,7 @@ async def test_only_new_turns_are_extracted_and_earlier_ones_are_context(make: M
     ]
     first = await memory.append(turns, id="chat", at="2024-05-01")
     more = [{"role": "user", "speaker": "Mira", "text": "I play the accordion there."}]
-    grown = await memory.append(more, id="chat")
+    grown = await memory.append(more, id="chat", at="2024-05-01")
     context, new = model.prompts[-1].user.split("<session-")
     assert "1 Mira: I moved to Porto." in context
     assert "Porto" not in new

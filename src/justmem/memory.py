@@ -138,8 +138,8 @@ class AsyncMemory:
     ) -> Remembered:
         """Adds turns to a session and makes cards of them. Only the new turns cost extraction;
         earlier ones are context. A turn with a `key` that the session has already is left out.
-        `at` is when the session takes place, if it is new; default: now. With `cards=False` only
-        the words are kept, and `retry` makes the cards."""
+        `at` is when the turns were said, if they do not say so themselves; default: now. With
+        `cards=False` only the words are kept, and `retry` makes the cards."""
         session_id, cards = as_id(id, "session").strip(), as_flag(cards, "cards")
         if not session_id:
             raise InvalidSession("append needs the id of a session, and this one is empty.")

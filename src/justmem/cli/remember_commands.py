@@ -100,7 +100,7 @@ def append(
     ] = "-",
     at: Annotated[
         str | None,
-        typer.Option(help="When the session takes place, if it is new. Default: now."),
+        typer.Option(help="When the turns were said, if they have no time. Default: now."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -138,7 +138,7 @@ def quote(session: Session, number: int) -> Card:
         kind="interaction",
         status="completed",
         session_id=session.id,
-        said_at=session.at,
+        said_at=turn.at or session.at,
         turns=(number,),
         until=session.until,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import (
@@ -139,24 +140,25 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _card(draft: Draft, session: Session, turns: tuple[int, ...], language: Language) -> Card:
+    said_at = session.turn(turns[0]).at or session.at
     return Card(
         id=card_id(session.id, draft.subject, draft.fact),
         subject=draft.subject,
         fact=draft.fact,
-        event_date=_event_date(draft.event_date.lower(), session, language),
+        event_date=_event_date(draft.event_date.lower(), said_at, language),
         status=draft.status,
         kind=draft.kind,
         session_id=session.id,
-        said_at=session.at,
+        said_at=said_at,
         turns=with_replies(turns, session) if draft.kind == "interaction" else turns,
     )
 
 
-def _event_date(text: str, session: Session, language: Language) -> EventDate:
+def _event_date(text: str, said_at: datetime, language: Language) -> EventDate:
     try:
         return EventDate.parse(text.upper().replace(" ", "") if text[:1].isdigit() else text)
     except ValueError:
-        return language.resolve_date(text, session.at) if text else UNKNOWN_DATE
+        return language.resolve_date(text, said_at) if text else UNKNOWN_DATE
 
 
 def _provenance(

@@ -92,11 +92,11 @@ def extraction_prompt(
     session: Session, piece: Sequence[Numbered], context: Sequence[Numbered] = ()
 ) -> Prompt:
     """`context`: earlier turns that have their cards already."""
-    said = _numbered_lines(piece)
+    said = _numbered_lines(piece, session)
     mark = new_mark()
     user = f"Session of {session.at:%A %Y-%m-%d %H:%M}\n"
     if context:
-        earlier = fence("earlier", _numbered_lines(context), mark)
+        earlier = fence("earlier", _numbered_lines(context, session), mark)
         user += f"Context, already recorded: make no cards from it.\n{earlier}\n"
     user += fence("session", said, mark)
     # Cards take about half of what was said (790 -> 330 tokens on LoCoMo). Room for three times
@@ -106,8 +106,17 @@ def extraction_prompt(
     return Prompt("extract", load("extract"), user, schema, min(reply, 16_000), mark=mark)
 
 
-def _numbered_lines(turns: Sequence[Numbered]) -> str:
-    return "\n".join(f"{n} {one_line(t.speaker)}: {one_line(t.text)}" for n, t in turns)
+def _numbered_lines(turns: Sequence[Numbered], session: Session) -> str:
+    """With the day of a turn that was added on a later day."""
+    return "\n".join(
+        f"{n} {_later_day(t, session)}{one_line(t.speaker)}: {one_line(t.text)}" for n, t in turns
+    )
+
+
+def _later_day(turn: Turn, session: Session) -> str:
+    if turn.at is None or turn.at.date() == session.at.date():
+        return ""
+    return f"({turn.at:%A %Y-%m-%d}) "
 
 
 def _read(completion: Completion, notes: list[str]) -> list[Draft]:

@@ -154,7 +154,8 @@ class Store(Protocol):
         self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
     ) -> SessionRecord:
         """Adds turns to the newest text of a session, in one transaction. Skips turns whose key is
-        stored. Creates a missing session, at the time `at`."""
+        stored. Creates a missing session, at the time `at`. In a session of an earlier day, turns
+        without a time of their own take place at `at`."""
         ...
 
     async def settle(self, session: Session, derived: Derived) -> None:

@@ -104,7 +104,8 @@ def _label(db: Connection, session: Session) -> None:
 def append(
     db: Connection, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
 ) -> SessionRecord:
-    """Adds turns. Skips turns whose key is stored already."""
+    """Adds turns. Skips turns whose key is stored already. Turns without a time that are added on
+    a later day than the session's take place at `at`."""
     known = reads.texts(db, [session_id], newest=True).get(session_id)
     if known is None:
         if at is None:
@@ -114,9 +115,10 @@ def append(
         known = Session(id=session_id, at=at, turns=())
     keys = {turn.key for turn in known.turns if turn.key is not None}
     fresh: list[Turn] = []
+    later = {"at": at} if at is not None and at.date() > known.at.date() else {}
     for turn in turns:
         if turn.key is None or turn.key not in keys:
-            fresh.append(turn)
+            fresh.append(turn if turn.at else turn.model_copy(update=later))
             keys.add(turn.key or "")
     if _keep(db, known.model_copy(update={"turns": (*known.turns, *fresh)})):
         log.add(db, "append", [session_id], turns=len(fresh))

@@ -97,7 +97,7 @@ SessionBody = Annotated[
 
 
 class TurnsIn(Body):
-    """Turns to add to a session. `at` is when the session takes place, if it is not there yet."""
+    """Turns to add to a session. `at` is when they were said, if they do not say so themselves."""
 
     model_config = with_examples(
         {"turns": [{"role": "user", "text": "It has a bell now.", "key": "message-9"}]}
@@ -146,7 +146,7 @@ async def append(
     wait: Wait = False,
 ) -> Remembered:
     """The turns are stored before the response. A turn whose `key` the session already has is left
-    out. A new session is made at the time `at` (default: now)."""
+    out. `at`: when they were said; default: now."""
     turns, seconds = _dump(body.turns), _seconds(access, wait)
     done = await access.server.remember(
         access.key, access.space, turns, id=id, at=body.at, append=True, wait=seconds
