@@ -12,7 +12,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -157,16 +157,6 @@ def overlap(wanted: Iterable[str], given: Iterable[str]) -> float:
     return len(wish & set(given)) / len(wish) if wish else 0.0
 
 
-def names(text: str) -> Iterator[str]:
-    """Runs of capitalised words that are not merely the start of a sentence."""
-    for sentence in sentences(text):
-        for match in _NAME.finditer(sentence.text):
-            name = _trim_name(match.group())
-            alone = match.start() == 0 and " " not in name and not name.isupper()
-            if name and not (alone and is_stop(name.lower())):
-                yield name
-
-
 def stems_of_names(text: str) -> set[str]:
     """Stems of the capitalised words inside a sentence, without those of the calendar."""
     inside = (match[0] for one in sentences(text) for match in _NAME_INSIDE.finditer(one.text))
@@ -175,19 +165,6 @@ def stems_of_names(text: str) -> set[str]:
 
 
 _NAME_INSIDE = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
-_NAME = re.compile(
-    r"\b[A-Z][\w&+.'’-]*(?:(?: of| the| and| for| de| &)?(?: [A-Z0-9][\w&+.'’-]*))*", re.UNICODE
-)
-
-
-def _trim_name(name: str) -> str:
-    parts = re.sub(r"['’]s$", "", name.strip(".,'’-")).split()
-    while parts and (is_stop(parts[0].lower().replace("’", "'")) or parts[0].lower() in _OPENERS):
-        parts = parts[1:]
-    return " ".join(parts)
-
-
-_OPENERS = frozenset(("i'm", "i've", "i'd", "i'll", "it's", "that's", "hey", "hi", "wow", "let's"))
 
 
 _SHORT = 160  # characters: a text up to this long is one passage

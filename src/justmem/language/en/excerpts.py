@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from justmem.domain import Citation, Evidence, Turn
 from justmem.language.citing import quote_range
-from justmem.language.en.word_lists import english
 from justmem.language.words import (
     best_passage,
     content_stems,
-    names,
     overlap,
     sentences,
     stem,
+    stems_of_names,
     words,
 )
 
@@ -45,14 +44,13 @@ def best_quotation(evidence: Evidence) -> Citation | None:
     """The part of the sources that has most of the asked words; None if none has enough."""
     asked = _asking_sentence(evidence.question)
     turns = [turn for source in evidence.sources for _, turn in source.turns]
-    speakers = {word for turn in turns for word in words(turn.speaker)}
+    speakers = {stem(word) for turn in turns for word in words(turn.speaker)}
     said = {stem(word) for turn in turns for word in words(turn.text)}
-    named = {word for name in names(evidence.question) for word in words(name)}
-    unknown = named - speakers - english().question_words - {"i"}
-    if unknown and said.isdisjoint(map(stem, unknown)):
+    named = stems_of_names(evidence.question) - speakers
+    if named and said.isdisjoint(named):
         return None
     may_answer = _those_asked_for(evidence.question, turns)
-    wanted = set(content_stems(asked)) - set(map(stem, speakers))
+    wanted = set(content_stems(asked)) - speakers
     best: tuple[float, Citation] | None = None
     before = ""  # the turn that is replied to
     for place, source in enumerate(evidence.sources):

@@ -9,7 +9,7 @@ from datetime import date
 
 from justmem.domain import Candidate, Card, Evidence, Session
 from justmem.language.en.word_lists import english
-from justmem.language.words import content_stems, is_stop, names, stem, words
+from justmem.language.words import content_stems, stem, stems_of_names, words
 
 # Bounds of closeness. A reranker's logit of 0 means that the statement is as likely as not to fit.
 _WEAK = -6.0  # below it, a statement must share most words of the question
@@ -18,12 +18,18 @@ _CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
 # If a statement of somebody else has this much more of the topic, the question names the wrong
 # person.
 _MUCH_MORE = 0.3
+_CLOSE = 0.1  # what closeness is worth for the order of the statements
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
     re.IGNORECASE,
 )
-_ASKED_NOUN = re.compile(r"\b(?:which|(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
+_EVENT = re.compile(r"\b(?:did|had|ago|first|when)\b", re.IGNORECASE)
+_NOW = re.compile(
+    r"\b(?:is|are|am|do|does|has|have|can|now|rn|still|these days|(?:what|where|who|how)s)\b|['’]s\b",
+    re.IGNORECASE,
+)
+_OWN_NOUN = re.compile(r"\b(?:(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +55,41 @@ class Question:
     topic: frozenset[str]  # stems, without names and without question words
     names: frozenset[str]  # stems of the names
     people: frozenset[str]  # those of them who speak in memory
-    about_past: bool
+    order: int  # -1: the newest first, 1: the oldest first, 0: neither
 
 
 def parse_question(evidence: Evidence) -> Question:
     question = evidence.question
     speakers = {stem(w) for one in evidence.chosen for w in words(one.card.subject)}
-    named = {stem(w) for name in names(question) for w in words(name) if not is_stop(w)}
-    named |= speakers & set(map(stem, words(question)))
-    named -= set(map(stem, english().question_words | english().calendar))
-    topic = frozenset(content_stems(question)) - named - set(map(stem, english().question_words))
+    named = stems_of_names(question) | (speakers & set(map(stem, words(question))))
+    asking = set(map(stem, english().question_words | english().calendar))
+    named -= asking
     return Question(
         text=question,
-        topic=topic,
+        topic=frozenset(content_stems(question)) - named - asking,
         names=frozenset(named),
         people=frozenset(named & speakers),
-        about_past=bool(_PAST.search(question)),
+        order=_order_of(question),
     )
+
+
+def _order_of(question: str) -> int:
+    if _PAST.search(question):
+        return 1
+    return -1 if _NOW.search(question) and not _EVENT.search(question) else 0
 
 
 def rank_statements(
     evidence: Evidence, asked: Question, sessions: Mapping[str, Session]
 ) -> list[Statement]:
-    """Best first, by the score of the card and by the words of the question that it has."""
+    """Best first, by the score of the card, the words of the question that it has, and its
+    closeness."""
     asked_stems = content_stems(evidence.question)
-    found = [
-        (one.score + 2 * coverage(asked.topic, statement.stems) + share_of_names(asked, statement),
-         statement)
-        for one in evidence.chosen
-        for statement in [statement_from(one, sessions, asked_stems)]
-    ]  # fmt: skip
+    found = []
+    for one in evidence.chosen:
+        statement = statement_from(one, sessions, asked_stems)
+        shared = 2 * coverage(asked.topic, statement.stems) + share_of_names(asked, statement)
+        found.append((one.score + shared + _CLOSE * statement.closeness, statement))
     return [statement for _, statement in sorted(found, key=lambda row: -row[0])]
 
 
@@ -161,7 +172,7 @@ def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[St
     closest = max(one.closeness for one in fitting)
     if any(not contains_stem(name, said, 3) for name in asked.names):
         return True
-    nouns = {stem(m["noun"].lower()) for m in _ASKED_NOUN.finditer(asked.text)} & asked.topic
+    nouns = {stem(m["noun"].lower()) for m in _OWN_NOUN.finditer(asked.text)} & asked.topic
     return closest < _STRONG and any(not contains_stem(noun, said) for noun in nouns)
 
 
@@ -184,14 +195,12 @@ def order_for_quoting(
     first, or the oldest if the past is asked about. What no longer holds comes last."""
     wanted = asked.topic | asked.names
     shared = [frozenset(w for w in wanted if contains_stem(w, one.stems)) for one in found]
-    event = re.search(r"\bdid\b", asked.text, re.IGNORECASE)
-    sign = 1 if asked.about_past else 0 if event else -1
     order = sorted(
         range(len(found)),
         key=lambda n: (
-            (found[n].card.id in earlier) != asked.about_past and bool(earlier),
-            shared.index(shared[n]),
-            sign * found[n].card.said_at.timestamp(),
+            bool(earlier) and (found[n].card.id in earlier) != (asked.order > 0),
+            shared.index(shared[n]) if asked.order else 0,
+            asked.order * found[n].card.said_at.timestamp(),
         ),
     )
     return [found[n] for n in order]
