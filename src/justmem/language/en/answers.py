@@ -34,6 +34,7 @@ from justmem.ports import NOT_IN_MEMORY, Reply
 CLOSEST = "No statement answers this for certain. The closest:"
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
 _QUOTED = 3  # quotations of an answer
+_LISTED = 5  # quotations of an answer that needs several statements, such as a list or a count
 _KNOWN = 8  # quotations about somebody
 _NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
 
@@ -61,11 +62,14 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
         return Reply(NOT_IN_MEMORY, sufficient=False)
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
-    best = one_per_turn(fitting)[:_QUOTED]
+    most = _LISTED if evidence.plan.spans_sessions and not remark else _QUOTED
+    best = one_per_turn(fitting)[:most]
     # What replaced a quoted statement is quoted too.
     new = {newer[one.card.id].id for one in best if one.card.id in earlier}
     best = one_per_turn([*best, *(one for one in found if one.card.id in new)])
-    quoted = order_for_quoting(asked, best, earlier)[:_QUOTED]
+    quoted = order_for_quoting(asked, best, earlier)[:most]
+    if evidence.plan.operation == "order":
+        quoted.sort(key=lambda one: one.card.since)
     certain = remark or any(is_certain(asked, one) for one in quoted)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
 

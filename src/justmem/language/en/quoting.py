@@ -12,12 +12,14 @@ from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, stem, stems_of_names, words
 
 # Bounds of closeness. A reranker's logit of 0 means that the statement is as likely as not to fit.
-_WEAK = -6.0  # below it, a statement must share most words of the question
+_WEAK = -2.0  # below it, a statement must share words with the question
+_SHARE = 0.3  # of the question's words that it must share then
 _STRONG = 4.0  # from it on, a missing noun does not matter
 _CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
 # If a statement of somebody else has this much more of the topic, the question names the wrong
 # person.
 _MUCH_MORE = 0.3
+_ABOUT_AS_CLOSE = 2.0
 _CLOSE = 0.1  # what closeness is worth for the order of the statements
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
@@ -26,9 +28,11 @@ _PAST = re.compile(
 )
 _EVENT = re.compile(r"\b(?:did|had|ago|first|when)\b", re.IGNORECASE)
 _NOW = re.compile(
-    r"\b(?:is|are|am|do|does|has|have|can|now|rn|still|these days|(?:what|where|who|how)s)\b|['’]s\b",
+    r"\b(?:is|are|am|do|does|has|have|can|now|rn|still|these days|(?:what|where|who|how)s)\b"
+    r"|['’]s\b",
     re.IGNORECASE,
 )
+_ABOUT_I = re.compile(r"\b(?:i|we|im|ive|me|us)\b", re.IGNORECASE)
 _OWN_NOUN = re.compile(r"\b(?:(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 
 
@@ -55,28 +59,25 @@ class Question:
     topic: frozenset[str]  # stems, without names and without question words
     names: frozenset[str]  # stems of the names
     people: frozenset[str]  # those of them who speak in memory
-    order: int  # -1: the newest first, 1: the oldest first, 0: neither
+    about_past: bool
+    about_now: bool
 
 
 def parse_question(evidence: Evidence) -> Question:
     question = evidence.question
     speakers = {stem(w) for one in evidence.chosen for w in words(one.card.subject)}
     named = stems_of_names(question) | (speakers & set(map(stem, words(question))))
-    asking = set(map(stem, english().question_words | english().calendar))
-    named -= asking
+    asking = set(map(stem, english().question_words))
+    past = bool(_PAST.search(question))
+    now = not past and bool(_NOW.search(question)) and not _EVENT.search(question)
     return Question(
         text=question,
         topic=frozenset(content_stems(question)) - named - asking,
-        names=frozenset(named),
+        names=frozenset(named - asking),
         people=frozenset(named & speakers),
-        order=_order_of(question),
+        about_past=past,
+        about_now=now and evidence.plan.operation != "reply",
     )
-
-
-def _order_of(question: str) -> int:
-    if _PAST.search(question):
-        return 1
-    return -1 if _NOW.search(question) and not _EVENT.search(question) else 0
 
 
 def rank_statements(
@@ -152,9 +153,7 @@ def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statemen
     fitting = [
         one
         for one in found
-        if one.closeness > 0
-        or coverage(topic, one.stems) >= 0.5
-        or (coverage(wanted, one.stems, least=3) > 0 and one.closeness > _WEAK)
+        if one.closeness > _WEAK or coverage(wanted, one.stems, least=3) >= _SHARE
     ]
     if not asked.people:
         return fitting
@@ -177,7 +176,10 @@ def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[St
 
 
 def is_certain(asked: Question, one: Statement) -> bool:
-    """Whether a statement may be taken for the answer."""
+    """Whether a statement may be taken for the answer. "My friend has a dog" does not say whether I
+    have one."""
+    if _ABOUT_I.search(asked.text) and not _ABOUT_I.search(one.text):
+        return False
     return one.closeness > _CERTAIN or (one.closeness > 0 and coverage(asked.topic, one.stems) == 1)
 
 
@@ -191,16 +193,16 @@ def one_per_turn(found: Iterable[Statement]) -> list[Statement]:
 def order_for_quoting(
     asked: Question, found: Sequence[Statement], earlier: frozenset[str]
 ) -> list[Statement]:
-    """Best first. Of statements that share the same words with the question, the newest comes
-    first, or the oldest if the past is asked about. What no longer holds comes last."""
-    wanted = asked.topic | asked.names
-    shared = [frozenset(w for w in wanted if contains_stem(w, one.stems)) for one in found]
-    order = sorted(
-        range(len(found)),
-        key=lambda n: (
-            bool(earlier) and (found[n].card.id in earlier) != (asked.order > 0),
-            shared.index(shared[n]) if asked.order else 0,
-            asked.order * found[n].card.said_at.timestamp(),
-        ),
-    )
-    return [found[n] for n in order]
+    """Best first. If the present is asked about, the newest of those that are about as close as
+    the closest comes first. What no longer holds comes last, or first if the past is asked about.
+    """
+    closest = max((one.closeness for one in found), default=0.0)
+
+    def place(one: Statement) -> tuple[bool, bool, float]:
+        ended = bool(earlier) and (one.card.id in earlier) != asked.about_past
+        if not asked.about_now:
+            return ended, False, 0.0
+        far = one.closeness < closest - _ABOUT_AS_CLOSE
+        return ended, far, 0.0 if far else -one.card.said_at.timestamp()
+
+    return sorted(found, key=place)
