@@ -29,6 +29,7 @@ LAYERS: list[set[str]] = [
     {"extract", "embed", "edits"},  # the stages of remember
     {"plan", "discover", "select", "recover", "answer"},  # the stages of ask
     {"ask", "build", "forget", "transfer", "transcripts"},
+    {"stored"},
     {"memory"},
     {"sync"},
     {"config"},

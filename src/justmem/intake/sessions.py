@@ -17,6 +17,8 @@ from justmem.errors import InvalidSession
 from justmem.runtime.text import clean
 from justmem.runtime.validation import describe
 
+When = datetime | str | None  # a time that a caller gives
+Day = date | str | None
 SessionLike = str | Session | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 SHAPE = (
