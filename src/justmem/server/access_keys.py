@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from pydantic import BaseModel, Field, ValidationError
 
 from justmem.errors import InputError, InvalidFile, NotInMemory
 from justmem.runtime import private_files
@@ -24,6 +26,7 @@ from justmem.runtime import private_files
 FILE = "keys.json"
 Right = Literal["read", "write", "admin"]
 RIGHTS: tuple[Right, ...] = get_args(Right)  # each includes those before it
+_Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 
 
 @dataclass(frozen=True)
@@ -66,70 +69,87 @@ class Key:
 OWNER = Key("owner", "owner", "admin", ("*",))
 
 
+class _Row(BaseModel):
+    """A key in the file."""
+
+    id: str
+    name: str
+    right: Right
+    spaces: tuple[str, ...]
+    made: str = ""
+    salt: _Hex
+    hash: _Hex
+
+    @property
+    def key(self) -> Key:
+        return Key(self.id, self.name, self.right, self.spaces, self.made)
+
+
+class _File(BaseModel):
+    version: int = 1
+    keys: list[_Row] = []
+
+
 class Keys:
     """The keys of a data folder. Changes of the file apply from the next request on."""
 
     def __init__(self, folder: Path) -> None:
         self.path = Path(folder) / FILE
-        self._seen: bytes | None = None  # the file as it was read last
-        self._known: dict[str, tuple[Key, bytes, bytes]] = {}
-
-    # ------------------------------------------------------------ checking
+        self._seen = b""  # the file as it was read last
+        self._rows: dict[str, _Row] = {}
 
     def find(self, token: str) -> Key | None:
         """Takes the same time for a wrong secret and for an unknown key."""
-        self._refresh()
         prefix, _, rest = token.partition("_")
         id, _, secret = rest.partition("_")
-        key, salt, stored = self._known.get(id, (None, b"\0" * 16, b"\0" * 32))
+        row = self._read().get(id)
+        salt, stored = ("00" * 16, "00" * 32) if row is None else (row.salt, row.hash)
         same = hmac.compare_digest(_hash(secret, salt), stored)
-        return key if same and prefix == "jm" else None
+        return row.key if row is not None and same and prefix == "jm" else None
 
     def all(self) -> list[Key]:
-        self._refresh()
-        return [key for key, _, _ in self._known.values()]
-
-    def _refresh(self) -> None:
-        """Reads the small file each time. Its size and time do not show every change."""
-        try:
-            now = self.path.read_bytes()
-        except FileNotFoundError:
-            self._seen, self._known = None, {}
-            return
-        except OSError as error:
-            self._seen, self._known = None, {}
-            raise self._unreadable(error) from None
-        if now != self._seen:
-            # If the file cannot be read, no key is valid, also not the earlier ones.
-            self._seen, self._known = None, {}
-            self._known = {row["id"]: _known(row) for row in self._rows_in(now)}
-            self._seen = now
-
-    # ------------------------------------------------------------ changing
+        return [row.key for row in self._read().values()]
 
     def add(self, name: str, right: Right, spaces: tuple[str, ...], made: datetime) -> str:
         """The new key. Only its hash is stored."""
         if not spaces or not all(space.strip() for space in spaces):
             raise InputError("A key needs at least one space: name it, or write * for all.")
-        id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
-        row = {
-            "id": id,
-            "name": name,
-            "right": right,
-            "spaces": list(spaces),
-            "made": made.isoformat(timespec="minutes"),
-            "salt": salt.hex(),
-            "hash": _hash(secret, salt).hex(),
-        }
-        self._change(lambda rows: [*rows, row])
+        id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_hex(16)
+        row = _Row(
+            id=id,
+            name=name,
+            right=right,
+            spaces=spaces,
+            made=made.isoformat(timespec="minutes"),
+            salt=salt,
+            hash=_hash(secret, salt),
+        )
+        self._change(lambda rows: rows | {id: row})
         return f"jm_{id}_{secret}"
 
     def revoke(self, id: str) -> None:
-        if all(key.id != id for key in self.all()):
+        if id not in self._read():
             raise NotInMemory(f"There is no key {id!r}: `justmem keys list` shows them.")
-        self._change(lambda rows: [row for row in rows if row["id"] != id])
+        self._change(lambda rows: {name: row for name, row in rows.items() if name != id})
 
-    def _change(self, change: Any) -> None:
+    def _read(self) -> dict[str, _Row]:
+        """Reads the small file each time. Its size and time do not show every change. If it cannot
+        be read, no key is valid, also not the earlier ones."""
+        try:
+            data = self.path.read_bytes()
+            if data != self._seen:
+                self._rows = {row.id: row for row in _File.model_validate_json(data).keys}
+                self._seen = data
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValidationError) as error:
+            raise InvalidFile(
+                f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
+                "or remove it and make new keys."
+            ) from None
+        return self._rows
+
+    def _change(self, change: Callable[[dict[str, _Row]], dict[str, _Row]]) -> None:
         private_files.folder(self.path.parent)
         beside = self.path.with_suffix(".new")
         try:
@@ -141,7 +161,7 @@ class Keys:
             ) from None
         try:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
-                json.dump({"version": 1, "keys": change(self._rows())}, stream, indent=1)
+                stream.write(_File(keys=[*change(self._read()).values()]).model_dump_json(indent=1))
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(beside, self.path)
@@ -149,37 +169,7 @@ class Keys:
             beside.unlink(missing_ok=True)
             raise
 
-    def _rows(self) -> list[dict[str, Any]]:
-        try:
-            return self._rows_in(self.path.read_bytes())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise self._unreadable(error) from None
 
-    def _rows_in(self, data: bytes) -> list[dict[str, Any]]:
-        try:
-            rows = json.loads(data.decode("utf-8"))["keys"]
-            for row in rows:
-                _known(row)
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._unreadable(error) from None
-        return list(rows)
-
-    def _unreadable(self, error: Exception) -> InvalidFile:
-        return InvalidFile(
-            f"{self.path} cannot be read as a key file ({type(error).__name__}): restore it, "
-            "or remove it and make new keys."
-        )
-
-
-def _known(row: dict[str, Any]) -> tuple[Key, bytes, bytes]:
-    right = row["right"]
-    if right not in RIGHTS:
-        raise ValueError(right)
-    key = Key(row["id"], row["name"], right, tuple(row["spaces"]), row.get("made", ""))
-    return key, bytes.fromhex(row["salt"]), bytes.fromhex(row["hash"])
-
-
-def _hash(secret: str, salt: bytes) -> bytes:
-    return hashlib.blake2b(secret.encode("utf-8", "replace"), key=salt, digest_size=32).digest()
+def _hash(secret: str, salt: str) -> str:
+    data, key = secret.encode("utf-8", "replace"), bytes.fromhex(salt)
+    return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
