@@ -18,9 +18,17 @@ import pytest
 from mcp import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.auth.provider import AuthorizationParams, TokenError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from justmem.config import load
+from justmem.intake.sessions import as_time
+from justmem.server.access_keys import Keys
+from justmem.server.mcp import grants
+from justmem.server.mcp.oauth import OAuth
+from justmem.server.state import Server
+from justmem.testing import HashEmbedder
 from servers import Running, serve
 
 BACK = "http://127.0.0.1:9/callback"
@@ -163,8 +171,6 @@ async def test_read_is_not_write_and_a_space_is_not_another(server: Running) -> 
 async def test_a_revoked_key_takes_its_tokens_along(server: Running) -> None:
     owner = Owner(server.key("ana", name="laptop"))
     await use(server, owner, "show", what="sessions")
-    from justmem.server.access_keys import Keys
-
     keys = Keys(server.home)
     (key,) = [key for key in keys.all() if key.name == "laptop"]
     keys.revoke(key.id)
@@ -206,12 +212,12 @@ def test_a_client_learns_where_to_begin(server: Running) -> None:
 
 
 def test_clients_without_a_token_do_not_pile_up(tmp_path: Path) -> None:
-    from justmem.server.mcp import grants
-
     known = grants.Grants(tmp_path)
-    grant = grants.Grant("c0", "key", "ana", ("read",), "http://x/mcp", "family")
+    grant = grants.Grant(
+        client="c0", key="key", space="ana", scopes=("read",), resource="x", family="f", expires=10
+    )
     known.add_client("c0", "{}")
-    known.add("access", grant, 10)
+    known.add(grant)
     for number in range(1, 1005):
         with closing(sqlite3.connect(tmp_path / grants.FILE)) as db, db:
             db.execute("INSERT INTO clients VALUES (?, '{}')", (f"c{number}",))
@@ -220,3 +226,61 @@ def test_clients_without_a_token_do_not_pile_up(tmp_path: Path) -> None:
         (count,) = db.execute("SELECT count(*) FROM clients").fetchone()
     assert count == 1001  # the newest thousand, and the one with a token
     assert known.client("c0") == "{}"
+
+
+def oauth_of(folder: Path) -> tuple[Server, OAuth, str]:
+    """With a key."""
+    token = Keys(folder).add("laptop", "write", ("ana",), as_time("2024-06-01"))
+    settings = load(folder=folder, embedder=HashEmbedder(), reranker="none")
+    server = Server(settings, clock=lambda: as_time("2024-06-01"), keys=Keys(folder))
+    return server, OAuth(server, "http://127.0.0.1:9"), token
+
+
+async def consented(oauth: OAuth, token: str, client: OAuthClientInformationFull) -> str:
+    """The code that the client gets."""
+    await oauth.register_client(client)
+    asked = AuthorizationParams(
+        state=None,
+        scopes=None,
+        code_challenge="x",
+        redirect_uri=AnyUrl(BACK),
+        redirect_uri_provided_explicitly=True,
+    )
+    ticket = (await oauth.authorize(client, asked)).partition("ticket=")[2]
+    key = oauth.identify(token)
+    assert key is not None
+    return parse_qs(urlsplit(oauth.allow(ticket, key, "ana", write=True)).query)["code"][0]
+
+
+async def test_of_two_requests_with_one_code_or_token_only_one_succeeds(tmp_path: Path) -> None:
+    _, oauth, token = oauth_of(tmp_path)
+    client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl(BACK)])
+    code = await consented(oauth, token, client)
+    codes = [await oauth.load_authorization_code(client, code) for _ in range(2)]
+    assert codes[0] is not None
+    assert codes[1] is not None
+    tokens = await oauth.exchange_authorization_code(client, codes[0])
+    with pytest.raises(TokenError):
+        await oauth.exchange_authorization_code(client, codes[1])
+    assert tokens.refresh_token is not None
+    loaded = [await oauth.load_refresh_token(client, tokens.refresh_token) for _ in range(2)]
+    assert loaded[0] is not None
+    assert loaded[1] is not None
+    newer = await oauth.exchange_refresh_token(client, loaded[0], ["read"])
+    assert oauth.key(newer.access_token) is not None
+    with pytest.raises(TokenError):
+        await oauth.exchange_refresh_token(client, loaded[1], ["read"])
+    assert oauth.key(newer.access_token) is None  # somebody has a copy
+
+
+async def test_keys_that_cannot_be_read_let_no_token_in(tmp_path: Path) -> None:
+    server, oauth, token = oauth_of(tmp_path)
+    server.sign_in = oauth
+    client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl(BACK)])
+    code = await oauth.load_authorization_code(client, await consented(oauth, token, client))
+    assert code is not None
+    access = (await oauth.exchange_authorization_code(client, code)).access_token
+    assert server.identify(access, signed_in=True) is not None
+    assert server.identify(access) is None
+    (tmp_path / "keys.json").write_text("{broken")
+    assert server.identify(access, signed_in=True) is None

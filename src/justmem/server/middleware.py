@@ -21,7 +21,7 @@ from justmem.runtime.addresses import is_loopback
 from justmem.runtime.tracing import incoming
 from justmem.server.access_keys import Key
 from justmem.server.problems import respond, two_lengths
-from justmem.server.state import Server, SignIn
+from justmem.server.state import Server
 
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
@@ -78,7 +78,7 @@ class Middleware:
         self._check_origin(headers)
         if _inner(scope).startswith(_GUARDED):
             self._check_site(headers)
-            scope[KEY] = self._identify(headers, self._sign_in(scope))
+            scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
         receive = await self._body(headers, receive)
         with incoming(headers):
             await self._app(scope, receive, send)
@@ -88,8 +88,8 @@ class Middleware:
             seconds = self._serving.request_seconds
             error = TooSlow(f"This took longer than {seconds:g} seconds: try again, or ask less.")
         answer = respond(error, scope["path"])
-        if isinstance(error, KeyNeeded) and (sign_in := self._sign_in(scope)):
-            answer.headers["www-authenticate"] = sign_in.challenge
+        if isinstance(error, KeyNeeded) and _is_mcp(scope) and self._server.sign_in is not None:
+            answer.headers["www-authenticate"] = self._server.sign_in.challenge
         return answer
 
     # ------------------------------------------------------------ checks
@@ -111,17 +111,11 @@ class Middleware:
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             raise Refused(_OTHER_ORIGIN)
 
-    def _sign_in(self, scope: Scope) -> SignIn | None:
-        """OAuth tokens are valid for the MCP tools only."""
-        return self._server.sign_in if _inner(scope) == "/mcp" else None
-
-    def _identify(self, headers: Headers, sign_in: SignIn | None) -> Key:
+    def _identify(self, headers: Headers, *, signed_in: bool) -> Key:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         # Anthropic's clients send the key as x-api-key.
         token = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        key = self._server.identify(token or None)
-        if key is None and sign_in is not None:
-            key = sign_in.key(token)
+        key = self._server.identify(token, signed_in=signed_in)
         if key is None:
             raise KeyNeeded(
                 "This needs a key: send `Authorization: Bearer jm_...`. The server's owner makes "
@@ -158,6 +152,10 @@ def _inner(scope: Scope) -> str:
     """The path without the prefix of a reverse proxy."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
+
+
+def _is_mcp(scope: Scope) -> bool:
+    return _inner(scope) == "/mcp"
 
 
 def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
@@ -212,7 +210,7 @@ class _Response:
 
     def _kind(self) -> str:
         """Unknown paths have one name: an unlimited number would fill the metrics."""
-        return "/mcp" if self._scope["path"] == "/mcp" else "other"
+        return "/mcp" if _is_mcp(self._scope) else "other"
 
 
 def _place(origin: str) -> str | None:

@@ -120,11 +120,15 @@ class Server:
 
     # ------------------------------------------------------------ access
 
-    def identify(self, token: str | None) -> Key | None:
+    def identify(self, token: str, *, signed_in: bool = False) -> Key | None:
+        """`signed_in`: an OAuth token counts too. It is valid for the MCP tools only."""
         if self.keys is None:
             return OWNER
         try:
-            return self.keys.find(token) if token else None
+            key = self.keys.find(token)
+            if key is None and signed_in and self.sign_in is not None:
+                key = self.sign_in.key(token)
+            return key
         except JustMemError as error:
             log.error("keys cannot be checked: %s", error)
             return None

@@ -8,8 +8,10 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from justmem.runtime import private_files
 
@@ -19,24 +21,24 @@ _MOST_CLIENTS = 1000  # anybody may register one: the oldest without a token goe
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS clients (id TEXT PRIMARY KEY, info TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS tokens (
-  hash TEXT PRIMARY KEY, kind TEXT NOT NULL, family TEXT NOT NULL, client TEXT NOT NULL,
-  key TEXT NOT NULL, space TEXT NOT NULL, scopes TEXT NOT NULL, resource TEXT NOT NULL,
-  expires INTEGER NOT NULL, used INTEGER NOT NULL DEFAULT 0);
+  hash TEXT PRIMARY KEY, client TEXT NOT NULL, family TEXT NOT NULL, expires INTEGER NOT NULL,
+  used INTEGER NOT NULL DEFAULT 0, granted TEXT NOT NULL);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(BaseModel):
     """What an owner allowed one client: this space, by this key, for these scopes."""
+
+    model_config = ConfigDict(frozen=True)
 
     client: str
     key: str
     space: str
     scopes: tuple[str, ...]
     resource: str
-    family: str = ""  # the tokens that came from one consent
+    family: str  # the tokens that came from one consent
+    kind: Literal["access", "refresh"] = "access"
     expires: int = 0
-    used: bool = False
 
 
 class Grants:
@@ -70,32 +72,26 @@ class Grants:
 
     # ------------------------------------------------------------ tokens
 
-    def add(self, kind: str, grant: Grant, expires: int) -> str:
+    def add(self, grant: Grant) -> str:
         """The new token: shown once, stored as a hash."""
         token = PREFIX + secrets.token_urlsafe(32)
-        row = (_hash(token), kind, grant.family, grant.client, grant.key, grant.space)
-        row_end = (" ".join(grant.scopes), grant.resource, expires)
+        row = (_hash(token), grant.client, grant.family, grant.expires, grant.model_dump_json())
         with self._file() as db:
-            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", row + row_end)
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, 0, ?)", row)
         return token
 
-    def find(self, kind: str, token: str) -> Grant | None:
+    def find(self, token: str) -> Grant | None:
         with self._file() as db:
-            row = db.execute(
-                "SELECT client, key, space, scopes, resource, family, expires, used FROM tokens "
-                "WHERE hash = ? AND kind = ?",
-                (_hash(token), kind),
-            ).fetchone()
-        if row is None:
-            return None
-        client, key, space, scopes, resource, family, expires, used = row
-        named = tuple(scopes.split())
-        return Grant(client, key, space, named, resource, family, expires, bool(used))
+            found = "SELECT granted FROM tokens WHERE hash = ?"
+            row = db.execute(found, (_hash(token),)).fetchone()
+        return Grant.model_validate_json(row[0]) if row else None
 
-    def use(self, token: str) -> None:
-        """A refresh token works once. It stays known, so that a second use is noticed."""
+    def use(self, token: str) -> bool:
+        """False if it was used before. A refresh token works once. It stays known, so that a second
+        use is noticed."""
         with self._file() as db:
-            db.execute("UPDATE tokens SET used = 1 WHERE hash = ?", (_hash(token),))
+            used = "UPDATE tokens SET used = 1 WHERE hash = ? AND used = 0"
+            return db.execute(used, (_hash(token),)).rowcount == 1
 
     def revoke(self, family: str) -> None:
         with self._file() as db:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Any, cast
 from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import (
@@ -21,6 +20,7 @@ from mcp.server.auth.provider import (
     OAuthAuthorizationServerProvider,
     RefreshToken,
     RegistrationError,
+    TokenError,
     construct_redirect_uri,
 )
 from mcp.server.auth.routes import create_auth_routes, create_protected_resource_routes
@@ -62,7 +62,7 @@ class Code(AuthorizationCode):
 
 
 class Refresh(RefreshToken):
-    grant: Any
+    grant: Grant
 
 
 class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
@@ -104,7 +104,7 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
 
     def key(self, token: str) -> Key | None:
         """The key behind an access token, narrowed to what was granted."""
-        grant = self._grants.find("access", token) if token.startswith(PREFIX) else None
+        grant = self._found("access", token)
         if grant is None or grant.expires < self._now or grant.resource != self.resource:
             return None
         key = self._key(grant.key)
@@ -112,6 +112,10 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
             return None
         right = min(key.right, _right(grant.scopes), key=RIGHTS.index)
         return replace(key, right=right, spaces=(grant.space,))
+
+    def _found(self, kind: str, token: str) -> Grant | None:
+        grant = self._grants.find(token) if token.startswith(PREFIX) else None
+        return grant if grant is not None and grant.kind == kind else None
 
     def _key(self, id: str) -> Key | None:
         keys = self._server.keys
@@ -195,21 +199,25 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
         self, client: OAuthClientInformationFull, authorization_code: Code
     ) -> OAuthToken:
         code = authorization_code
-        self._codes.pop(code.code, None)  # it works once
+        if self._codes.pop(code.code, None) is None:
+            raise TokenError("invalid_grant", "The code was used before.")
         self._grants.clean(int(self._now))
-        family = secrets.token_hex(16)
-        scopes = tuple(code.scopes)
-        grant = Grant(code.client_id, code.key, code.space, scopes, self.resource, family)
-        return self._issued(grant)
+        return self._issued(
+            Grant(
+                client=code.client_id,
+                key=code.key,
+                space=code.space,
+                scopes=tuple(code.scopes),
+                resource=self.resource,
+                family=secrets.token_hex(16),
+            )
+        )
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> Refresh | None:
-        grant = self._grants.find("refresh", refresh_token)
+        grant = self._found("refresh", refresh_token)
         if grant is None or self._key(grant.key) is None:
-            return None
-        if grant.used:  # somebody has a copy: nobody's is valid any more
-            self._grants.revoke(grant.family)
             return None
         return Refresh(
             token=refresh_token,
@@ -223,20 +231,27 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: Refresh, scopes: list[str]
     ) -> OAuthToken:
-        self._grants.use(refresh_token.token)
-        return self._issued(replace(cast(Grant, refresh_token.grant), scopes=tuple(scopes)))
+        """If the token was used before, somebody has a copy: no token of its consent is valid any
+        more."""
+        grant = refresh_token.grant
+        if not self._grants.use(refresh_token.token):
+            self._grants.revoke(grant.family)
+            raise TokenError("invalid_grant", "The refresh token was used before.")
+        return self._issued(grant.model_copy(update={"scopes": tuple(scopes)}))
 
     def _issued(self, grant: Grant) -> OAuthToken:
         now = int(self._now)
+        access = {"kind": "access", "expires": now + _ACCESS}
+        refresh = {"kind": "refresh", "expires": now + _REFRESH}
         return OAuthToken(
-            access_token=self._grants.add("access", grant, now + _ACCESS),
+            access_token=self._grants.add(grant.model_copy(update=access)),
             expires_in=_ACCESS,
-            refresh_token=self._grants.add("refresh", grant, now + _REFRESH),
+            refresh_token=self._grants.add(grant.model_copy(update=refresh)),
             scope=" ".join(grant.scopes),
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        grant = self._grants.find("access", token)
+        grant = self._found("access", token)
         if grant is None:
             return None
         scopes, expires = list(grant.scopes), grant.expires
@@ -244,9 +259,8 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
 
     async def revoke_token(self, token: AccessToken | Refresh) -> None:
         """Both tokens of the consent."""
-        for kind in ("access", "refresh"):
-            if grant := self._grants.find(kind, token.token):
-                self._grants.revoke(grant.family)
+        if grant := self._grants.find(token.token):
+            self._grants.revoke(grant.family)
 
 
 def _right(scopes: tuple[str, ...]) -> Right:
