@@ -231,15 +231,15 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 
 @pytest.mark.parametrize("command", ["ask", "recall"])
 def test_a_question_can_be_planned_by_options(run: Run, ana: Path, command: str) -> None:
-    options = ["--rewrite", "Ana lives in Porto", "--rewrite", "Ana has a flat", "--exact"]
-    options += ["--spans", "--period", "2024-05", "--entity", "Ana", "--entity", "Ines"]
+    options = ["--rewrite", "Ana lives in Porto", "--rewrite", "Ana has a flat", "--needs-source"]
+    options += ["--spans-sessions", "--period", "2024-05", "--entity", "Ana", "--entity", "Ines"]
     made = planned(run(command, "Where is home?", *options, "--json"))
     assert made["rewrites"] == ["Ana lives in Porto", "Ana has a flat"]
     assert made["needs_source"]
     assert made["spans_sessions"]
     assert made["period"]["text"] == "2024-05"
     assert made["entities"] == ["Ana", "Ines"]
-    local = planned(run(command, "Which flats has Ana had?", "--no-spans", "--json"))
+    local = planned(run(command, "Which flats has Ana had?", "--no-spans-sessions", "--json"))
     assert (local["spans_sessions"], local["rewrites"]) == (False, [])
 
 

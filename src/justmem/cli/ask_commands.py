@@ -29,13 +29,18 @@ Rewrite = Annotated[
     list[str] | None,
     typer.Option(help="Another wording to search for. Up to two."),
 ]
-Exact = Annotated[
+NeedsSource = Annotated[
     bool | None,
-    typer.Option("--exact/--no-exact", help="Whether the answer needs the exact words."),
+    typer.Option(
+        "--needs-source/--no-needs-source", help="Whether the answer needs the original words."
+    ),
 ]
-Spans = Annotated[
+SpansSessions = Annotated[
     bool | None,
-    typer.Option("--spans/--no-spans", help="Whether the evidence is in several sessions."),
+    typer.Option(
+        "--spans-sessions/--no-spans-sessions",
+        help="Whether the evidence may be in several sessions.",
+    ),
 ]
 Period = Annotated[
     str | None,
@@ -47,8 +52,8 @@ Entity = Annotated[
 ]
 PLAN = plan_arguments(
     rewrite=("rewrites", Rewrite),
-    exact=("needs_source", Exact),
-    spans=("spans_sessions", Spans),
+    needs_source=("needs_source", NeedsSource),
+    spans_sessions=("spans_sessions", SpansSessions),
     period=("period", Period),
     entity=("entities", Entity),
 )
