@@ -127,7 +127,17 @@ def _command(name: str, listed: Listed) -> Any:
         found = alone
     command = typer.main.get_command(found)
     command.name = name
+    _name_values(command)
     return command
+
+
+def _name_values(command: Any) -> None:
+    """The help shows `--at AT` instead of the type, `--at <str>`."""
+    for each in getattr(command, "commands", {}).values():
+        _name_values(each)
+    for option in command.params:
+        if option.metavar is None and option.opts[0].startswith("-") and not option.is_flag:
+            option.metavar = option.name.upper()
 
 
 def _sentence(error: Exception) -> str:
@@ -183,12 +193,17 @@ def _version(wanted: bool) -> None:
 @app.callback(epilog=f"Exit codes: {EXIT_CODES}.")
 def options(
     context: typer.Context,
-    space: Annotated[str | None, typer.Option(help="The space. Default: default.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="The folder that holds the spaces.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="rules, openai:NAME, openai:NAME@URL, ...")
+    space: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The space. Default: default.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A justmem.toml.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The folder that holds the spaces.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="rules, openai:NAME, openai:NAME@URL, ..."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="A justmem.toml.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")

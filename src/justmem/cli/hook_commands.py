@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 hook = typer.Typer(
     help="Give a coding assistant memory: recall before a prompt, remember after a reply.",
     no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Seconds = Annotated[float, typer.Option(min=0.1, help="The assistant waits no longer than this.")]
 

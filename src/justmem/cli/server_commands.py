@@ -30,14 +30,17 @@ def serve(
     upstream: Annotated[
         str | None,
         typer.Option(
-            help="The chat server that /v1/chat/completions and /v1/responses forward to."
+            metavar="URL",
+            help="The chat server that /v1/chat/completions and /v1/responses forward to.",
         ),
     ] = None,
     anthropic_upstream: Annotated[
-        str | None, typer.Option(help="The chat server that /v1/messages forwards to.")
+        str | None,
+        typer.Option(metavar="URL", help="The chat server that /v1/messages forwards to."),
     ] = None,
     root_path: Annotated[
-        str, typer.Option(help="The path of this server behind a reverse proxy.")
+        str,
+        typer.Option(metavar="PATH", help="The path of this server behind a reverse proxy."),
     ] = "",
 ) -> None:
     """Serve memory over HTTP and MCP, with a chat proxy and the inspector pages.
