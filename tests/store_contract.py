@@ -122,7 +122,9 @@ async def kept(store: Store, of: Session) -> Session:
 
 async def held_aside(store: Store) -> list[Quarantined]:
     """The quarantined cards of session s1."""
-    return [each for whole in await store.wholes(["s1"]) for each in whole.derived.quarantined]
+    return [
+        each for whole in await store.whole_sessions(["s1"]) for each in whole.derived.quarantined
+    ]
 
 
 def view(text: str) -> View:
@@ -406,7 +408,7 @@ class SettlingContract:
         _, by_word = await found(store, "Vienna")
         assert await facts(store, by_word) == ["lives in Vienna"]
         assert (await store.check()).damage == ()
-        (whole,) = await store.wholes(["s1"])
+        (whole,) = await store.whole_sessions(["s1"])
         assert list(whole.derived.corrections) == [made]
 
     async def test_a_revision_of_what_changed_meanwhile_changes_nothing(
@@ -649,7 +651,7 @@ class SearchContract:
         assert (await store.sessions())[0].labels == {"c": "2"}
         await store.append("s1", told.turns)
         assert (await store.sessions())[0].labels == {"c": "2"}
-        (whole,) = await store.wholes(["s1"])
+        (whole,) = await store.whole_sessions(["s1"])
         assert whole.waiting is not None
         assert (whole.session.labels, whole.waiting.until) == ({"c": "2"}, until)
         assert (await store.check()).sound
@@ -856,7 +858,7 @@ class ForgettingContract:
         assert await all_facts(store) == ["rests on (1,)", "rests on (3,)"]
         assert await found(store, "stamps", "passages") != ([], [passage])
         assert (await found(store, "stamps", "passages"))[1] == []
-        (whole,) = await store.wholes(["s1"])
+        (whole,) = await store.whole_sessions(["s1"])
         assert [passage.turn for passage in whole.derived.passages] == [1, 3]
         kept = matrix(["I play the theremin.", "And I bake bread."])
         np.testing.assert_allclose(whole.derived.passage_vectors, kept, atol=1e-3)
@@ -1271,11 +1273,10 @@ class TransferContract:
         await store.keep(session("s1", "changed"))
         await fail(store, "s1", "nonsense")
         await store.keep(session("s2", "waits"))
-        await other.take(await store.wholes(["s1", "s2", "nowhere"]))
+        await other.put(await store.whole_sessions(["s1", "s2", "nowhere"]))
         assert await other.sessions() == await store.sessions()
-        for one, two in zip(
-            await store.wholes(["s1", "s2"]), await other.wholes(["s1", "s2"]), strict=True
-        ):
+        held = await store.whole_sessions(["s1", "s2"])
+        for one, two in zip(held, await other.whole_sessions(["s1", "s2"]), strict=True):
             assert (one.session, one.waiting, one.failure) == (
                 two.session,
                 two.waiting,
@@ -1295,11 +1296,11 @@ class TransferContract:
         await other.keep(of)
         await other.settle(of, derived(of, *cards))
         await other.forget(cards=[cards[1].id], turns=[("s1", 1)])
-        rest = await other.rest()
-        assert cards[1].id in rest.forgotten
-        await store.take([], rest)
-        assert (await store.rest()).forgotten == rest.forgotten
-        await other.take(await store.wholes(["s1"]))
+        metadata = await other.metadata()
+        assert cards[1].id in metadata.forgotten
+        await store.put([], metadata)
+        assert (await store.metadata()).forgotten == metadata.forgotten
+        await other.put(await store.whole_sessions(["s1"]))
         assert await all_facts(other) == []
         assert await session_in(other, "s1") == of.without([1])
 

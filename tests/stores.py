@@ -62,4 +62,4 @@ async def spent(store: Store, day: date) -> int:
 
 
 async def spent_on(store: Store, session_id: str) -> int:
-    return sum(whole.spent for whole in await store.wholes([session_id]))
+    return sum(whole.spent for whole in await store.whole_sessions([session_id]))

@@ -173,7 +173,7 @@ class Builder:
         """Makes cards and vectors of the turns, and stores them in one transaction."""
         tally = Tally(notes=list(notes))
         tally.history_tokens = await asyncio.to_thread(tokens.count_session, session)
-        before = next(iter(await self._store.wholes([session.id])), None)
+        before = next(iter(await self._store.whole_sessions([session.id])), None)
         try:
             extraction = await self._extract(session, before, tally)
             with tally.stage("embed"):

@@ -152,7 +152,7 @@ class StoredMemory:
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports. They are never used as evidence."""
-        found = await self._store.wholes([as_id(session_id, "session")])
+        found = await self._store.whole_sessions([as_id(session_id, "session")])
         return [each for whole in found for each in whole.derived.quarantined]
 
     async def about(self, subject: str, *, limit: int = 100, offset: int = 0) -> About:

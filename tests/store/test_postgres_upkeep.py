@@ -121,8 +121,8 @@ async def test_a_dump_is_restored_to_the_same_memory(
     postgres_server.run("pg_restore", "-d", target, str(file))
     restored = await open_store(database_url.replace(f"/{name}?", f"/{name}_restored?"), "ana")
     ids = [record.id for record in await store.sessions()]
-    assert [session_line(w, vectors=True) for w in await restored.wholes(ids)] == [
-        session_line(w, vectors=True) for w in await store.wholes(ids)
+    assert [session_line(w, vectors=True) for w in await restored.whole_sessions(ids)] == [
+        session_line(w, vectors=True) for w in await store.whole_sessions(ids)
     ]
     assert await found(restored, "fact 3") == await found(store, "fact 3")
     assert await rows(restored.engine.database.url, "SELECT * FROM justmem.cards") == []

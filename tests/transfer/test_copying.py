@@ -142,11 +142,11 @@ class Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
 
-    async def take(self, wholes: Sequence[StoredSession], *more: Any) -> None:
-        self._left -= bool(wholes)
+    async def put(self, sessions: Sequence[StoredSession], *more: Any) -> None:
+        self._left -= bool(sessions)
         if self._left < 0:
             raise SwitchedOff
-        await self._target.take(wholes, *more)
+        await self._target.put(sessions, *more)
 
 
 async def test_an_interrupted_copy_goes_on_where_it_was(
@@ -200,7 +200,7 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
     one, _ = sides
     source = await one.open("ana")
     await filled(source)
-    (whole,) = await source.wholes(["odd"])
+    (whole,) = await source.whole_sessions(["odd"])
     made = whole.derived
     for other in (
         replace(whole, failure=""),
@@ -267,7 +267,7 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
     with pytest.raises(StoreError, match="has forgotten cards or turns"):
         await copied(one, other)
     left, right = await one.open("ana"), await other.open("ana")
-    await right.take(await left.wholes(["s1"]))  # as an import would
+    await right.put(await left.whole_sessions(["s1"]))  # as an import would
     assert await session_in(target, "s1") == of.without([1])
     assert await all_facts(target) == ["collects"]
     assert [turn.text for turn in (await waiting(target))[0].turns][1] == ""
@@ -282,12 +282,12 @@ async def test_batches_that_arrive_at_once_are_each_taken_once(sides: Any) -> No
     source, target = await one.open("ana"), await other.open("ana")
     await filled(source, 12)
     left, right = await one.open("ana"), await other.open("ana")
-    wholes = await left.wholes([f"s{number}" for number in range(12) if number != 2])
-    batches = [wholes[:6], wholes[3:9], wholes[6:], wholes]  # as of copies that know nothing
-    await asyncio.gather(*(right.take(batch) for batch in batches))
+    some = await left.whole_sessions([f"s{number}" for number in range(12) if number != 2])
+    batches = [some[:6], some[3:9], some[6:], some]  # as of copies that know nothing
+    await asyncio.gather(*(right.put(batch) for batch in batches))
     ids = sorted(record.id for record in await target.sessions())
-    assert ids == sorted(whole.session.id for whole in wholes)
-    expected = sorted(card.id for whole in wholes for card in whole.derived.cards)
+    assert ids == sorted(whole.session.id for whole in some)
+    expected = sorted(card.id for whole in some for card in whole.derived.cards)
     assert sorted(card.id for card in await target.cards(CardFilter())) == expected
     assert (await target.look()).cards == len(expected)
     assert not (await target.check()).damage

@@ -18,7 +18,7 @@ from justmem.parts import Parts
 from justmem.ports import Store, StoredSession
 from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
-from justmem.transfer import wholes
+from justmem.transfer import whole_sessions
 from justmem.transfer.lines import session_line
 from stories import BIKE, HISTORY, KYOTO, NOW, RUN, by_rules, extract_history, scripted
 
@@ -71,7 +71,7 @@ def store_of(memory: AsyncMemory) -> Store:
 
 
 async def prints(memory: AsyncMemory) -> list[dict[str, Any]]:
-    return [session_line(whole, vectors=True) async for whole in wholes(store_of(memory))]
+    return [session_line(whole, vectors=True) async for whole in whole_sessions(store_of(memory))]
 
 
 async def answers(memory: AsyncMemory) -> list[Any]:
@@ -114,7 +114,7 @@ async def test_everything_a_store_can_hold_comes_back(opened: Opened, tmp_path: 
     assert await prints(again) == await prints(memory)
     assert await again.waiting() == await memory.waiting()
     sides = [store_of(each) for each in (memory, again)]
-    assert await sides[0].rest() == await sides[1].rest()
+    assert await sides[0].metadata() == await sides[1].metadata()
     ignored = {"bytes": 0, "space": ""}
     one, other = [(await each.stats()).model_copy(update=ignored) for each in (memory, again)]
     assert one == other
@@ -318,14 +318,14 @@ async def test_an_export_is_written_as_it_is_read(opened: Opened, tmp_path: Path
     await memory.remember_many([{**RUN, "id": f"run {n}"} for n in range(45)])
     held: list[int] = []
     kind = type(store_of(memory))
-    asked = kind.wholes
+    asked = kind.whole_sessions
 
     async def counted(self: Any, ids: Sequence[str]) -> Sequence[StoredSession]:
         held.append(len(ids))
         return await asked(self, ids)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kind, "wholes", counted)
+        patch.setattr(kind, "whole_sessions", counted)
         lines = memory.export()
         assert json.loads(await anext(lines))["is"] == "export"
         assert json.loads(await anext(lines))["is"] == "session"

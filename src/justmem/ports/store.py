@@ -264,18 +264,18 @@ class Store(Protocol):
         texts: cards with their dates, passages whole. StoreBusy if the space changed meanwhile."""
         ...
 
-    async def wholes(self, ids: Sequence[str]) -> Sequence[StoredSession]:
+    async def whole_sessions(self, ids: Sequence[str]) -> Sequence[StoredSession]:
         """Everything that is stored of the sessions that exist."""
         ...
 
-    async def rest(self) -> SpaceMetadata: ...
+    async def metadata(self) -> SpaceMetadata: ...
 
-    async def take(
-        self, wholes: Sequence[StoredSession], rest: SpaceMetadata | None = None
+    async def put(
+        self, sessions: Sequence[StoredSession], metadata: SpaceMetadata | None = None
     ) -> None:
         """Stores whole sessions in one transaction, without what was forgotten here. Replaces
-        sessions that exist. Adds what `rest` has forgotten, and takes the larger spending of each
-        day."""
+        sessions that exist. Adds what `metadata` has forgotten, and takes the larger spending of
+        each day."""
         ...
 
     async def spend(

@@ -106,7 +106,7 @@ def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
     """How many passages it has, and what is wrong with it."""
     name = f"session {id!r}"
     try:
-        (whole,) = reads.wholes(db, [id])
+        (whole,) = reads.whole_sessions(db, [id])
         wrong = list(_texts(db, whole, name)) or list(_index(db, whole, name))
         wrong += _vectors(db, whole, name)
         return len(whole.derived.passages), wrong

@@ -177,7 +177,7 @@ def replace_vectors(
 def put_all_again(db: Connection, made: Mapping[tuple[Index, str], Vectors] | None = None) -> None:
     """Makes the indexes of all sessions again: with other vectors, or by other rules for terms."""
     made = made or {}
-    for whole in reads.each_whole(db, [record.id for record in reads.sessions(db)]):
+    for whole in reads.each_whole_session(db, [record.id for record in reads.sessions(db)]):
         if whole.derived.state in rows.SETTLED:
             id, own = whole.session.id, whole.derived
             own = replace(
@@ -206,7 +206,7 @@ def revise(
     before: Sequence[Correction],
     after: Sequence[Correction],
 ) -> None:
-    whole = next(iter(reads.wholes(db, [card.session_id])), None)
+    whole = next(iter(reads.whole_sessions(db, [card.session_id])), None)
     if whole is None or card not in whole.derived.cards:
         raise StoreBusy(f"The card {card.id!r} was changed or forgotten meanwhile: read it again.")
     made = whole.derived

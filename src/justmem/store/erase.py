@@ -144,7 +144,7 @@ def held_elsewhere(db: Connection, pieces: Iterable[bytes]) -> dict[bytes, str]:
     for entry in db.each("SELECT entry FROM log WHERE space = ?", db.space):
         held |= dict.fromkeys(search.look(entry[0].encode()), "an id in the change log")
     ids = [record.id for record in reads.sessions(db)]
-    for whole in reads.each_whole(db, ids):
+    for whole in reads.each_whole_session(db, ids):
         found = search.look(_bytes_of(whole))
         held |= dict.fromkeys(found, f"session {whole.session.id}")
     return held

@@ -113,7 +113,7 @@ def _changes(
     for id in sorted(named - {record.id for record in listed}):
         raise NotInMemory(f"There is no session {id!r} in this space.")
     ids = [r.id for r in listed if everything or r.id in named or (about and r.quarantined)]
-    for whole in reads.each_whole(db, ids):
+    for whole in reads.each_whole_session(db, ids):
         id = whole.session.id
         own = [card for card, session in of_cards.items() if session == id]
         change = _change(whole, own, numbers.get(id, ()), about, words=id in words)

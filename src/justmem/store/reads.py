@@ -270,13 +270,13 @@ def blocks(
 # ---------------------------------------------------------------- whole sessions
 
 
-def each_whole(db: Connection, ids: Sequence[str]) -> Iterator[StoredSession]:
-    """The same as `wholes`, some at a time."""
+def each_whole_session(db: Connection, ids: Sequence[str]) -> Iterator[StoredSession]:
+    """The same as `whole_sessions`, some at a time."""
     for start in range(0, len(ids), _BATCH):
-        yield from wholes(db, ids[start : start + _BATCH])
+        yield from whole_sessions(db, ids[start : start + _BATCH])
 
 
-def wholes(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
+def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
     """Everything that is stored of these sessions, in the given order."""
     columns = "id, draft, state, reason, tokens, card_tokens, spent"
     heads = {
@@ -334,7 +334,7 @@ def _passages(block: Block | None) -> list[Passage]:
 # ---------------------------------------------------------------- sums
 
 
-def rest(db: Connection) -> SpaceMetadata:
+def metadata(db: Connection) -> SpaceMetadata:
     name, dim = embedder(db)
     return SpaceMetadata(name, dim, forgotten(db), spending(db))
 

@@ -108,15 +108,17 @@ class SqlStore:
     settle = writing(writes.settle)
     revise = writing(derived.revise, once=True)
     rebuild = writing(writes.rebuild)
-    take = writing(writes.take)
+    put = writing(writes.put)
     spend = writing(writes.spend, once=True)
 
     sessions = reading(reads.sessions)
     texts = reading(reads.texts, list)
-    wholes = reading(reads.wholes, lambda found: [whole.session.id for whole in found])
+    whole_sessions = reading(
+        reads.whole_sessions, lambda found: [whole.session.id for whole in found]
+    )
     corrections = reading(reads.corrections)
     preview = reading(forgetting.preview)
-    rest = reading(reads.rest)
+    metadata = reading(reads.metadata)
     log = reading(log.rows)
 
     # ------------------------------------------------------------ vectors
@@ -130,7 +132,9 @@ class SqlStore:
         ids = [record.id for record in await self.engine.read(reads.sessions)]
         made: dict[tuple[Index, str], Vectors] = {}  # by index and session
         for start in range(0, len(ids), _BATCH):
-            some = await self.engine.read(partial(reads.wholes, ids=ids[start : start + _BATCH]))
+            some = await self.engine.read(
+                partial(reads.whole_sessions, ids=ids[start : start + _BATCH])
+            )
             found = {each.session.id: derived.texts(each.derived, each.session) for each in some}
             for index in INDEXES:
                 texts = [text for own in found.values() for text in own[index]]

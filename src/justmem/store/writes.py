@@ -312,22 +312,22 @@ def _move_draft(db: Connection, session_id: str, replaced: _Text) -> None:
 # ---------------------------------------------------------------- whole sessions
 
 
-def take(
-    db: Connection, wholes: Sequence[StoredSession], rest: SpaceMetadata | None = None
+def put(
+    db: Connection, sessions: Sequence[StoredSession], metadata: SpaceMetadata | None = None
 ) -> None:
     """Stores sessions of another store, without what was forgotten here."""
-    if rest is not None:
-        remember_forgotten(db, rest.forgotten)
+    if metadata is not None:
+        remember_forgotten(db, metadata.forgotten)
         known = dict(reads.spending(db))
-        for day, tokens in rest.spending:
+        for day, tokens in metadata.spending:
             enter(db, day, max(0, tokens - known.get(day, 0)), 0)
-    if not wholes:
+    if not sessions:
         return
     gone = set(reads.forgotten(db))
-    for whole in wholes:
-        _take(db, tombstones.remove_forgotten(whole, gone))
-    cards = sum(len(whole.derived.cards) for whole in wholes)
-    ids = [whole.session.id for whole in wholes]
+    for whole in sessions:
+        _put(db, tombstones.remove_forgotten(whole, gone))
+    cards = sum(len(whole.derived.cards) for whole in sessions)
+    ids = [whole.session.id for whole in sessions]
     log.add(db, "load", ids, sessions=len(ids), cards=cards)
 
 
@@ -340,7 +340,7 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
     )
 
 
-def _take(db: Connection, whole: StoredSession) -> None:
+def _put(db: Connection, whole: StoredSession) -> None:
     _keep(db, whole.session)
     if whole.derived.state == FAILED:
         _fail(db, whole.session.id, whole.derived.reason)

@@ -1,6 +1,6 @@
 """Moves spaces: export to a file, load from one, copy between stores.
 
-All three move sessions as wholes, a few at a time.
+All three move whole sessions, a few at a time.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ async def export(store: Store, *, made: datetime, vectors: bool) -> AsyncGenerat
 
 
 async def _values(store: Store, made: datetime, vectors: bool) -> AsyncGenerator[dict[str, Any]]:
-    rest, stats = await store.rest(), await store.stats()
+    metadata, stats = await store.metadata(), await store.stats()
     yield {
         "is": "export",
         "justmem": VERSION,
         "space": store.space,
         "made": made.isoformat(timespec="seconds"),
-        "embedder": rest.embedder,
-        "dim": rest.dim,
+        "embedder": metadata.embedder,
+        "dim": metadata.dim,
         "vectors": vectors,
         "sessions": sum(stats.sessions.values()),
         "cards": stats.cards,
     }
-    async for whole in wholes(store):
+    async for whole in whole_sessions(store):
         yield session_line(whole, vectors=vectors)
-    for start in range(0, len(rest.forgotten), _IDS):
-        yield {"is": "forgotten", "ids": list(rest.forgotten[start : start + _IDS])}
-    for day, tokens in rest.spending:
+    for start in range(0, len(metadata.forgotten), _IDS):
+        yield {"is": "forgotten", "ids": list(metadata.forgotten[start : start + _IDS])}
+    for day, tokens in metadata.spending:
         yield {"is": "spending", "day": day.isoformat(), "tokens": tokens}
 
 
-async def wholes(store: Store) -> AsyncGenerator[StoredSession]:
+async def whole_sessions(store: Store) -> AsyncGenerator[StoredSession]:
     """Every session in order of time. One that is forgotten meanwhile is left out."""
     ids = [record.id for record in await store.sessions()]
     for start in range(0, len(ids), BATCH):
-        for whole in await store.wholes(ids[start : start + BATCH]):
+        for whole in await store.whole_sessions(ids[start : start + BATCH]):
             yield whole
 
 
@@ -98,7 +98,7 @@ async def load(
         raise InvalidFile(f"{path} cannot be read: {error.strerror}.") from None
     with opened as file:
         contents = await asyncio.to_thread(check, file, path.name)
-        head, gone = contents.head, set((await store.rest()).forgotten)
+        head, gone = contents.head, set((await store.metadata()).forgotten)
         here = contents.sessions & {record.id for record in await store.sessions()}
         for whole in sessions_in(file, head.dim) if here or redaction.active else ():
             if whole.session.id in here:
@@ -120,7 +120,7 @@ async def load(
             ]
             ready, embedded = await _embedded(fresh, embedder, language, known=known)
             if ready:
-                await store.take(ready)
+                await store.put(ready)
             done = Loaded(
                 sessions=done.sessions,
                 brought=done.brought + len(ready),
@@ -130,13 +130,13 @@ async def load(
             )
             if on_moved:
                 on_moved(done.brought, len(contents.sessions) - len(here))
-    await store.take([], SpaceMetadata(forgotten=contents.forgotten, spending=contents.spending))
+    await store.put([], SpaceMetadata(forgotten=contents.forgotten, spending=contents.spending))
     return done
 
 
 async def _check_same(store: Store, given: StoredSession) -> None:
     """A session that is here with other words or other cards is not replaced."""
-    for own in await store.wholes([given.session.id]):
+    for own in await store.whole_sessions([given.session.id]):
         if _compared(own) != _compared(given):
             raise InputError(
                 f"The space {store.space!r} holds a session {given.session.id!r} that is not the "
@@ -207,23 +207,23 @@ async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) ->
     compared. StoreError if they differ, because someone wrote to one of them meanwhile."""
     records = {record.id: record for record in await source.sessions()}
     arrived = {record.id: record for record in await target.sessions()}
-    rest = await source.rest()
+    metadata = await source.metadata()
     if strangers := arrived.keys() - records.keys():
         raise StoreError(
             f"The space {target.space!r} holds sessions that are not in the source, such as "
             f"{min(strangers)!r}: copy to an empty space, or to one that an earlier copy began."
         )
-    if set((await target.rest()).forgotten) - set(rest.forgotten):
+    if set((await target.metadata()).forgotten) - set(metadata.forgotten):
         raise StoreError(
             f"The space {target.space!r} has forgotten cards or turns that the source still "
             "holds: forget them there too, or copy to an empty space. Nothing was copied."
         )
-    if rest.embedder or rest.dim:
-        await target.bind(rest.embedder, rest.dim)
-    await target.take([], rest)
+    if metadata.embedder or metadata.dim:
+        await target.bind(metadata.embedder, metadata.dim)
+    await target.put([], metadata)
     missing = [id for id, record in records.items() if arrived.get(id) != record]
     for start in range(0, len(missing), BATCH):
-        await target.take(await source.wholes(missing[start : start + BATCH]))
+        await target.put(await source.whole_sessions(missing[start : start + BATCH]))
         if on_moved:
             done = min(start + BATCH, len(missing))
             on_moved(len(records) - len(missing) + done, len(records))
