@@ -50,7 +50,7 @@ async def filled(url: str, space: str, cards: int) -> SqlStore:
     store = await open_store(url, space)
     await store.bind("bench", DIM)
     for batch in batches(cards):
-        await store.take(batch)
+        await store.put(batch)
     return store
 
 
@@ -65,7 +65,7 @@ def neighbours(url: str, count: int) -> None:
         db.execute(
             "INSERT INTO justmem.cards SELECT 'neighbour ' || n, k, 'c' || k, 's1', 'Mira', "
             "'a fact of some length about something', 'unknown', 'stable', 'fact', "
-            f"'2023-05-07T00:00:00', '1', '' FROM {span}"
+            f"'2023-05-07T00:00:00', '1', '', '' FROM {span}"
         )
         db.execute(
             "INSERT INTO justmem.blocks SELECT 'neighbour ' || n, 'cards', 's1', 1, 1, 738000, "
