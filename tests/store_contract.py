@@ -1379,7 +1379,7 @@ class CheckContract:
         await store.keep(of)
         await store.settle(of, derived(of, stray))
         (found,) = (await store.check()).damage
-        assert found.what == f"card {stray.id} of session 's1' rests on turns that are not there"
+        assert found.what == f"card {stray.id} of session 's1' names turns that do not exist"
         assert "forget that session" in found.fix
 
 

@@ -105,13 +105,13 @@ class AsyncMemory(StoredMemory):
     ) -> list[Remembered]:
         """Several at once, as many as `concurrency` allows. Results in the order given."""
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
-            raise InvalidSession(f"remember_many takes several sessions, not {describe(sessions)}.")
+            raise InvalidSession(f"remember_many needs several sessions, not {describe(sessions)}.")
         given = [await self._given(session) for session in sessions]
         texts = {(session.id, session.digest) for session, _ in given}
         if twice := [id for id, n in Counter(id for id, _ in texts).items() if n > 1]:
             raise InvalidSession(
-                f"Different sessions share the id {twice[0]!r}: the later would replace the "
-                "earlier. Give each session an id of its own. Nothing was stored."
+                f"Different sessions share the id {twice[0]!r}: the later one would replace the "
+                "earlier one. Give each session an id of its own. Nothing was stored."
             )
         await self._bind()
         return await run_each(given, lambda each: self._builder.remember(*each), on_done)
@@ -230,7 +230,7 @@ class AsyncMemory(StoredMemory):
         """The answer call alone, from what `recall` returned. `ask` is both together. The receipt
         counts the answer call and not what `recall` spent."""
         if not isinstance(evidence, Evidence):
-            raise InputError(f"evidence is what `recall` returned, not {describe(evidence)}.")
+            raise InputError(f"evidence must be what `recall` returned, not {describe(evidence)}.")
         await self._bind()
         return await self._asker.answer(evidence)
 

@@ -106,7 +106,9 @@ class PlanParts(Value):
         except ValidationError as error:
             raise PydanticCustomError("plan", "{why}", {"why": _why(error, value)}) from None
         if parts.rewrites and parts.spans_sessions is False:
-            why = "A plan with rewrites spans sessions: leave spans_sessions out, or set it to true"
+            why = (
+                "A plan with rewrites always spans sessions: omit spans_sessions, or set it to true"
+            )
             raise PydanticCustomError("plan", "{why}", {"why": why})
         return parts
 
@@ -115,7 +117,7 @@ def _why(error: ValidationError, value: Any) -> str:
     names = ", ".join(PlanParts.model_fields)
     place = error.errors()[0]["loc"]
     if not place or not isinstance(value, Mapping):
-        return f"A plan is a Plan or a mapping with any of {names}, not {describe(value)}"
+        return f"A plan must be a Plan or a mapping with any of {names}, not {describe(value)}"
     part = str(place[0])
     if part not in PlanParts.model_fields:
         return f"A plan has no part {describe(part)}. Its parts are {names}"

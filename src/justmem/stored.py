@@ -336,7 +336,7 @@ class StoredMemory:
         """The latest entries of the change log, in order: who did what and when. `of`: only those
         that name this card or session. `before`: only those before this entry number."""
         if since is not None and not isinstance(since, datetime):
-            raise InputError(f"since is a datetime, not {describe(since)}.")
+            raise InputError(f"since must be a datetime, not {describe(since)}.")
         return await entries(
             self._store,
             since=since,

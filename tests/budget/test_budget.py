@@ -231,7 +231,7 @@ async def test_a_kill_keeps_what_was_set_aside_counted_for_the_day(make: Make) -
     later = await make(model, budget=budget, clock=lambda: day)
     receipt = (await later.ask("How fast was my half marathon?", at=NOW)).receipt
     assert receipt.tokens <= 500
-    assert "the limit of the day left 500 of 1500 tokens" in receipt.notes
+    assert "the daily limit left 500 of 1500 tokens" in receipt.notes
     # It does not leak into the next day.
     tomorrow = await make(model, budget=budget, clock=lambda: datetime(2024, 6, 3))
     assert (await tomorrow.ask("How fast was my half marathon?", at=NOW)).receipt.tokens > 500

@@ -146,8 +146,8 @@ async def test_forgetting_a_corrected_card_alone_does_not_bring_the_old_one_back
     ("changes", "error"),
     [
         ({}, "Say what to correct"),
-        ({"fact": "  "}, "fact has 1 to"),
-        ({"subject": ""}, "subject has 1 to"),
+        ({"fact": "  "}, "fact must have 1 to"),
+        ({"subject": ""}, "subject must have 1 to"),
         ({"event_date": "soon"}, "event_date"),
         ({"status": "odd"}, "status"),
         ({"kind": "note"}, "kind"),

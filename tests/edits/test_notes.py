@@ -224,7 +224,7 @@ async def test_recall_as_of_a_day_shows_what_held_then(make: Make) -> None:
     ("wrong", "says"),
     [
         ({"limit": 0}, "at least 1"),
-        ({"since": "soon"}, "since is a day"),
+        ({"since": "soon"}, "since must be a day"),
         ({"as_of": "2999-01-01"}, "between 1900 and 2100"),
         ({"since": "2024-02-01", "until": "2024-01-01"}, "before since"),
         ({"sessions": "chat"}, "list of ids"),

@@ -176,7 +176,7 @@ def test_no_text_breaks_what_comes_later(text: str) -> None:
         ({"id": "x" * 300, "at": AT, "turns": [said("Hi")]}, "at most 200"),
         ({"id": "a\x1b[31m", "at": AT, "turns": [said("Hi")]}, "printable"),
         ({"id": "a\0b", "at": AT, "turns": [said("Hi")]}, r"printable characters; .* 'a\\x00b'"),
-        ({"id": ["a"], "at": AT, "turns": [said("Hi")]}, "id is a short string"),
+        ({"id": ["a"], "at": AT, "turns": [said("Hi")]}, "id must be a short text"),
         ([{"at": AT, "turns": [said("Hi")]}], "remember_many takes those"),
     ],
 )

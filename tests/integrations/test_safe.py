@@ -48,7 +48,7 @@ async def test_many_users_share_one_process(settings: dict[str, Any]) -> None:
         await spaces.drain()
         assert "walnuts" in await ana.prompt(ASKED)
         assert "walnuts" not in await ben.prompt(ASKED)
-        with pytest.raises(InputError, match="name of a space"):
+        with pytest.raises(InputError, match="space is needed"):
             SafeMemory(spaces)
 
 

@@ -141,7 +141,7 @@ async def test_nothing_to_rank_and_too_much_to_read(reranker: OnnxReranker):
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path: Path):
     with pytest.raises(InvalidSetting, match=r"bge-small-en-v1\.5"):
         OnnxEmbedder("bge-giant", tmp_path)
-    with pytest.raises(InvalidSetting, match="There are: ms-marco"):
+    with pytest.raises(InvalidSetting, match="Choose one of: ms-marco"):
         OnnxReranker("bge-small-en-v1.5", tmp_path)
 
 

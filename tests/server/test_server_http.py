@@ -110,7 +110,7 @@ def test_a_question_can_come_with_a_plan(ana: httpx.Client, verb: str) -> None:
         ({"rewrites": ["a", "b", "c"]}, "rewrites cannot be a list. Other searches .*up to two"),
         ({"period": "May"}, "period cannot be 'May'. .*2023-05"),
         ({"rewrite": "a"}, "no part 'rewrite'. Its parts are rewrites"),
-        ("COMPOSE", "A plan is a Plan or a mapping"),
+        ("COMPOSE", "A plan must be a Plan or a mapping"),
     ],
 )
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])

@@ -305,10 +305,10 @@ def test_what_they_cost_is_entered_and_a_limit_stops_them(
                 return int(owner.get("/v1/spaces/ana").json()["spent_tokens"])
 
         until(lambda: spent() == 2 * 509)
-        with pytest.raises(anthropic.APIStatusError, match="limit of the day") as refused:
+        with pytest.raises(anthropic.APIStatusError, match="daily limit") as refused:
             claude.messages.create(model="m", max_tokens=6000, messages=[message])
         assert refused.value.status_code == 402
-        with pytest.raises(openai.APIStatusError, match="limit of the day"):
+        with pytest.raises(openai.APIStatusError, match="daily limit"):
             gpt.responses.create(model="m", input="hello", max_output_tokens=6000)
 
 

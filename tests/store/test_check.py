@@ -28,26 +28,26 @@ DAMAGE = {
     "UPDATE {sessions} SET digest = 'x'": "the words of session 's1'",
     "DELETE FROM {turns}": "the words of session 's1'",
     "DELETE FROM {sessions}": "belong to no session",
-    "DELETE FROM {blocks} WHERE kind = 'cards'": "the index of session 's1' is not that of its",
-    "UPDATE {blocks} SET day = 1": "have another day than it has",
+    "DELETE FROM {blocks} WHERE kind = 'cards'": "the index of session 's1' does not match its",
+    "UPDATE {blocks} SET day = 1": "are indexed under another day",
     "UPDATE {blocks} SET vectors = NULL": "have no vectors",
-    "DELETE FROM {cards}": "do not have as many cards as they say",
-    "UPDATE {cards} SET turns = '9'": "rests on turns that are not there",
-    "UPDATE {cards} SET said_at = 'yesterday'": "cannot be read any more",
-    "UPDATE {cards} SET fact = 'likes coffee'": "the index of words does not agree with the cards",
-    "UPDATE {cards} SET event_date = '2024' WHERE key = 1": "is not what was stored",
-    "UPDATE {sessions} SET instant = 0": "does not have the turns or the time that it says",
+    "DELETE FROM {cards}": "have a wrong number of cards",
+    "UPDATE {cards} SET turns = '9'": "names turns that do not exist",
+    "UPDATE {cards} SET said_at = 'yesterday'": "is damaged",
+    "UPDATE {cards} SET fact = 'likes coffee'": "the word index does not match the cards",
+    "UPDATE {cards} SET event_date = '2024' WHERE key = 1": "is damaged",
+    "UPDATE {sessions} SET instant = 0": "has another number of turns or another time",
     "INSERT INTO {forgotten} SELECT space, '', id FROM {cards}": "were forgotten",
-    "UPDATE {spaces} SET cards = 7": "the sums of the space are not those of its sessions",
+    "UPDATE {spaces} SET cards = 7": "the totals of the space do not match its sessions",
     "UPDATE {spaces} SET next_key = 1": "the next card would overwrite an earlier one",
-    "UPDATE {sessions} SET turns = 9": "does not have the turns or the time that it says",
-    "INSERT INTO {spending} VALUES ('ana', '2024-01-01', -5, 0)": "spent less than nothing",
+    "UPDATE {sessions} SET turns = 9": "has another number of turns or another time",
+    "INSERT INTO {spending} VALUES ('ana', '2024-01-01', -5, 0)": "negative spending",
 }
 ONLY_SQLITE = {
     "UPDATE blocks SET vectors = zeroblob(length(vectors))": "not of length one",
-    "UPDATE blocks SET vectors = substr(vectors, 1, 5)": "cannot be read any more",
-    "UPDATE blocks SET postings = substr(postings, 1, 17)": "cannot be read any more",
-    "UPDATE blocks SET postings = zeroblob(length(postings))": "cannot be read any more",
+    "UPDATE blocks SET vectors = substr(vectors, 1, 5)": "are damaged",
+    "UPDATE blocks SET postings = substr(postings, 1, 17)": "are damaged",
+    "UPDATE blocks SET postings = zeroblob(length(postings))": "are damaged",
     "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END": "a trigger 'spy' that JustMem",
     "CREATE TABLE more (words TEXT)": "a table 'more' that JustMem did not make",
     "CREATE VIEW seen AS SELECT text FROM turns": "a view 'seen' that JustMem did not make",
@@ -96,7 +96,7 @@ async def test_much_damage_is_told_in_short(store: SqlStore) -> None:
 
 async def test_other_words_are_refused_when_they_are_read(store: SqlStore) -> None:
     execute(store, "UPDATE turns SET text = replace(text, 'Pesto', 'Pasta')")
-    with pytest.raises(StoreDamaged, match="not those that were stored"):
+    with pytest.raises(StoreDamaged, match="are damaged"):
         await store.texts(["s1"])
 
 
@@ -124,7 +124,7 @@ def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
     code, checks = doctor("--deep")
     assert code == 2
     (wrong,) = [check for check in checks if check["state"] == "wrong"]
-    assert "the sums of the space" in wrong["what"]
+    assert "the totals of the space" in wrong["what"]
     assert "backup" in wrong["fix"]
 
 

@@ -74,7 +74,7 @@ def test_a_space_is_locked_from_its_first_word_and_opens_with_its_key_alone(
     run("remember", "talk.json", "--space", "plain")
     assert holding(tmp_path) == ["plain.db"]
     monkeypatch.setenv("JUSTMEM_KEY", KEY)
-    assert "is not locked" in run("stats", "--space", "plain", code=7)
+    assert "is not encrypted" in run("stats", "--space", "plain", code=7)
     monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "locked"))
     run("remember", "talk.json")
     assert holding(tmp_path / "locked") == []
@@ -82,9 +82,9 @@ def test_a_space_is_locked_from_its_first_word_and_opens_with_its_key_alone(
     assert json.loads(run("stats", "--json"))["cards"] >= 1
 
     monkeypatch.setenv("JUSTMEM_KEY", OTHER)
-    assert "locked with another key" in run("stats", code=7)
+    assert "encrypted with another key" in run("stats", code=7)
     monkeypatch.delenv("JUSTMEM_KEY")
-    assert "is locked: set its key" in run("stats", code=7)
+    assert "is encrypted: set its key" in run("stats", code=7)
 
 
 def test_a_key_is_changed_by_command(
@@ -96,8 +96,8 @@ def test_a_key_is_changed_by_command(
     assert "--new-file" in run("rekey", code=2)
     (tmp_path / "new").write_text(OTHER + "\n")
     assert run("rekey", "--new-file", "new") == "default has the new key.\n"
-    assert "locked with another key" in run("stats", code=7)
-    assert "locked with another key" in run("rekey", "--new-file", "new", code=7)
+    assert "encrypted with another key" in run("stats", code=7)
+    assert "encrypted with another key" in run("rekey", "--new-file", "new", code=7)
     monkeypatch.setenv("JUSTMEM_KEY", OTHER)
     assert MARKER in run("cards")
     (tmp_path / "new").write_text("another passphrase")
@@ -168,7 +168,7 @@ def test_copies_go_between_locked_and_plain_folders(
     monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "again"))
     assert MARKER in run("cards", "--space", "ana")
     monkeypatch.delenv("JUSTMEM_KEY")
-    assert "is locked" in run("copy", "locked", "nowhere", code=7)
+    assert "is encrypted" in run("copy", "locked", "nowhere", code=7)
 
 
 def test_a_locked_space_is_checked_and_its_backup_is_locked(
@@ -308,7 +308,7 @@ def test_a_server_opens_each_space_with_a_key_of_its_own(tmp_path: Path) -> None
         assert refused.status_code == 500
         assert refused.json()["type"] == "urn:justmem:problem:wrong-key"
         assert str(home) not in refused.text
-        assert "locked with another key" in server.log
+        assert "encrypted with another key" in server.log
         assert OTHER not in server.log
 
 

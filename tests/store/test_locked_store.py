@@ -154,7 +154,7 @@ async def test_rewriting_a_locked_file_writes_no_temporary_one(folder: Path) -> 
 
 async def test_another_key_is_named_as_such_and_the_right_one_still_opens(folder: Path) -> None:
     await fill(folder, RAW)
-    with pytest.raises(WrongKey, match="locked with another key"):
+    with pytest.raises(WrongKey, match="encrypted with another key"):
         await open_store(folder, "ana", keys=OTHER)
     with pytest.raises(WrongKey):
         await open_store(folder, "ana", keys=WORDS)
@@ -163,7 +163,7 @@ async def test_another_key_is_named_as_such_and_the_right_one_still_opens(folder
 
 async def test_a_locked_space_without_a_key_says_so(folder: Path) -> None:
     await fill(folder, RAW)
-    with pytest.raises(StoreLocked, match="is locked: set its key") as caught:
+    with pytest.raises(StoreLocked, match="is encrypted: set its key") as caught:
         await open_store(folder, "ana")
     assert not isinstance(caught.value, WrongKey)
 

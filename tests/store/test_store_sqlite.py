@@ -238,7 +238,7 @@ class TestTrouble:
     ) -> None:
         folder.mkdir()
         (folder / "ana.db").write_bytes(b"This is a letter, not a store. " * 200)
-        with pytest.raises(StoreDamaged, match=r"ana\.db is not a readable store.*restore it"):
+        with pytest.raises(StoreDamaged, match=r"ana\.db cannot be read.*restore it"):
             await open_space()
         assert spaces(folder) == ["ana"]
 

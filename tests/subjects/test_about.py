@@ -68,5 +68,5 @@ async def test_a_subject_nobody_spoke_of_is_an_empty_page(make: Make) -> None:
 
 async def test_a_subject_has_to_be_named(make: Make) -> None:
     memory = await make()
-    with pytest.raises(InputError, match="whom or what"):
+    with pytest.raises(InputError, match="name a person or a thing"):
         await memory.about("  ")

@@ -241,8 +241,8 @@ def test_utc_becomes_the_local_time_of_a_zone(given: Any, read: str) -> None:
     [
         ("Dear diary, today I moved.", "does not say when"),
         ('{"fact": "Ana lives in Graz"}', "None is not a time"),
-        ('{"memory": " ", "created_at": "2024-05-20"}', "The text of a note has"),
-        ("99/99/24, 10:00 - A: b", "no such date"),
+        ('{"memory": " ", "created_at": "2024-05-20"}', "The text of a note must have"),
+        ("99/99/24, 10:00 - A: b", "not a date"),
     ],
 )
 def test_what_lacks_something_is_named(value: str, sentence: str) -> None:

@@ -210,7 +210,7 @@ async def test_a_session_that_differs_is_not_replaced_and_nothing_is_stored(
     again = await opened("again", **parts)
     await again.remember(KYOTO if change == "cards" else {**KYOTO, "at": "2023-05-20"})
     before = await prints(again)
-    with pytest.raises(InputError, match="'kyoto' that is not the same"):
+    with pytest.raises(InputError, match="'kyoto' that differs"):
         await again.load(file)
     assert await prints(again) == before
 
@@ -254,27 +254,27 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
         (b'{"id": "s1", "turns": []}\n', "justmem remember"),
         (b"".join(lines[:-1]), "cut short"),
         (b"".join(lines[:-1]) + end[:-20], "damaged at line"),
-        (b"".join([*lines[:2], *lines[3:]]), "sums do not agree"),
-        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "sums do not agree"),
-        (bytes(flipped), "damaged|sums do not agree"),
-        (b"".join([*lines, session]), "goes on after"),
+        (b"".join([*lines[:2], *lines[3:]]), "checksums do not match"),
+        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "checksums do not match"),
+        (bytes(flipped), "damaged|checksums do not match"),
+        (b"".join([*lines, session]), "continues after"),
         (b"".join([newer, *lines[1:]]), "newer JustMem"),
-        (signed([head, session, *lines[1:]]), "came before"),
-        (signed([head, b"[]\n", *lines[1:]]), "no object"),
-        (signed([head, b'{"is":"song"}\n', *lines[1:]]), "'song' is no kind"),
-        (signed([head, head, *lines[1:]]), "'export' is no kind"),
+        (signed([head, session, *lines[1:]]), "occurs twice"),
+        (signed([head, b"[]\n", *lines[1:]]), "not an object"),
+        (signed([head, b'{"is":"song"}\n', *lines[1:]]), "'song' is an unknown kind"),
+        (signed([head, head, *lines[1:]]), "'export' is an unknown kind"),
         (signed([head, edited(session, mood="good"), *lines[2:]]), "mood does not fit"),
         (signed([head, edited(session, turns=[]), *lines[2:]]), "turns does not fit"),
         (signed([head, edited(session, tokens=2**70), *lines[2:]]), "tokens does not fit"),
         (signed([head, edited(session, tokens=-1), *lines[2:]]), "tokens does not fit"),
         (signed([head, edited(session, at="soon"), *lines[2:]]), "at does not fit"),
         (signed([head, edited(session, state="pending"), *lines[2:]]), "has no cards yet"),
-        (signed([head, edited(session, cards=[{**card, "turns": [9]}]), *lines[2:]]), "not there"),
+        (signed([head, edited(session, cards=[{**card, "turns": [9]}]), *lines[2:]]), "not exist"),
         (signed([head, edited(session, cards=[{**card, "turns": []}]), *lines[2:]]), "no turn"),
         (signed([head, edited(session, passages=[[1, 0, 999]]), *lines[2:]]), "not in the text"),
         (
             signed([head, edited(session, vectors={"cards": "AAAA", "passages": ""}), *lines[2:]]),
-            "not one for each",
+            "number of vectors differs",
         ),
         (
             signed([head, edited(session, vectors={"cards": "?", "passages": ""}), *lines[2:]]),

@@ -96,11 +96,11 @@ def _check(numbers: NDArray[np.float32], shape: tuple[int, ...], who: str) -> No
     """One finite number for each place, whichever model made them."""
     if numbers.shape != shape and (numbers.size or shape[0]):
         raise ModelNonsense(
-            f"{who} gave numbers of the shape {numbers.shape}, where {shape} was asked for: check "
-            "its dimension, or use another."
+            f"{who} returned numbers of shape {numbers.shape}, but {shape} is expected: check its "
+            "dimension, or use another model."
         )
     if not np.isfinite(numbers).all():
-        raise ModelNonsense(f"{who} gave something that is no number: try again, or use another.")
+        raise ModelNonsense(f"{who} returned NaN or infinity: try again, or use another model.")
 
 
 def _usage(model: str, items: int, tokens: int, start: float) -> Usage:
@@ -143,7 +143,7 @@ class Ledger:
             held = await self._hold(day, self._day_tokens, _UNLIMITED if own is None else own)
             limit = held
             if own is not None and held < own:
-                tally.notes.append(f"the limit of the day left {held} of {own} tokens")
+                tally.notes.append(f"the daily limit left {held} of {own} tokens")
         try:
             yield limit
         finally:

@@ -57,7 +57,7 @@ def forget(
     what: Target = {"card": card, "turn": turn, "session": session, "subject": subject, "key": key}
     what |= {"since": since, "until": until, "everything": everything, "turns": turns}
     if preview and verify:
-        raise typer.BadParameter("--preview and --verify exclude each other.")
+        raise typer.BadParameter("--preview and --verify cannot be combined.")
     run = run_of(context)
     if preview or not yes:
         found = run.memory(lambda memory: memory.preview_forget(**what))

@@ -221,7 +221,7 @@ def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[
     named = [source for source in KEY_SOURCES if source in layer]
     if len(named) > 1:
         raise InvalidSetting(
-            f"Both {named[0]} and {named[1]} are set in {where}: a space has one key, keep one."
+            f"Both {named[0]} and {named[1]} are set in {where}: a space has one key, remove one."
         )
     return {name: value for name, value in given.items() if not named or name not in KEY_SOURCES}
 
@@ -320,7 +320,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{file} is not valid TOML: {str(error)[:200]}.") from None
     except RecursionError:
-        raise InvalidSetting(f"{file} is nested too deeply to be settings.") from None
+        raise InvalidSetting(f"{file} is nested too deeply.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
     for key in ("api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"):

@@ -190,9 +190,7 @@ def build_redaction(value: Any) -> Redact | None:
     found = _attribute(spec.name, "redaction") if spec else value
     found = found() if isinstance(found, type) else found
     if not callable(found):
-        raise InvalidSetting(
-            f"{describe(value)} is not a redaction: it needs to be a function from text to text."
-        )
+        raise InvalidSetting(f"redact must be a function from text to text, not {describe(value)}.")
     return cast("Redact", found)
 
 

@@ -70,7 +70,7 @@ async def _card(store: Store, id: str) -> Card:
     if found and found[0].kind != "note":
         return found[0]
     if found:
-        raise InputError("A note is replaced by `note` with the same key, not corrected.")
+        raise InputError("A note cannot be corrected: store it again with `note` and the same key.")
     if own := corrections_of(id, await store.corrections()):
         raise NotInMemory(f"The card {id!r} was corrected since: it is {own[-1].after.id!r} now.")
     raise NotInMemory(f"There is no card {id!r} in this space. It may have been forgotten.")
@@ -113,7 +113,7 @@ def _changes(fields: Mapping[str, object]) -> dict[str, Any]:
         if name in given:
             given[name] = clean(as_text(given[name], name)).strip()
             if not 1 <= len(given[name]) <= _LONGEST:
-                raise InputError(f"The {name} has 1 to {_LONGEST:,} characters.")
+                raise InputError(f"The {name} must have 1 to {_LONGEST:,} characters.")
     if "status" in given:
         as_choice(given["status"], "status", STATUSES)
     if "kind" in given:

@@ -38,7 +38,7 @@ def as_note(
     """The session that a note is stored as. InputError for anything that cannot be one."""
     words = as_text(text, "The text of a note")
     if not words.strip() or len(words) > _LONGEST_TEXT:
-        raise InputError(f"The text of a note has 1 to {_LONGEST_TEXT:,} characters.")
+        raise InputError(f"The text of a note must have 1 to {_LONGEST_TEXT:,} characters.")
     end = None if until is None else as_time(until)
     if end is not None and end <= now:
         raise InputError(f"until ({end}) is in the past: it is {now} now. Nothing was stored.")
@@ -65,8 +65,8 @@ def value_json(value: object) -> str:
         ) from None
     if len(text) > _LONGEST_VALUE:
         raise InputError(
-            f"The value of a note has {len(text):,} characters of JSON; the longest may have "
-            f"{_LONGEST_VALUE:,}. Nothing was stored."
+            f"The value of a note has {len(text):,} characters of JSON. At most "
+            f"{_LONGEST_VALUE:,} are allowed. Nothing was stored."
         )
     return text
 
@@ -78,7 +78,7 @@ def _refuse(constant: str) -> None:
 def as_key(value: object) -> str:
     key = as_text(value, "The key of a note")
     if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
-        raise InputError(f"The key of a note is 1 to {_LONGEST_KEY} printable characters.")
+        raise InputError(f"The key of a note must have 1 to {_LONGEST_KEY} printable characters.")
     return clean(key)
 
 
@@ -93,8 +93,8 @@ def check_redacted(session: Session) -> None:
             json.loads(turn.text)
         except ValueError:
             raise InputError(
-                "Redaction took out a part of the value, and the rest is not JSON: leave it out of "
-                "the value. Nothing was stored."
+                "After redaction the value is no longer JSON: remove the redacted text from the "
+                "value. Nothing was stored."
             ) from None
 
 

@@ -128,11 +128,11 @@ def _read(completion: Completion, notes: list[str]) -> list[Draft]:
     drafts = [draft for draft in items or () if draft is not None]
     if items is None or (not whole and not drafts):
         raise ModelNonsense(
-            "The model's reply holds no cards: it is not the JSON that was asked for. "
-            "The session is kept; `retry` takes it up again, perhaps with another model."
+            "The model's reply is not the requested JSON, so it has no cards. The session is "
+            "kept. Try again with `retry`, or use another model."
         )
     if dropped := len(items) - len(drafts):
-        notes.append(f"{dropped} items of the reply were no cards and were dropped")
+        notes.append(f"{dropped} items of the reply were not cards and were dropped")
     if not whole:
         notes.append(f"the reply was damaged JSON: {len(drafts)} cards salvaged")
     return drafts

@@ -66,9 +66,9 @@ class Target:
         if sum(each is not None for each in named) + self.everything != 1:
             raise InputError(_ONE_TARGET)
         if self.turns is not None and self.card is None and self.subject is None:
-            raise InputError("turns= goes with card= or subject=: elsewhere it decides nothing.")
+            raise InputError("turns= can only be used with card= or subject=.")
         if self.subject is not None and not self.subject.strip():
-            raise InputError("The subject is empty: name whom or what to forget.")
+            raise InputError("The subject is empty: name a person or a thing.")
 
     def __str__(self) -> str:
         """As a certificate shows it. The name of a subject is forgotten: a hash stands for it."""
@@ -139,8 +139,8 @@ class Forgetting:
         searched = await self._store.remains([*texts, *forms], removed.vectors)
         if searched.remains:
             raise NotForgotten(
-                "It is forgotten, but words or vectors of it are still found in "
-                f"{', '.join(searched.remains)}: remove what is left there."
+                "It is forgotten, but its words or vectors are still found in "
+                f"{', '.join(searched.remains)}: remove them there."
             )
         held = {digest(texts[n]): where for n, where in searched.held.items() if n < len(texts)}
         return Certificate(
@@ -262,7 +262,10 @@ def _place(target: Target) -> Place | None:
     named = target.turn if target.turn is not None else target.card
     place = quote_place(named) if named is not None else None
     if target.turn is not None and place is None:
-        raise InputError(f"{target.turn!r} does not name a turn: write s12#3, its number last.")
+        raise InputError(
+            f"{target.turn!r} does not name a turn: write the session's id and the turn's number, "
+            "such as s12#3."
+        )
     return place
 
 
@@ -272,4 +275,4 @@ def _day(value: date | str | None) -> date | None:
     try:
         return as_time(value).date()
     except InvalidSession as error:
-        raise InputError(f"since= and until= are days, as in 2024-05-20. {error}") from None
+        raise InputError(f"since= and until= must be days, such as 2024-05-20. {error}") from None

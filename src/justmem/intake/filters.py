@@ -40,7 +40,8 @@ def as_day(value: date | str | None, what: str) -> date | None:
         return value.date() if isinstance(value, datetime) else as_time(value).date()
     except InvalidSession:
         raise InputError(
-            f"{what} is a day between 1900 and 2100, such as 2024-05-20, not {describe(value)}."
+            f"{what} must be a day between 1900 and 2100, such as 2024-05-20, not "
+            f"{describe(value)}."
         ) from None
 
 
@@ -52,7 +53,7 @@ async def _ids(
     ids = {record.id for record in records}
     if sessions is not None:
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
-            raise InputError(f"sessions is a list of ids, not {describe(sessions)}.")
+            raise InputError(f"sessions must be a list of ids, not {describe(sessions)}.")
         wanted = {as_id(id, "session") for id in sessions}
         if missing := sorted(wanted - ids):
             raise NotInMemory(f"There is no session {missing[0]!r} in this space.")

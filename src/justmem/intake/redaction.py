@@ -42,8 +42,8 @@ class Redaction:
         passed = await self._passed([*names, *said, *([session.id] if given_id else ())])
         if given_id and passed[-1] != session.id:
             raise InvalidSession(
-                "The session's id contains something that must be redacted. An id cannot be "
-                f"changed without mixing up sessions: give it another one. {_NOTHING}"
+                "The session's id contains text that must be redacted: give the session another "
+                f"id. {_NOTHING}"
             )
         speakers = dict(zip(names, passed[: len(names)], strict=True))
         texts = passed[len(names) : len(names) + len(said)]
@@ -69,7 +69,7 @@ class Redaction:
     async def question(self, text: str) -> str:
         left = await self.name(text)
         if not left.strip():
-            raise InvalidQuestion("Nothing is left of the question after redaction: ask otherwise.")
+            raise InvalidQuestion("The question is empty after redaction: ask in other words.")
         return left
 
     async def name(self, speaker: str) -> str:

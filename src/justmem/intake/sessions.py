@@ -76,13 +76,13 @@ def as_labels(value: object) -> dict[str, str]:
         return {}
     if not isinstance(value, Mapping) or len(value) > _MOST_LABELS:
         raise InvalidSession(
-            f"Labels are at most {_MOST_LABELS} names with values, as in "
+            f"Labels must be at most {_MOST_LABELS} names with values, such as "
             f'{{"project": "kitchen"}}, not {describe(value)}.'
         )
     for part in (part for pair in value.items() for part in pair):
         if not isinstance(part, str) or not part.strip() or len(part) > _LONGEST_NAME:
             raise InvalidSession(
-                f"A label's name and value are texts of 1 to {_LONGEST_NAME} characters, not "
+                f"A label's name and value must be texts of 1 to {_LONGEST_NAME} characters, not "
                 f"{describe(part)}."
             )
     return {clean(name): clean(text) for name, text in value.items()}
@@ -130,12 +130,12 @@ def _id(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = describe(value)  # some imports count their sessions
     if not isinstance(value, str):
-        raise InvalidSession(f"A session's id is a short string, not {describe(value)}.")
+        raise InvalidSession(f"A session's id must be a short text, not {describe(value)}.")
     name = clean(value).strip()
     if "\0" in value or len(name) > _LONGEST_NAME or not name.isprintable():
         raise InvalidSession(
-            f"A session's id is at most {_LONGEST_NAME} printable characters; "
-            f"this one begins {value[:40]!r}. Leave it out to have one made from the content."
+            f"A session's id must have at most {_LONGEST_NAME} printable characters; "
+            f"this one begins with {value[:40]!r}. Leave it out to have one made from the content."
         )
     return name
 
@@ -188,15 +188,15 @@ def _cleaned(turn: Turn) -> Turn:
 
 def _key(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise InvalidSession(f"A turn's key is a text, not {describe(value)}.")
+        raise InvalidSession(f"A turn's key must be a text, not {describe(value)}.")
     return clean(value) if value else None
 
 
 def _checked_text(text: str) -> str:
     if len(text) > LONGEST_TURN:
         raise InvalidSession(
-            f"it has {len(text):,} characters; the longest turn may have {LONGEST_TURN:,}. "
-            "Split it into several turns, or leave the attachment out and say what it was."
+            f"it has {len(text):,} characters. At most {LONGEST_TURN:,} are allowed. Split it into "
+            "several turns, or describe the attachment instead of including it."
         )
     return clean(text)
 

@@ -36,7 +36,7 @@ class SafeMemory:
         on_error: Callable[[BaseException], None] | None = None,
     ) -> None:
         if isinstance(memory, Spaces) != (space is not None):
-            raise InputError("Give the name of a space with Spaces, and with nothing else.")
+            raise InputError("space is needed with Spaces, and not allowed with a memory.")
         self._memory = memory
         self._space = space
         self._tokens = tokens

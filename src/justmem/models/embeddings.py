@@ -89,9 +89,9 @@ class OpenAIEmbedder:
             rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
             vectors = np.stack([_numbers(row["embedding"]) for row in rows])
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError, binascii.Error):
-            raise self._nonsense("a reply that holds no vectors") from None
+            raise self._nonsense("a reply without vectors") from None
         if vectors.ndim != 2 or len(vectors) != expected:
-            raise self._nonsense(f"numbers of the shape {vectors.shape} for {expected} texts")
+            raise self._nonsense(f"numbers of shape {vectors.shape} for {expected} texts")
         return vectors
 
     def _unit(self, vectors: Vectors) -> Vectors:
@@ -102,7 +102,7 @@ class OpenAIEmbedder:
             )
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.all(np.isfinite(length)) or np.any(length == 0):
-            raise self._nonsense("vectors without a direction (zeros, or not numbers)")
+            raise self._nonsense("vectors that are zero, infinite or NaN")
         unit: Vectors = (vectors / length).astype(np.float32, copy=False)
         return unit
 

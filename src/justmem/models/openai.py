@@ -119,7 +119,7 @@ class OpenAIModel:
             error.calls = (exchange.call(error=str(error)),)
             raise
         except Setback as setback:
-            message = f"{self._client} broke off in the middle of its reply ({setback}). Ask again."
+            message = f"{self._client} stopped in the middle of its reply ({setback}). Ask again."
             call = exchange.call(reply, error=message)
             rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have continued
             call = call.model_copy(update={"undelivered": call.undelivered + rest})
@@ -240,8 +240,8 @@ class _Exchange:
             and lost + self.prompt.tokens + self.prompt.max_tokens > limit
         ):
             raise ModelUnavailable(
-                f"{server} did not reply, and was not asked again: another attempt "
-                f"could pass the limit of {limit} tokens. Try again later, or raise it."
+                f"{server} did not reply. It was not asked again, because another attempt could "
+                f"pass the limit of {limit} tokens. Try again later, or raise the limit."
             )
 
     def _estimate(self) -> int:

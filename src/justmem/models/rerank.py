@@ -93,10 +93,12 @@ class HttpReranker:
                 row["index"]: float(row.get("relevance_score", row.get("score"))) for row in rows
             }
             if len(rows) != expected or set(found) != set(range(expected)):
-                raise self._nonsense(f"places {sorted(found)} for {expected} texts")
+                raise self._nonsense(
+                    f"scores for the places {sorted(found)}, but there are {expected} texts"
+                )
             scores = np.array([found[place] for place in range(expected)], np.float32)
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise self._nonsense("a reply that holds no scores") from None
+            raise self._nonsense("a reply without scores") from None
         if not np.all(np.isfinite(scores)):
             raise self._nonsense("scores that are not numbers")
         return scores

@@ -86,7 +86,9 @@ def known(name: str, use: Use | None = None) -> LocalModel:
     models = manifest()
     if name not in models or (use and models[name].use != use):
         names = ", ".join(sorted(m.name for m in models.values() if use in (None, m.use)))
-        raise InvalidSetting(f"There is no local model {name!r} for this. There are: {names}.")
+        raise InvalidSetting(
+            f"There is no local model {name!r} for this use. Choose one of: {names}."
+        )
     return models[name]
 
 

@@ -54,5 +54,5 @@ def check() -> None:
     if left < 0:
         raise TimeLimitExceeded(
             f"{limit.what} took longer than {limit.seconds:g} seconds of processor time and was "
-            "given up. Shorten the text, split it, or let a language model read it."
+            "stopped. Shorten the text, split it, or let a language model read it."
         )

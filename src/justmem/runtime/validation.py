@@ -92,8 +92,8 @@ def as_path(value: object) -> Path:
         return Path(value).expanduser()
     except RuntimeError:
         raise InvalidSetting(
-            f"{describe(str(value))} begins with ~ and names nobody on this machine: write the "
-            "folder out."
+            f"{describe(str(value))} begins with ~ but names no user of this machine: write the "
+            "whole path."
         ) from None
 
 
@@ -110,11 +110,11 @@ LONG_QUESTION = (  # for the receipt
 
 def as_question(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidQuestion("The question is empty: ask something, or pass the remark as text.")
+        raise InvalidQuestion("The question is empty: pass a question or a remark.")
     if len(value) > _LONGEST_QUESTION:
         raise InvalidQuestion(
-            f"The question has {len(value)} characters, more than {_LONGEST_QUESTION}: "
-            "`remember` long material first, then ask about it."
+            f"The question has {len(value):,} characters. At most {_LONGEST_QUESTION:,} are "
+            "allowed. Store a long text with `remember`, then ask about it."
         )
     return clean(value).strip()
 

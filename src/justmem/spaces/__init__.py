@@ -101,9 +101,7 @@ class Spaces(OpenSpaces):
         one of them is not there."""
         names = list(dict.fromkeys(spaces)) if not isinstance(spaces, str) else []
         if not names or not all(isinstance(name, str) for name in names):
-            raise InputError(
-                f"recall takes the names of spaces, as a list, not {describe(spaces)}."
-            )
+            raise InputError(f"spaces must be a list of names of spaces, not {describe(spaces)}.")
         found = {}
         for name in names:  # one after another: they share the processor and the models
             async with self.use(name, create=False) as memory:

@@ -34,7 +34,7 @@ _COUNTS = (
         (
             f"SELECT count(*) FROM sessions s WHERE s.space = ? AND s.draft = 0 AND s.{column} <> "
             f"(SELECT count(*) FROM {table} c WHERE c.space = ? AND c.session = s.id)",
-            f"there are sessions that do not have as many {column} as they say",
+            f"there are sessions that have a wrong number of {column}",
             AGAIN,
         )
         for table, column in (("cards", "cards"), ("quarantine", "quarantined"))
@@ -53,7 +53,7 @@ _COUNTS = (
     ),
     (
         "SELECT count(*) FROM spending WHERE space = ? AND (tokens < 0 OR reserved < 0)",
-        "there are days that spent less than nothing",
+        "there are days with negative spending",
         RESTORE,
     ),
 )
@@ -93,13 +93,13 @@ def _counts(db: Connection) -> Iterator[Damage]:
     if (*map(int, summed),) != one(
         db, "SELECT cards, tokens FROM spaces WHERE space = ?", db.space
     ):
-        yield Damage(what="the sums of the space are not those of its sessions", fix=RESTORE)
+        yield Damage(what="the totals of the space do not match its sessions", fix=RESTORE)
 
 
 def _cards(db: Connection) -> Iterator[Damage]:
     for *row, mark in db.each(f"SELECT {rows.CARD}, mark FROM cards WHERE space = ?", db.space):
         if rows.card_mark(row) != mark:
-            yield Damage(what=f"card {row[1]!r} is not what was stored", fix=AGAIN)
+            yield Damage(what=f"card {row[1]!r} is damaged", fix=AGAIN)
 
 
 def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
@@ -122,11 +122,11 @@ def _texts(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
         text = whole.session if not draft or whole.waiting is None else whole.waiting
         if text.digest != digest:
             which = "changed words" if draft else "words"
-            yield Damage(what=f"the {which} of {name} are not those that were stored", fix=AGAIN)
+            yield Damage(what=f"the {which} of {name} are damaged", fix=AGAIN)
         elif (turns, instant, day) != (
             len(text.turns), rows.instant(text.at), text.at.toordinal()
         ):  # fmt: skip
-            what = f"{name} does not have the turns or the time that it says"
+            what = f"{name} has another number of turns or another time than recorded"
             yield Damage(what=what, fix=AGAIN)
 
 
@@ -136,13 +136,13 @@ def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
     blocks = {block.kind: block for block in reads.blocks(db, sessions=[session.id])}
     for card in made.cards:
         if not card.turns or not all(1 <= turn <= len(session.turns) for turn in card.turns):
-            what = f"card {card.id} of {name} rests on turns that are not there"
+            what = f"card {card.id} of {name} names turns that do not exist"
             yield Damage(what=what, fix=AGAIN)
     found = db.rows("SELECT key FROM cards WHERE space = ? AND session = ?", db.space, session.id)
     keys = sorted(key for (key,) in found)
     held = blocks.get("cards")
     if keys != ([*range(held.first, held.first + len(held))] if held else []):
-        yield Damage(what=f"the index of {name} is not that of its cards", fix=AGAIN)
+        yield Damage(what=f"the index of {name} does not match its cards", fix=AGAIN)
         return
     texts = derived.texts(made, session)
     for again in (
@@ -151,9 +151,11 @@ def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
     ):
         block = blocks.get(again.kind, again)
         if block.day != again.day:
-            yield Damage(what=f"the {again.kind} of {name} have another day than it has", fix=AGAIN)
+            yield Damage(
+                what=f"the {again.kind} of {name} are indexed under another day", fix=AGAIN
+            )
         if block.packed() != again.packed() or not all(texts[again.kind]):
-            what = f"the index of words does not agree with the {again.kind} of {name}"
+            what = f"the word index does not match the {again.kind} of {name}"
             yield Damage(what=what, fix=AGAIN)
 
 

@@ -143,8 +143,8 @@ def bind(db: Connection, embedder: str, dim: int) -> None:
     if (stored, size) != (embedder, dim) and there and (stored or size != dim):
         raise EmbedderMismatch(
             f"The vectors of this space come from {stored or 'another embedder'} ({size} "
-            f"dimensions), the embedder is now {embedder} ({dim}): go back to the former, "
-            "or run `justmem reembed` to embed everything again with the new one."
+            f"dimensions), but the embedder is now {embedder} ({dim}): use the earlier one, "
+            "or run `justmem reembed` to embed everything again."
         )
     db.run("UPDATE spaces SET embedder = ?, dim = ? WHERE space = ?", embedder, dim, db.space)
     if terms != TERMS:
@@ -208,14 +208,14 @@ def revise(
 ) -> None:
     whole = next(iter(reads.whole_sessions(db, [card.session_id])), None)
     if whole is None or card not in whole.derived.cards:
-        raise StoreBusy(f"The card {card.id!r} was changed or forgotten meanwhile: read it again.")
+        raise StoreBusy(f"The card {card.id!r} has just been changed or forgotten: read it again.")
     made = whole.derived
     if [*made.corrections] != [*before]:
         raise StoreBusy(f"Another card of session {card.session_id!r} was corrected: try again.")
     own = {card.id, *(id for each in corrections_of(card.id, before) for id in each.ids)}
     others = {each.id for each in made.cards}.union(*(each.ids for each in before)) - own
     if into.id in others or reads.forgotten_among(db, [into.id]):
-        raise InputError("The session has, or had, another card with these words.")
+        raise InputError("The session has, or had, another card with these words: use other words.")
     place = made.cards.index(card)
     cards, vectors = [*made.cards], made.card_vectors.copy()
     cards[place] = into

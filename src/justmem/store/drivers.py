@@ -103,12 +103,10 @@ def check(db: sqlite3.Connection, claim: Claim) -> None:
             raise
         broken = len(db.execute("PRAGMA cipher_integrity_check").fetchall())
         if claim.kind == "locked" and broken >= path.stat().st_size // PAGE:
-            raise WrongKey(
-                f"{path} is locked with another key: give the key it was locked with."
-            ) from None
+            raise WrongKey(f"{path} is encrypted with another key: give the right key.") from None
         raise StoreDamaged(
-            f"{path} is not a readable store, whatever the key ({broken} of its pages are "
-            "damaged): restore it from a copy, or move it away and remember its sessions again."
+            f"{path} cannot be read with any key ({broken} of its pages are damaged): restore it "
+            "from a backup, or move it away and remember its sessions again."
         ) from None
 
 

@@ -154,7 +154,7 @@ def _secret(found: bytes, path: Path) -> SecretStr:
     except UnicodeDecodeError:
         text = ""
     if not _is_usable(text) or len(found) > _LARGEST or "\n" in text:
-        raise StoreLocked(f"There is no key in {path}. {SHAPE}")
+        raise StoreLocked(f"The key file {path} contains no key. {SHAPE}")
     return SecretStr(text)
 
 
@@ -164,14 +164,14 @@ def key_of(claim: Claim, keys: Keyring | None) -> SecretStr | None:
     if keys is None:
         if claim.kind == "locked":
             raise StoreLocked(
-                f"{path} is locked: set its key with key_file or the environment variable "
+                f"{path} is encrypted: set its key with key_file or the environment variable "
                 "JUSTMEM_KEY."
             )
         return None
     if claim.kind == "plain":
         raise StoreNotLocked(
-            f"{path} is not locked, though a key is set: make a locked copy with `justmem copy`, "
-            "or take the key out of the settings."
+            f"A key is set, but {path} is not encrypted: make an encrypted copy with "
+            "`justmem copy`, or remove the key from the settings."
         )
     return keys.find(path.stem)
 

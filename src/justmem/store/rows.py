@@ -75,7 +75,7 @@ def session_of(id: str, head: Sequence[str], turns: Iterable[Sequence[Any]]) -> 
     )
     if digest and session.digest != digest:
         raise StoreDamaged(
-            f"The words of session {id!r} are not those that were stored: restore the store from a "
+            f"The stored words of session {id!r} are damaged: restore the store from a "
             "backup, or forget that session and remember it again."
         )
     return session
@@ -141,7 +141,7 @@ def card_of(row: Sequence[Any]) -> Card:
         )
     except (ValueError, TypeError, OverflowError, AttributeError):
         raise StoreDamaged(
-            f"The card {id!r} cannot be read any more: restore the store from a backup, or forget "
+            f"The card {id!r} is damaged: restore the store from a backup, or forget "
             "its session and remember it again."
         ) from None
 

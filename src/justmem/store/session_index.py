@@ -24,7 +24,7 @@ TERMS = "en-2"  # change it with the rules of `terms`: stored postings are then 
 _SIZES = struct.Struct("<4i")  # rows, 0, numbers in `places`, hashes
 _WORD = re.compile(r"[^\W_]+")
 _DAMAGED = (
-    "The vectors or postings of a session cannot be read any more: restore the store from a "
+    "The vectors or postings of a session are damaged: restore the store from a "
     "backup, or forget that session and remember it again."
 )
 
@@ -91,7 +91,7 @@ class Block:
         vectors: Vectors | None,
     ) -> Block:
         if vectors is not None and not np.isfinite(vectors).all():
-            raise StoreError("A vector holds a value that is no number: check the embedder.")
+            raise StoreError("A vector contains NaN or infinity: check the embedder.")
         found = [terms(text) for text in texts]
         return cls(
             kind,

@@ -160,9 +160,9 @@ class SqliteEngine:
             return Searched()
         if found := await self._alone(foreign):
             raise NotForgotten(
-                f"It is forgotten, but there is no certificate: {self.where} holds what JustMem "
-                f"did not make and what may keep words ({', '.join(found)}). See what it is, and "
-                "remove it with DROP in SQLite."
+                f"It is forgotten, but there is no certificate: {self.where} contains objects "
+                f"that JustMem did not create and that may hold words ({', '.join(found)}). Look "
+                "at them, and remove them with DROP in SQLite."
             )
         await self.sweep(thorough=True)
         searched = await self._alone(lambda db: in_tables(db.db, pieces))
@@ -253,7 +253,7 @@ def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
 def _check_target(target: Path) -> None:
     try:
         if target.exists():
-            raise InvalidFile(f"{target} exists already: name a file that does not.")
+            raise InvalidFile(f"{target} exists already: name a new file.")
         if not target.parent.is_dir():
             raise InvalidFile(f"There is no folder {target.parent}: make it, or name another file.")
     except OSError as error:  # such as a name that is too long

@@ -126,7 +126,7 @@ def _named(error: Exception, where: str) -> JustMemError:
 
 def _damaged(where: str, error: Exception) -> StoreDamaged:
     return StoreDamaged(
-        f"{where} is not a readable store ({error}): restore it from a backup, or export what can "
+        f"{where} cannot be read ({error}): restore it from a backup, or export what can "
         "still be read and import it into a new space."
     )
 

@@ -41,7 +41,7 @@ def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = Fa
         return PostgresStorage(str(where))
     if "://" in str(where):
         raise InvalidSetting(
-            f"{str(where).partition('://')[0]}:// is no kind of store: write a folder, or "
+            f"{str(where).partition('://')[0]}:// is not a supported store: write a folder, or "
             "postgresql://user@host/database."
         )
     return Folder(as_path(where), keys, either=either)

@@ -215,8 +215,8 @@ class SqlStore:
             await self.engine.sweep()
         except StoreError as error:
             raise type(error)(
-                "It is forgotten, but its bytes are still in the file. They are removed when the "
-                f"space is opened next. {error}"
+                "It is forgotten, but its bytes are still in the file. They are removed the next "
+                f"time the space is opened. {error}"
             ) from error
         return gone
 

@@ -23,7 +23,7 @@ async def about(store: Store, subject: str, names: Names, limit: int, offset: in
     """`limit` and `offset` page through cards and turns alike; the sums are always of all."""
     subject = subject.strip()
     if not subject:
-        raise InputError("Say whom or what you want to know about.")
+        raise InputError("The subject is empty: name a person or a thing.")
     cards = by_kind(names.cards(await cards_about(store, subject, names)))
     places = await places_naming(store, subject)
     sessions = {record.id: record for record in await store.sessions()}

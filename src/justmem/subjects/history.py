@@ -29,7 +29,7 @@ async def history(
     """The cards of a subject, or a card with those that it replaced and that replaced it. What
     begins after the day `on` is left out."""
     if (subject is None) == (card_id is None):
-        raise InputError("history takes a subject or card=, one of them.")
+        raise InputError("Give history either a subject or card=.")
     called = await names(store, language)
     if card_id is None:
         cards = await _cards_of(store, subject or "", called)
@@ -100,7 +100,7 @@ async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
     """The cards of which it is the subject, without what an assistant was asked for."""
     subject = subject.strip()
     if not subject:
-        raise InputError("Say whose history you want to know.")
+        raise InputError("The subject is empty: name a person or a thing.")
     found = await cards_of(store, CardFilter(subject=subject, limit=_MOST), names)
     if not found:
         raise NotInMemory(f"Memory holds no cards about {subject!r}.")

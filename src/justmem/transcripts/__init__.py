@@ -208,8 +208,7 @@ def _lines(lines: Sequence[tuple[int, str]], found: _Found) -> Iterator[tuple[st
             continue
         if isinstance(value, dict) and value.get("is") == "export" and "justmem" in value:
             raise InvalidFile(
-                f"{found.name} is the export of a memory: `justmem import` takes it in, with the "
-                "cards it holds."
+                f"{found.name} is an export of JustMem: read it with `justmem import`."
             )
         if _is_message(value):
             messages.append(value)
@@ -230,7 +229,7 @@ def _conversations(value: Any, found: _Found) -> Iterator[tuple[str, Any]]:
         inner = next((value[key] for key in _WRAPPERS if isinstance(value.get(key), list)), None)
         if inner is None:
             keys = ", ".join(list(value)[:6]) or "no keys"
-            raise InvalidFile(f"{found.name} is JSON, but no conversation ({keys}). {EXPECTED}")
+            raise InvalidFile(f"{found.name} is JSON, but not a conversation ({keys}). {EXPECTED}")
         value = inner
     if isinstance(value, dict):
         yield "", value

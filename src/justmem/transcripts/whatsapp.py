@@ -70,4 +70,4 @@ def _time(start: re.Match[str], month_first: bool) -> datetime:
     try:
         return datetime(year, month, day, hour, minute)
     except ValueError:
-        raise InvalidFile(f"There is no such date: {start[0][:40]!r}.") from None
+        raise InvalidFile(f"This is not a date: {start[0][:40]!r}.") from None

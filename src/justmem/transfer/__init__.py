@@ -105,8 +105,8 @@ async def load(
                 await _check_same(store, remove_forgotten(whole, gone))
             elif not await redaction.passes(_texts(whole)):
                 raise InputError(
-                    f"The session {whole.session.id!r} of the file holds what is to be redacted: "
-                    "remember it anew from its conversation, or load the file without the setting "
+                    f"The session {whole.session.id!r} of the file contains text to be redacted: "
+                    "remember its conversation again, or load the file without the setting "
                     "redact. Nothing was stored."
                 )
         done = Loaded(
@@ -139,8 +139,8 @@ async def _check_same(store: Store, given: StoredSession) -> None:
     for own in await store.whole_sessions([given.session.id]):
         if _compared(own) != _compared(given):
             raise InputError(
-                f"The space {store.space!r} holds a session {given.session.id!r} that is not the "
-                "same as the file's: load into an empty space, or forget that session first. "
+                f"The space {store.space!r} holds a session {given.session.id!r} that differs "
+                "from the file's: load into an empty space, or forget that session first. "
                 "Nothing was stored."
             )
 

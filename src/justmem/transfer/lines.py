@@ -169,20 +169,20 @@ class _Session(_Text):
         """ValueError, with the reason, if no store could hold this."""
         count = len(self.turns)
         if any("\0" in id for id in (self.id, *(card.id for card in self.cards))):
-            raise ValueError("an id holds a NUL character")
+            raise ValueError("an id contains a NUL character")
         if not self.state.settled and (self.cards or self.passages or self.quarantined):
             raise ValueError(f"a session that is {self.state} has no cards yet")
         for card in self.cards:
             if card.session_id != self.id or not card.turns:
-                raise ValueError(f"the card {card.id[:40]} rests on no turn of its session")
+                raise ValueError(f"the card {card.id[:40]} has no turn of its session")
             if not 1 <= min(card.turns) <= max(card.turns) <= count:
-                raise ValueError(f"the card {card.id[:40]} rests on a turn that is not there")
+                raise ValueError(f"the card {card.id[:40]} has a turn that does not exist")
         if any(each.after.session_id != self.id for each in self.corrections):
-            raise ValueError("a correction is about another session")
+            raise ValueError("a correction belongs to another session")
         if len({card.id for card in self.cards}) < len(self.cards):
             raise ValueError("two cards share an id")
         if self.waiting is not None and self.waiting.id != self.id:
-            raise ValueError("what waits is another session")
+            raise ValueError("the waiting text belongs to another session")
         for turn, start, end in self.passages:
             if not 1 <= turn <= count or not 0 <= start < end <= len(self.turns[turn - 1].text):
                 raise ValueError(f"the passage {turn}, {start}, {end} is not in the text")
@@ -212,10 +212,10 @@ def _unpacked(packed: str, count: int, dim: int) -> Vectors:
     if not raw:
         return _NONE
     if not dim or len(raw) != 4 * count * dim:
-        raise ValueError("its vectors are not one for each text")
+        raise ValueError("the number of vectors differs from the number of texts")
     vectors = np.frombuffer(raw, "<f4").astype(np.float32).reshape(count, dim)
     if not np.isfinite(vectors).all():
-        raise ValueError("its vectors hold what is no number")
+        raise ValueError("its vectors contain NaN or infinity")
     return vectors
 
 
@@ -231,11 +231,11 @@ class Contents:
     def add(self, value: Mapping[str, Any]) -> None:
         kind = _KINDS.get(str(value.get("is")))
         if kind is None:
-            raise ValueError(f"{str(value.get('is'))[:40]!r} is no kind of line that belongs there")
+            raise ValueError(f"{str(value.get('is'))[:40]!r} is an unknown kind of line")
         match kind.model_validate(_fields(value)):
             case _Session() as line:
                 if line.id in self.sessions:
-                    raise ValueError("this session came before")
+                    raise ValueError("this session occurs twice")
                 line.whole(self.head.dim)
                 self.sessions.add(line.id)
             case _Forgotten(ids=ids):
@@ -259,17 +259,19 @@ def check(file: BinaryIO, name: str) -> Contents:
                 contents = Contents(_head(value, name))
             elif value.get("is") == "end":
                 if value != sums.end:
-                    why = "its sums do not agree with its last line"
-                    raise InvalidFile(f"{name} is not as it was written: {why}. {_AGAIN}")
+                    why = "its checksums do not match"
+                    raise InvalidFile(f"{name} was changed after it was written: {why}. {_AGAIN}")
                 if file.read(1):
-                    raise InvalidFile(f"{name} goes on after its last line: it is two files.")
+                    raise InvalidFile(
+                        f"{name} continues after its last line: two files may have been joined."
+                    )
                 return contents
             else:
                 contents.add(value)
         except (ValueError, OverflowError, RecursionError) as error:
             if contents is None:
                 raise InvalidFile(
-                    f"{name} is no export of a memory: it is not JSON Lines."
+                    f"{name} is not an export of JustMem: it is not JSON Lines."
                 ) from None
             why = str(error)
             if isinstance(error, ValidationError):
@@ -277,7 +279,7 @@ def check(file: BinaryIO, name: str) -> Contents:
             raise InvalidFile(f"{name} is damaged at line {number} ({why}). {_AGAIN}") from None
         sums.add(value, raw)
     if contents is None:
-        raise InvalidFile(f"{name} is empty: it is no export of a memory.")
+        raise InvalidFile(f"{name} is empty, so it is not an export of JustMem.")
     raise InvalidFile(f"{name} is cut short: its last line is missing. {_AGAIN}")
 
 
@@ -288,7 +290,7 @@ def _parsed(raw: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     if not isinstance(value, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     return value
 
 
@@ -296,8 +298,8 @@ def _head(value: Mapping[str, Any], name: str) -> _Head:
     version = value.get("justmem")
     if value.get("is") != "export" or not isinstance(version, int):
         raise InvalidFile(
-            f"{name} is no export of a memory: its first line does not say so. Conversations of "
-            "other programs are taken in by `justmem remember`."
+            f"{name} is not an export of JustMem: its first line does not say so. Read "
+            "conversations of other programs with `justmem remember`."
         )
     if version > VERSION:
         raise InvalidFile(

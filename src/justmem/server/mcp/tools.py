@@ -167,9 +167,9 @@ class Tools:
         user states. Not small talk and no secrets. Give text or turns."""
         async with self._access(context, "write") as (key, space):
             if append + rebuild > (session is not None):
-                raise InputError("Name the session, to append to it or to rebuild it.")
+                raise InputError("append and rebuild need a session: name it.")
             if bool(text) + bool(turns) != (not rebuild):
-                raise InputError("Give either text or turns; with rebuild neither.")
+                raise InputError("Give either text or turns. With rebuild, give neither.")
             if rebuild:
                 async with self._server.spaces.use(space, key.actor) as memory:
                     (done,) = await memory.rebuild(session)

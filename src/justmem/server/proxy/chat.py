@@ -269,7 +269,7 @@ class _Stream(StreamingResponse):
                     yield lines + newline
             self._reply.complete = True
         except (httpx.TransportError, httpx.DecodingError):
-            log.warning("the chat server broke off in the middle of its answer")
+            log.warning("the chat server stopped in the middle of its answer")
         if rest:
             yield mask.bytes(rest)
 

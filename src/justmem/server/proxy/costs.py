@@ -117,7 +117,7 @@ class Expense:
         except TimeoutError:
             holding.cancel()
             raise TooSlow(
-                f"Other chats of this space hold the rest of the limit of the day for more "
+                "Other chats of this space have reserved the rest of the daily limit for more "
                 f"than {seconds:g} seconds: try again."
             ) from None
         except asyncio.CancelledError:
@@ -153,7 +153,7 @@ class Expense:
                 self._tally.abandoned = False
                 raise BudgetExceeded(
                     f"The chat was not forwarded: it needs up to {wish} tokens and {limit} are "
-                    "left of the limit of the day. Ask for a shorter reply (max_tokens), send "
+                    "left of the daily limit. Ask for a shorter reply (max_tokens), send "
                     "less, or raise day_tokens in [budget]."
                 )
             self._allowed.set_result(None)

@@ -133,9 +133,9 @@ async def read(request: Request, answer: httpx.Response) -> bytes:
     try:
         return mask.bytes(await answer.aread())
     except httpx.TransportError:
-        raise ModelUnavailable("The chat server broke off in the middle of its answer.") from None
+        raise ModelUnavailable("The chat server stopped in the middle of its answer.") from None
     except httpx.DecodingError:
-        raise ModelUnavailable("The chat server's answer cannot be unpacked.") from None
+        raise ModelUnavailable("The chat server's answer cannot be decompressed.") from None
     finally:
         await answer.aclose()
 

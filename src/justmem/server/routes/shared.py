@@ -85,8 +85,7 @@ def space_for(key: Key, named: str | None) -> str:
     space = unquote(named) if named else key.only
     if space is None:
         raise InputError(
-            "Say whose memory it is about with the header X-JustMem-Space, or use a key that "
-            "opens a single space."
+            "Name the space with the header X-JustMem-Space, or use a key that opens one space."
         )
     try:
         return checked_space(space)

@@ -172,6 +172,6 @@ async def read_metrics(request: Request) -> PlainTextResponse:
     spaces, because the numbers cover all spaces."""
     key = key_of(request)
     if not (key.may("admin") and key.opens_all):
-        raise KeyTooWeak("Metrics are of all spaces: they need an admin key that opens all.")
+        raise KeyTooWeak("Metrics cover all spaces: they need an admin key that opens all.")
     text = server_of(request).metrics.text()
     return PlainTextResponse(text, media_type=metrics.CONTENT_TYPE)
