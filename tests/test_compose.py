@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from justmem import Access, Budget
+from justmem.domain import Profile, Weights
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Embedded
-from justmem.rank import Profile, Weights
 from justmem.testing import HashEmbedder
 from stories import HISTORY, NOW, Make, extract_history, plan, scripted
 

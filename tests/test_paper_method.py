@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from justmem import Access, Budget, Plan, Profile
+from justmem.domain import PAPER
 from justmem.ports import Reranked
-from justmem.rank import PAPER
 from stories import HISTORY, KYOTO, NOW, RUN, Make, extract_history, plan, scripted
 
 

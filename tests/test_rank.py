@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from justmem import rank
-from justmem.domain import Card, EventDate
-from justmem.rank import Scores, Weights
+from justmem.domain import Card, EventDate, Weights
+from justmem.rank import Scores
 from stories import card_told
 
 

@@ -1,7 +1,7 @@
 """REPLAY: a card can find it, only the original words can answer it."""
 
 from justmem import Access, Budget
-from justmem.rank import PAPER
+from justmem.domain import PAPER
 from stories import HISTORY, KYOTO, NOW, Make, extract_history, plan, scripted
 
 SOURCE = plan(op="quote", source=True)

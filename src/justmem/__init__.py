@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Forgotten,
         Note,
         Plan,
+        Profile,
         Receipt,
         Remembered,
         Retention,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from justmem.errors import JustMemError
     from justmem.memory import AsyncMemory
     from justmem.ports import acting_as
-    from justmem.rank import Profile
     from justmem.spaces import Spaces
     from justmem.sync import Memory
 
@@ -73,7 +73,6 @@ _HOMES = {
     "AsyncMemory": "memory",
     "JustMemError": "errors",
     "Memory": "sync",
-    "Profile": "rank",
     "Spaces": "spaces",
     "acting_as": "ports",
     "open": "config.opening",

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from justmem.domain import Budget, Retention
+from justmem.domain import Budget, Profile, Retention
 from justmem.intake.redaction import Redact
 from justmem.ports import Answerer, Embedder, Extractor, Language, Planner, Reranker
-from justmem.rank import Profile
 
 _BUDGET, _RETENTION, _PROFILE = Budget(), Retention(), Profile()
 

@@ -19,9 +19,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from justmem.config import providers
-from justmem.domain import Budget, Retention
+from justmem.domain import Budget, Profile, Retention
 from justmem.errors import InvalidSetting
-from justmem.rank import Profile
 from justmem.runtime.addresses import shown_url
 from justmem.runtime.validation import as_path, describe
 

@@ -11,15 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from justmem.config import Settings, address, kept_in, load, providers
+from justmem.domain import PAPER, Profile
 from justmem.errors import InvalidSetting
-from justmem.language.languages import LANGUAGES
-from justmem.ports import Closes, Language, Store
-from justmem.rank import PAPER, Profile
 from justmem.runtime.extras import need
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
     from justmem.parts import Parts
+    from justmem.ports import Closes, Language, Store
     from justmem.store.files import Keyring
     from justmem.store.storage import Storage
     from justmem.sync import Memory
@@ -100,6 +99,7 @@ def build_parts(
     settings: Settings, *, clock: Clock | None = None, report: providers.Report | None = None
 ) -> Parts:
     """All parts that the settings describe. `clock` is by default this machine's local time."""
+    from justmem.language.languages import LANGUAGES
     from justmem.parts import Parts
 
     profile = settings.profile

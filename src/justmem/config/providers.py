@@ -22,7 +22,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from justmem.errors import InvalidSetting
-from justmem.ports import Embedder, LanguageModel, Reranker
 from justmem.runtime.addresses import is_openai, shown_url
 from justmem.runtime.validation import describe
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from justmem.config import Settings
     from justmem.intake.redaction import Redact
+    from justmem.ports import Embedder, LanguageModel, Reranker
 
 Part = Literal["model", "embedder", "reranker", "redaction"]
 # The name of the download, its bytes so far, its bytes in total.
@@ -135,7 +135,7 @@ def _checked_key(spec: Spec, settings: Settings) -> str | None:
 def build_embedder(value: Any, settings: Settings, report: Report | None) -> Embedder:
     spec = parse(value, "embedder") if isinstance(value, str) else None
     if spec is None or spec.scheme == "object":
-        return cast(Embedder, _own(value, "embedder", "embed"))
+        return cast("Embedder", _own(value, "embedder", "embed"))
     if spec.scheme == "onnx":
         from justmem.models.onnx import OnnxEmbedder
 
@@ -168,7 +168,7 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
     if value is None or (spec and spec.scheme == "none"):
         return None
     if spec is None or spec.scheme == "object":
-        return cast(Reranker, _own(value, "reranker", "rerank"))
+        return cast("Reranker", _own(value, "reranker", "rerank"))
     if spec.scheme == "onnx":
         from justmem.models.onnx import OnnxReranker
 

@@ -8,3 +8,4 @@ from justmem.domain.cards import *
 from justmem.domain.conversations import *
 from justmem.domain.limits import *
 from justmem.domain.outcomes import *
+from justmem.domain.profiles import *

@@ -7,9 +7,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from justmem import rank
-from justmem.domain import Budget, Candidate, Card, Evidence, Receipt, SpaceCard, SpacesEvidence
+from justmem.domain import (
+    Budget,
+    Candidate,
+    Card,
+    Evidence,
+    Profile,
+    Receipt,
+    SpaceCard,
+    SpacesEvidence,
+)
 from justmem.language.words import content_stems, overlap
-from justmem.rank import Profile, Scores
+from justmem.rank import Scores
 
 
 def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> SpacesEvidence:
