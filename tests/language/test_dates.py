@@ -91,6 +91,7 @@ def test_dates_in_the_calendar(phrase: str, expected: str) -> None:
         ("We will move in two weeks", "2023-06-08"),
         ("The doctor had the flu, the new date is 15 June", "2023-06-15"),
         ("She got a job in Bremen, starts in October", "2023-10"),
+        ("The concert on 11 June, got two tickets", "2023-06-11"),
     ],
 )
 def test_the_tense_settles_the_direction(sentence: str, expected: str) -> None:

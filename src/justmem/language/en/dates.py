@@ -66,6 +66,7 @@ _DIRECTION = re.compile(
     r"(?P<ahead>(?:\b(?:have |has |had )?|['’](?:ve|s|d) )(?:just |already |finally )?"
     r"(?:booked|reserved|registered|enrolled|scheduled|arranged|planned|promised|agreed|invited"
     r"|signed (?:\w+ )?up|set (?:the|a) date|moved (?:it|that|them) to|postponed|due)\b"
+    r"|\b(?:got|bought|have) (?:\w+ ){0,3}(?:tickets|tix)\b"
     r"|\b(?:tickets?|place|spot|seats?|slot|appointment|interview) (?:for|to|in|on|at|with)\b"
     r"|\b(?:is|are)(?= (?:(?:on|in|at|from|now) )*(?:the )?(?:\d|"
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day|jan|feb|mar|apr|may|june?|july?|aug|sep|oct|nov|dec))"

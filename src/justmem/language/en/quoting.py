@@ -32,7 +32,8 @@ _NOW = re.compile(
     r"|['’]s\b",
     re.IGNORECASE,
 )
-_ABOUT_I = re.compile(r"\b(?:i|we|im|ive|me|us)\b", re.IGNORECASE)
+_OWN_STATE = re.compile(r"\b(?:am|are|do|have) (?:i|we)\b", re.IGNORECASE)
+_SELF = re.compile(r"\b(?:i|we|im|ive|me|us)\b", re.IGNORECASE)
 _OWN_NOUN = re.compile(r"\b(?:(?<!for )my|our) (?P<noun>[\w'’-]+)", re.IGNORECASE)
 
 
@@ -178,7 +179,7 @@ def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[St
 def is_certain(asked: Question, one: Statement) -> bool:
     """Whether a statement may be taken for the answer. "My friend has a dog" does not say whether I
     have one."""
-    if _ABOUT_I.search(asked.text) and not _ABOUT_I.search(one.text):
+    if _OWN_STATE.search(asked.text) and not _SELF.search(one.text):
         return False
     return one.closeness > _CERTAIN or (one.closeness > 0 and coverage(asked.topic, one.stems) == 1)
 
