@@ -51,7 +51,7 @@ def test_days(phrase: str, expected: str) -> None:
         ("3 years ago", "2020"),
         ("a few months ago", "2022-12/2023-03"),
         ("last summer", "2022-06/2022-08"),
-        ("the summer of 2021", "2021-06/2021-08"),
+        ("in the summer of 2021", "2021-06/2021-08"),
         ("in the last 3 months", "2023-02-25/2023-05-25"),
         ("since 2019", "2019"),
     ],
@@ -70,8 +70,6 @@ def test_weeks_months_and_years_keep_their_precision(phrase: str, expected: str)
         ("25/12/2022", "2022-12-25"),
         ("2023-05-07", "2023-05-07"),
         ("June 2022", "2022-06"),
-        ("last Christmas", "2022-12-25"),
-        ("on Valentine's Day", "2023-02-14"),
         ("May 5-7", "2023-05-05/2023-05-07"),
     ],
 )

@@ -114,13 +114,10 @@ _SOURCE = _any_of(
     rf"\b(?:previous|earlier|prior|past|last) {_TALK}\b(?! with (?!you\b))",
     rf"\byou(?: had| have|'ve|'d| \w+ly| also| just| once| earlier)* {_GAVE}\b"
     r"(?! me (?:if|whether))",
-    rf"\b(?:did|had|have) you (?:\w+ )?{_GAVE}\b",
     r"\b(?:we|we've|we had)(?: \w+ly)? (?:talk|discuss|spoke|chatted|outlined|went over|wrote"
     r"|came up with|worked on|brainstorm)(?:ed|ing)?\b",
     _EXACT_WORDS,
-    rf"\byour (?:previous|earlier|last|first|original) (?:\w+ )?{_REPLY}\b",
-    rf"\byour (?:\w+ )?{_REPLY} (?:of|for|on|about|to|was|were|again)\b",
-    rf"\bwhat (?:was|were) your (?:\w+ )?{_REPLY}\b",
+    rf"\byour (?:\w+ )?{_REPLY}\b(?= (?:of|for|on|about|to|was|were|again)\b)",
     r"^(?:please )?(?:give|show|send|tell) me (?:\w+ ){0,8}?again\b",
 )
 # "Remind me of the name of that deli" asks for words, "remind me what I bought" for a fact.
@@ -128,7 +125,6 @@ _REMIND = _any_of(r"\bremind me\b(?![^.?!]*\b(?:I|my|mine|we|our)\b)")
 # A request for something new.
 _OFFER = _any_of(
     rf"\b(?:can|could|would|will|should) you (?:\w+ )?(?:please )?(?:help|{_GAVE})\b(?! me again)",
-    r"\bif you (?:recommend|suggest)",
 )
 
 
@@ -151,32 +147,25 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
     (_any_of(_EXACT_WORDS, r"\bwhat (?:did|does|do) (?:\w+ ){1,3}say\b(?! about| to do)"), "quote"),
     (
         _any_of(
-            r"\border (?:of|in which|from)\b|\border:|\bchronological|\bsequence of\b",
-            r"\bearliest to latest\b|\bfirst to last\b",
+            r"\border (?:of|in which|from)\b|\border:|\bearliest to latest\b",
             r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
             r"\bwhich\b.*\b(?:happen|come|came|start|began|occur)\w* (?:first|last|earlier)\b",
-            r"\b(?:did|was) .{3,80}\bbefore or after\b",
         ),
         "order",
     ),
     (
         _any_of(
-            r"\byou (?:please )?(?:recommend|suggest)\b|^(?:please )?(?:recommend|suggest)\b",
-            r"\bany (?:\w+ )?(?:tips|ideas|advice|suggestions|recommendations|thoughts)\b",
-            r"\bshould i\b|\bwhat (?:can|could) i\b|\bwhat (?:would you|do you think)\b",
-            r"\bhelp me (?:plan|choose|decide|find|pick)\b|\bi(?:'m| am) looking for\b",
-            r"\bdo you have any\b|\btips (?:for|on)\b|\bideas for\b|\bgive me some\b|\bany good\b",
-            r"\bhow (?:can|could|should|do) i\b",
+            r"\byou (?:please )?(?:recommend|suggest)\b|\b(?:tips|ideas|advice|suggestions)\b",
+            r"\bshould i\b|\bwhat (?:can|could) i\b|\bhow (?:can|could|should|do) i\b",
         ),
         "advice",
     ),
     (
         _any_of(
-            r"\bboth\b|\bin common\b|\bsimilar(?:ities)?\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b",
-            r"\bshared? by\b|\bmore .{1,60}\bthan\b|\bversus\b|\bvs\b|\byears older\b",
-            r"\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b",
+            r"\bboth\b|\bin common\b|\bdiffer(?:ent|ence|s)?\b|\bcompared?\b|\bshared? by\b",
+            r"\bmore .{1,60}\bthan\b|\b(?:more|less|better|rather|most|least)\b.{0,80}\bor\b",
             r"\bwhich\b.*\bthe (?:most|least)\b|\blikely\b|\bmight\b|\bwhat (?:would|could)\b",
-            r"\bhow much (?:more|less|older|younger|earlier|later|longer)\b",
+            r"\bhow much (?:more|less|older|younger|earlier|later|longer)\b|\byears older\b",
             r"^(?:would|might|could) (?-i:[A-Z])|\bwould (?:\w+ )?(?:be|want|enjoy|prefer)\b",
         ),
         "compare",
@@ -195,7 +184,6 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
         _any_of(
             r"\bhow many\b|\bhow much (?:money|have|has|do|does|more|less|will|of|total)\b",
             r"\btotal (?:number|amount|cost|distance|weight|price)\b|\bnumber of\b|\bin total\b",
-            r"\bcount\b|\baverage\b",
         ),
         "aggregate",
     ),
@@ -209,10 +197,8 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
             r"^(?:\w+[, ]+){0,3}(?:what|which|who|where|name|list)\b.*\b(?:has|have) (?:\w+ ){1,6}?"
             r"(?:been|done|made|\w+ed|gone|seen|read|bought|had|won|taken|written|given|met)\b",
             r"^what (?:does|do) (?:\w+ ){1,5}(?:do|like|enjoy|eat|cook|collect|use)\b",
-            r"^what (?:are|were) (?!the (?:name|title)\b)|\bwho (?:are|were)\b",
+            r"^what (?:are|were) (?!the (?:name|title)\b)|\blist (?:all|the|every|of)\b",
             rf"^which (?:people|children|{_NOT_PLURAL}[a-z]\w*[^s\W]s)\b",
-            r"\blist (?:all|the|every|of)\b|\ball (?:the|of)\b|^name (?:all|the|some)\b",
-            r"\bwhat (?:all|else|other|various|different|ways)\b|\bwhich (?:two|three|four)\b",
         ),
         "aggregate",
     ),
