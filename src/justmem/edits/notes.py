@@ -20,7 +20,7 @@ from justmem.runtime.text import clean
 from justmem.runtime.validation import as_text, describe
 
 _LONGEST_KEY = 190  # characters
-_LONGEST_TEXT = 100_000
+LONGEST_TEXT = 100_000
 _LONGEST_VALUE = 1_000_000
 _SPEAKER = "Note"
 
@@ -37,8 +37,8 @@ def as_note(
 ) -> Session:
     """The session that a note is stored as. InputError for anything that cannot be one."""
     words = as_text(text, "The text of a note")
-    if not words.strip() or len(words) > _LONGEST_TEXT:
-        raise InputError(f"The text of a note must have 1 to {_LONGEST_TEXT:,} characters.")
+    if not words.strip() or len(words) > LONGEST_TEXT:
+        raise InputError(f"The text of a note must have 1 to {LONGEST_TEXT:,} characters.")
     end = None if until is None else as_time(until)
     if end is not None and end <= now:
         raise InputError(f"until ({end}) is in the past: it is {now} now. Nothing was stored.")

@@ -35,7 +35,9 @@ EXPECTED = (
 _LARGEST = 2 << 30  # bytes of an archive's files, unpacked: more is a mistake or a trap
 _PIECE = 1 << 20
 _LONGEST_TITLE = 200
-_EXPORTED = re.compile(r"conversations([-_]\d+)?\.json|_chat\.txt|WhatsApp Chat .*\.txt")
+_EXPORTED = re.compile(
+    r"conversations([-_]\d+)?\.json|(memories|projects)\.json|_chat\.txt|WhatsApp Chat .*\.txt"
+)
 _WRAPPERS = ("conversations", "sessions", "results", "memories", "edges", "facts")
 
 # The key that shows what a JSON object is, the type of its value, and its reader. A reader yields
@@ -44,6 +46,8 @@ Reader = Callable[[dict[str, Any], Counter[str]], Iterator[dict[str, Any]]]
 FORMATS: Mapping[str, tuple[type, Reader]] = {
     "mapping": (dict, chatgpt.read),
     "chat_messages": (list, claude.read),
+    "conversations_memory": (str, claude.read_memories),
+    "docs": (list, claude.read_project),
     "messages": (list, facts.read_zep_thread),
     "memory": (str, facts.read_mem0),
     "fact": (str, facts.read_zep),
@@ -275,9 +279,15 @@ def _sessions(value: Any, found: _Found) -> Iterator[Any]:
 
 def _session(value: Any, found: _Found) -> Session:
     if isinstance(value, dict) and "note" in value:
-        at = as_time(value["at"] or found.at, found.zone)
-        given = {"key": value.get("key"), "value": value.get("value")}
-        return as_note(value["note"], **given, at=at, until=None, labels=None, now=at)
+        latest = max((session.at for session in found.sessions.values()), default=None)
+        at = value["at"] or found.at or latest
+        if at is None:
+            raise InputError(
+                "the memory does not say since when it holds: pass at=... (the command: --at)."
+            )
+        at = as_time(at, found.zone)
+        given = {name: value.get(name) for name in ("key", "value", "labels")}
+        return as_note(value["note"], **given, at=at, until=None, now=at)
     if isinstance(value, dict):
         value = _local(value, found.zone)
         if value.get("turns"):

@@ -2,17 +2,21 @@
 
 `chat_messages` lists the messages of all branches by time. If messages name their parents, only the
 branch that ends in the current (or else the last) message is kept. The text of an attachment and an
-artifact become separate turns with the role `tool`.
+artifact become separate turns with the role `tool`. Claude's own memories and the documents of
+projects become notes.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from justmem.edits.notes import LONGEST_TEXT as LONGEST_NOTE
 from justmem.intake.sessions import LONGEST_TURN
 
+_HEADING = re.compile(r"#{1,6} .*|\*\*.*\*\*")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 _SKIPPED = {"thinking": "thought", "tool_use": "tool message", "tool_result": "tool message"}
 
@@ -23,6 +27,46 @@ def read(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any
     turns = [turn for message in messages for turn in _turns(message, skipped)]
     at, title = value.get("created_at"), value.get("name")
     yield {"id": value.get("uuid"), "at": at, "title": title, "turns": turns}
+
+
+def read_memories(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """What Claude remembers of all conversations, and of each project, in paragraphs."""
+    projects = value.get("project_memories")
+    texts = {"claude": value["conversations_memory"]} | {
+        f"claude/{project}": text
+        for project, text in (projects if isinstance(projects, dict) else {}).items()
+    }
+    for key, text in texts.items():
+        for number, paragraph in enumerate(_paragraphs(str(text or "")), 1):
+            yield {"note": paragraph, "key": f"{key}/memory-{number}", "at": None}
+
+
+def _paragraphs(text: str) -> list[str]:
+    """A heading in bold or with # stays with the paragraph under it."""
+    found: list[str] = []
+    for part in re.split(r"\n\s*\n", text.strip()):
+        if found and _HEADING.fullmatch(found[-1]):
+            found[-1] += f"\n{part.strip()}"
+        elif part.strip():
+            found.append(part.strip())
+    return found
+
+
+def read_project(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """The instructions of a project are not imported: nobody said them."""
+    skipped["project instruction"] += bool(value.get("prompt_template"))
+    description = str(value.get("description") or "").strip()
+    if description:
+        text = f"{value.get('name') or 'Project'}: {description}"
+        yield {"note": text, "key": f"claude/{value.get('uuid')}", "at": value.get("created_at")}
+    for document in _dicts(value, "docs"):
+        text = f"[file: {document.get('filename') or 'untitled'}]\n{document.get('content') or ''}"
+        if len(text) > LONGEST_NOTE:
+            skipped["oversized file"] += 1
+            continue
+        key = f"claude/{document.get('uuid')}"
+        at = document.get("created_at") or value.get("created_at")
+        yield {"note": text, "key": key, "at": at}
 
 
 def _branch(value: dict[str, Any], skipped: Counter[str]) -> list[dict[str, Any]]:

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+_SCOPES = ("user_id", "agent_id", "run_id")
+
 
 def read_mem0(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """One memory, as `get_all` returns it."""
+    """One memory, as `get_all` returns it. Whose it is becomes a label."""
     at = value.get("updated_at") or value.get("created_at")
     key = f"mem0/{value['id']}" if value.get("id") else None
-    yield {"note": value["memory"], "key": key, "at": at, "value": value.get("metadata") or None}
+    labels = {name: value[name] for name in _SCOPES if isinstance(value.get(name), str)}
+    metadata = value.get("metadata") or None
+    yield {"note": value["memory"], "key": key, "at": at, "value": metadata, "labels": labels}
 
 
 def read_zep(value: dict[str, Any], skipped: Counter[str]) -> Iterator[dict[str, Any]]:

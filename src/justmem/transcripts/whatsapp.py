@@ -19,6 +19,10 @@ _LINE = re.compile(
 )
 _SAID = re.compile(r"([^:]{1,100}): (.*)", re.DOTALL)
 _MEDIA = re.compile(r"<(?:[\w ]+ omitted|attached: [^>]+)>|[\w ]+ omitted|.+ \(file attached\)")
+_EDITED = re.compile(r" ?<This message was edited>$")
+# iOS names a sender for it.
+_ENCRYPTED = re.compile(r"Messages and calls are end-to-end encrypted|Messages are end-to-end enc")
+_DELETED = re.compile(r"(?:You deleted this message|This message was deleted)\.?")
 _MARKS = str.maketrans({"\u200e": None, "\u200f": None, "\u202f": " ", "\u00a0": " "})
 
 
@@ -38,8 +42,8 @@ def read(text: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
     month_first = _month_first([start for start, _ in messages])
     days: dict[str, list[dict[str, Any]]] = {}
     for start, lines in messages:
-        said = _SAID.fullmatch("\n".join(lines).strip())
-        if said is None:
+        said = _SAID.fullmatch(_EDITED.sub("", "\n".join(lines).strip()))
+        if said is None or _DELETED.fullmatch(said[2]) or _ENCRYPTED.match(said[2]):
             skipped["system message"] += 1
         elif _MEDIA.fullmatch(said[2]):
             skipped["media file"] += 1
