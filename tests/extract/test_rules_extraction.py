@@ -68,6 +68,9 @@ def test_a_photo_stays_with_what_was_said_about_it() -> None:
     assert card.text == "Nora said: Look at my first loaf! (photo: a rye loaf)"
     (alone,) = people(("Nora", "[shared a photo: a photo of a rye loaf]"))
     assert alone.text == "Nora said: [photo: a rye loaf]"
+    (plain,) = people(("Nora", "Here is the plan. [file: plan.pdf] [audio]"))
+    assert plain.text == "Nora said: Here is the plan."
+    assert people(("Nora", "[file: plan.pdf]")) == []
 
 
 def test_short_statements_share_a_card_and_long_ones_do_not() -> None:
@@ -235,6 +238,9 @@ def test_the_date_of_a_statement(day: str, text: str, when: str) -> None:
     [
         ("I booked a table for Friday.", "planned"),
         ("I will bake bread.", "planned"),
+        ("I have a dog.", "stable"),
+        ("I have a cold since Monday.", "completed"),
+        ("My sister has a doctor's appointment on Friday.", "planned"),
         ("I ran ten kilometres yesterday.", "completed"),
         ("I am allergic to walnuts.", "stable"),
     ],

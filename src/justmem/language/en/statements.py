@@ -47,6 +47,9 @@ _PHOTO = re.compile(
     r"(?:an? (?:photo\w*|image|picture|close up) of )?",
     re.IGNORECASE,
 )
+# "[file: plan.pdf]" and "[audio]" describe nothing.
+_NO_CAPTION = re.compile(r"(?:file|tool call)\b|(?:audio|video)$", re.IGNORECASE)
+_HAVE = re.compile(r"\b(?:have|has) (?:an?|the|my|our|his|her)\b", re.IGNORECASE)
 _SELF = re.compile(r"\b(?:I|my|me|mine|myself|we|our|ours|us|im|ive|id)\b", re.IGNORECASE)
 
 
@@ -196,7 +199,8 @@ def _opening(text: str) -> str:
 
 def _split_captions(text: str) -> tuple[str, str]:
     """The words of a turn, and the captions of its photos."""
-    captions = [_PHOTO.sub("", match[1]).strip() for match in _CAPTION.finditer(text)]
+    found = [match[1] for match in _CAPTION.finditer(text)]
+    captions = [_PHOTO.sub("", each).strip() for each in found if not _NO_CAPTION.match(each)]
     return _CAPTION.sub(" ", text).strip(), "; ".join(filter(None, captions))
 
 
@@ -248,7 +252,7 @@ def event_date(text: str, at: datetime) -> EventDate:
 def status_of(text: str, when: EventDate, at: datetime) -> Status:
     if when.start is not None and when.start > at.date():
         return "planned"
-    future = dates.points_ahead(text)
+    future = dates.points_ahead(_HAVE.sub(" ", text))  # "I have a dog" is no plan
     if future is None:
         return "stable"
     return "planned" if future else "completed"
