@@ -40,23 +40,54 @@ FRAMEWORKS: dict[str, list[str]] = {
 
 
 def main(names: list[str]) -> int:
-    known = [*FRAMEWORKS, "typescript"]
+    known = [*FRAMEWORKS, "codex", "typescript"]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"There is no {unknown[0]}: one of {', '.join(known)}.")  # noqa: T201
         return 2
-    passed = [_typescript() if name == "typescript" else _python(name) for name in names or known]
+    others = {"codex": _codex, "typescript": _typescript}
+    passed = [others[name]() if name in others else _python(name) for name in names or known]
     return 0 if all(passed) else 1
 
 
 def _python(name: str) -> bool:
     python = _environment(name)
+    return _pytest(name, _versions(name, python), python)
+
+
+def _codex() -> bool:
+    """The program of OpenAI, with our hooks."""
+    folder = ENVIRONMENTS / "codex"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not _npm("install", "--prefix", str(folder), "@openai/codex@latest", cwd=folder):
+        print("codex: not tested, npm is not installed", flush=True)  # noqa: T201
+        return False
+    about = json.loads((folder / "node_modules/@openai/codex/package.json").read_text("utf-8"))
+    program = str(folder / "node_modules" / ".bin" / "codex")
+    return _pytest("codex", f"codex {about['version']}", sys.executable, CODEX=program)
+
+
+def _pytest(name: str, versions: str, python: str, **environment: str) -> bool:
     options = ("-q", "-rpP", "-p", "no:cacheprovider", f"--confcutdir={HERE}")
-    tests = [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")]
-    done = subprocess.run(tests, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-m", "pytest", *options, str(HERE / f"test_{name}.py")],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     result = (re.findall(r"\d+ (?:passed|failed|error)[^\n]*", done.stdout) or ["no tests"])[-1]
-    _report(name, _versions(name, python), result, _own_suite(done.stdout), done)
+    _report(name, versions, result, _own_suite(done.stdout), done)
     return done.returncode == 0
+
+
+def _npm(*args: str, cwd: Path) -> bool:
+    npm = shutil.which("npm")
+    if npm is not None:
+        quiet = ("--no-audit", "--no-fund", "--silent")
+        subprocess.run([npm, *args, *quiet], cwd=cwd, check=True, capture_output=True)
+    return npm is not None
 
 
 def _own_suite(output: str) -> str:
@@ -71,16 +102,13 @@ def _own_suite(output: str) -> str:
 def _typescript() -> bool:
     """Our client for Node, with the newest AI SDK."""
     folder = ROOT / "clients" / "typescript"
-    npm = shutil.which("npm")
-    if npm is None:
+    if not _npm("install", cwd=folder):
         print("typescript: not tested, npm is not installed", flush=True)  # noqa: T201
         return False
-    install = [npm, "install", "--no-audit", "--no-fund", "--silent"]
-    subprocess.run(install, cwd=folder, check=True, capture_output=True)
     ours = {"PYTHON": sys.executable, "JUSTMEM": str(Path(sys.executable).parent / "justmem")}
     environment = {**os.environ, **ours}
     done = subprocess.run(
-        [npm, "test"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        ["npm", "test"], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     about = json.loads((folder / "node_modules" / "ai" / "package.json").read_text("utf-8"))
     counts = dict(re.findall(r"^# (pass|fail) (\d+)$", done.stdout, re.MULTILINE))
@@ -105,7 +133,8 @@ def _environment(name: str) -> str:
     # pip and hatchling get the tests in the source packages of frameworks.
     tools = ("pytest", "pytest-asyncio", "pip", "hatchling")
     _uv("pip", "install", "--upgrade", "--python", python, *tools, *FRAMEWORKS[name])
-    _uv("pip", "install", "--python", python, "--editable", str(ROOT))
+    extra = "mcp" if name == "claude_code" else name.replace("_", "-")
+    _uv("pip", "install", "--python", python, "--editable", f"{ROOT}[{extra}]")
     return python
 
 

@@ -3,6 +3,7 @@ left to `make integrations`, which runs each in an environment of its own."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +37,8 @@ def _missing(module: str) -> bool:
 
 
 collect_ignore = [f"test_{name}.py" for name, module in MODULES.items() if _missing(module)]
+if "CODEX" not in os.environ:
+    collect_ignore.append("test_codex.py")
 
 
 @pytest.fixture

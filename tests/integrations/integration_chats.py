@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from justmem.integrations.safe import SafeMemory, wait
@@ -26,6 +31,80 @@ async def turns(memory: SafeMemory) -> list[str]:
     async with memory.using() as inner:
         sessions = [await inner.session(each.id) for each in await inner.sessions()]
     return [f"{turn.role}: {turn.text}" for each in sessions for turn in each.turns]
+
+
+@contextmanager
+def scripted_server(reply: Callable[[Any], Any]) -> Iterator[tuple[str, list[Any]]]:
+    """A server of a model on loopback: its address, and the requests it got. `reply` returns
+    events to stream, or one JSON object."""
+    seen: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            answer, kind = reply(seen[-1]), "application/json"
+            text = json.dumps(answer)
+            if isinstance(answer, list):
+                kind = "text/event-stream"
+                events = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in answer]
+                text = "".join(events)
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def home_environment(home: Path, **more: str) -> dict[str, str]:
+    """For a coding assistant that runs `justmem` in a home folder of its own."""
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}",
+        "JUSTMEM_FOLDER": str(home / "memory"),
+        "JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder",
+        "JUSTMEM_RERANKER": "none",
+        **more,
+    }
+
+
+def run_program(
+    command: list[str], home: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def hooks_that_ran(home: Path) -> set[str]:
+    """As `justmem doctor` tells."""
+    command = [str(Path(sys.executable).parent / "justmem"), "doctor", "--offline", "--json"]
+    shown = json.loads(run_program(command, home, home_environment(home)).stdout)
+    return {one["what"].split(" ran last")[0] for one in shown if " ran last" in one["what"]}
 
 
 def run_page(name: str, **given: Any) -> dict[str, Any]:

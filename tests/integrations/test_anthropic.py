@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAsyncLocalFilesystemMemoryTool
-from integration_chats import SAID, run_page
+from integration_chats import SAID, run_page, scripted_server
 
 import justmem
 from justmem.integrations.anthropic import AsyncJustMemMemoryTool, JustMemMemoryTool
@@ -172,42 +169,26 @@ def test_the_synchronous_tool_does_the_same(settings: dict[str, Any]) -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[Any]]]:
-    """Calls the tool twice, then ends. The requests are kept."""
-    seen: list[Any] = []
-    script = [create(A, SAID), command("view", A)]
+    """Calls the tool twice, then ends."""
+    script = [[create(A, SAID)], [command("view", A)], []]
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            seen.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            calls = script[len(seen) - 1 : len(seen)]
-            blocks: list[Any] = [
-                {"type": "tool_use", "id": f"t{len(seen)}", "name": "memory", "input": each}
-                for each in calls
-            ]
-            answer = {
-                "id": "m",
-                "type": "message",
-                "role": "assistant",
-                "model": "m",
-                "content": blocks or [{"type": "text", "text": "Done."}],
-                "stop_reason": "tool_use" if blocks else "end_turn",
-                "usage": {"input_tokens": 5, "output_tokens": 5},
-            }
-            data = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def reply(_: Any) -> Any:
+        calls = [
+            {"type": "tool_use", "id": f"t{len(script)}", "name": "memory", "input": each}
+            for each in script.pop(0)
+        ]
+        return {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": calls or [{"type": "text", "text": "Done."}],
+            "stop_reason": "tool_use" if calls else "end_turn",
+            "usage": {"input_tokens": 5, "output_tokens": 5},
+        }
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=served.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}", seen
-    served.shutdown()
-    served.server_close()
+    with scripted_server(reply) as served:
+        yield served
 
 
 def results(request: Any) -> list[Any]:

@@ -11,15 +11,17 @@ from integration_chats import ASKED, SAID
 from typer.testing import CliRunner
 
 from justmem.cli import app
-from justmem.integrations.hooks import Event, registered
+from justmem.integrations.hooks import Event
 
 PROMPTS: dict[str, dict[str, Any]] = {
     "claude-code": {"session_id": "s1", "hook_event_name": "UserPromptSubmit"},
+    "codex": {"session_id": "s1", "turn_id": "t1", "hook_event_name": "UserPromptSubmit"},
     "cursor": {"conversation_id": "s1", "hook_event_name": "beforeSubmitPrompt"},
     "cline": {"hookName": "UserPromptSubmit", "taskId": "s1"},
 }
 ADDED = {
     "claude-code": ("hookSpecificOutput", "additionalContext"),
+    "codex": ("hookSpecificOutput", "additionalContext"),
     "cursor": ("additional_context",),
     "cline": ("contextModification",),
 }
@@ -108,16 +110,32 @@ def test_a_broken_memory_stops_nobody_and_doctor_tells(
     assert done.stdout == ""
     assert "justmem hook recall" in done.stderr
     shown = CliRunner().invoke(app, ["doctor", "--offline", "--json"])
-    (check,) = [each for each in json.loads(shown.stdout) if "the hook recall" in each["what"]]
+    what = "the hook recall of claude-code"
+    (check,) = [each for each in json.loads(shown.stdout) if what in each["what"]]
     assert check["state"] == "wrong"
 
 
+COMMAND = {"hooks": [{"type": "command", "command": "justmem hook recall"}]}
+SETTINGS = {
+    ".codex/hooks.json": json.dumps({"hooks": {"UserPromptSubmit": [COMMAND]}}),
+    ".cursor/hooks.json": '{"hooks": {"beforeSubmitPrompt": [{"command": "justmem hook recall"}]}}',
+    ".claude/settings.json": '{"enabledPlugins": {"justmem@justmem": true}}',
+    "Documents/Cline/Hooks/UserPromptSubmit": "#!/bin/sh\njustmem hook recall\n",
+}
+
+
 def test_doctor_sees_a_hook_that_has_not_run(home: Path) -> None:
-    (home / ".codex").mkdir()
-    command = {"type": "command", "command": "justmem hook recall"}
-    hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [command]}]}}
-    (home / ".codex" / "hooks.json").write_text(json.dumps(hooks), "utf-8")
-    assert list(registered(home).values()) == [["recall"]]
+    for name, text in SETTINGS.items():
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(text, "utf-8")
+    hook("recall", event("cursor", ASKED))
     shown = CliRunner().invoke(app, ["doctor", "--offline", "--json"])
-    told = [each["what"] for each in json.loads(shown.stdout)]
-    assert any("recall" in line and "has not run yet" in line for line in told)
+    told = [each["what"] for each in json.loads(shown.stdout) if "the hook" in each["what"]]
+    unused = {line.split(" in ")[0] for line in told if "has not run yet" in line}
+    assert unused == {
+        "the hook recall of claude-code",
+        "the hook remember of claude-code",
+        "the hook recall of codex",
+        "the hook recall of cline",
+    }
+    assert any(line.startswith("the hook recall of cursor ran last on") for line in told)

@@ -96,14 +96,14 @@ def _hooks(settings: Settings) -> Iterator[Check]:
     """Whether each hook that is set up has ever run, and how it went."""
     runs = hooks.last_runs(settings.folder)
     for name, run in runs.items():
-        what = f"the hook {name} ran last on {run.get('at')} for {run.get('client')}"
+        what = f"the hook {name} ran last on {run.get('at')}"
         error = run.get("error")
         yield Check("wrong", what, f"it failed: {error}") if error else Check("ok", what)
-    for file, names in hooks.registered(Path.home(), Path.cwd()).items():
-        for name in names:
-            if name not in runs:
-                fix = "send a prompt; if this stays, `justmem` is not on the assistant's PATH"
-                yield Check("note", f"the hook {name} in {file} has not run yet", fix)
+    for name, file in hooks.registered(Path.home(), Path.cwd()).items():
+        if name not in runs:
+            fix = "send a prompt. If this stays, the assistant does not trust the hook or does not "
+            fix += "find justmem on its PATH"
+            yield Check("note", f"the hook {name} in {file} has not run yet", fix)
 
 
 def _folder(settings: Settings) -> Check:

@@ -1,7 +1,7 @@
 """Hooks of coding assistants: the events they send on standard input, and the replies they expect.
 
-Claude Code, Codex and Cursor send one JSON object with `prompt`, `session_id` (or
-`conversation_id`) and `transcript_path`; Cline puts the prompt into an object of its own.
+Claude Code, Codex and Cursor send one JSON object with `prompt`, `session_id` (Cursor:
+`conversation_id`) and `transcript_path`. Cline puts the prompt into an inner object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Event:
             inner = data.get("userPromptSubmit")
             prompt = inner.get("prompt") if isinstance(inner, Mapping) else ""
             return cls("cline", f"cline-{data.get('taskId')}", str(prompt or ""))
-        client = "cursor" if "conversation_id" in data else "claude-code"
+        client = "codex" if "turn_id" in data else "claude-code"
+        client = "cursor" if "conversation_id" in data else client
         id = data.get("conversation_id") or data.get("session_id") or "unnamed"
         path = data.get("transcript_path")
         transcript = Path(path).expanduser() if isinstance(path, str) and path else None
@@ -78,7 +79,8 @@ def _turns(transcript: str) -> Iterator[dict[str, str]]:
         if isinstance(message, dict) and message.get("role") in ("user", "assistant"):
             text = _text(message.get("content"))
             if text and not text.startswith(_NOT_SAID):
-                yield turn(message["role"], text, str(row.get("uuid") or number))
+                key = row.get("uuid") or row.get("ordinal") or number
+                yield turn(message["role"], text, str(key))
 
 
 def _text(content: Any) -> str:
@@ -90,26 +92,38 @@ def _text(content: Any) -> str:
 
 # ---------------------------------------------------------------- whether they run
 
-_SETTINGS = (".claude/settings.json", ".codex/hooks.json", ".cursor/hooks.json")
+# In the home folder or a project, and whose they are.
+_SETTINGS = {
+    ".claude/settings.json": "claude-code",
+    ".codex/hooks.json": "codex",
+    ".cursor/hooks.json": "cursor",
+    "Documents/Cline/Hooks/UserPromptSubmit": "cline",
+}
+_PLUGIN = '"justmem@justmem": true'  # in the settings of Claude Code: the plugin is installed
 
 
-def registered(*folders: Path) -> dict[str, list[str]]:
-    """Our hooks in each settings file, as {file: names}."""
-    found: dict[str, list[str]] = {}
-    for folder in folders:
-        for name in _SETTINGS:
-            try:
-                text = (folder / name).read_text("utf-8")
-            except (OSError, UnicodeDecodeError):
-                continue
-            known = [hook for hook in ("recall", "remember") if f"hook {hook}" in text]
-            if known and "justmem" in text:
-                found[str(folder / name)] = known
+def registered(*folders: Path) -> dict[str, Path]:
+    """Our hooks, such as `recall of codex`, and the settings file of each."""
+    found: dict[str, Path] = {}
+    for path, client in (
+        (folder / name, of) for folder in folders for name, of in _SETTINGS.items()
+    ):
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for name in ("recall", "remember"):
+            if f"justmem hook {name}" in text or _PLUGIN in text:
+                found[run_name(name, client)] = path
     return found
 
 
+def run_name(name: str, client: str) -> str:
+    return f"{name} of {client}"
+
+
 def note_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
-    runs = last_runs(folder) | {name: {"client": client, "at": at, "error": error}}
+    runs = last_runs(folder) | {run_name(name, client): {"at": at, "error": error}}
     (folder / FILE).write_text(json.dumps(runs), "utf-8")
 
 
