@@ -103,7 +103,7 @@ def test_remembering_again_costs_nothing_and_says_so(run: Run, ana: Path) -> Non
     assert "known already" in run("remember", str(ana)).stdout
 
 
-def test_the_exports_people_have_are_remembered(run: Run) -> None:
+def test_exports_of_assistants_are_remembered(run: Run) -> None:
     result = run("remember", str(EXPORTS / "chatgpt.json"), str(EXPORTS / "claude.json"), "--json")
 
     assert result.exit_code == 0
@@ -150,9 +150,7 @@ def test_a_broken_line_is_reported_and_the_rest_remembered(run: Run, tmp_path: P
     assert "line 2" in data(result)["problems"][0]
 
 
-def test_sessions_that_fail_are_kept_and_taken_up_by_retry(
-    run: Run, tmp_path: Path, refusing: Served
-) -> None:
+def test_failed_sessions_are_kept_and_retried(run: Run, tmp_path: Path, refusing: Served) -> None:
     file = written(tmp_path / "ana.json", ANA)
     model = f"openai:m@{refusing.url}"
 
@@ -295,7 +293,7 @@ def test_cards_are_listed_and_filtered(run: Run, ana: Path) -> None:
     assert "Porto" in run("cards").stdout
 
 
-def test_a_kind_that_is_none_is_refused(run: Run, ana: Path) -> None:
+def test_an_unknown_kind_is_refused(run: Run, ana: Path) -> None:
     result = run("cards", "--kind", "rumour")
 
     assert result.exit_code == 2
@@ -319,7 +317,7 @@ def test_show_gives_a_quote_its_turn(run: Run, ana: Path) -> None:
     assert shown["source"]["citations"][0]["quote"] == "I moved to Porto last week."
 
 
-def test_an_upstream_that_is_no_address_exits_with_2(run: Run) -> None:
+def test_an_invalid_upstream_address_exits_with_2(run: Run) -> None:
     result = run("serve", "--upstream", "nowhere")
 
     assert result.exit_code == 2
@@ -331,7 +329,7 @@ def test_show_gives_a_session_whole(run: Run, ana: Path) -> None:
     assert len(data(run("show", "ana-1", "--json"))["turns"]) == 3
 
 
-def test_showing_what_is_not_there_exits_with_1(run: Run, ana: Path) -> None:
+def test_showing_an_unknown_id_exits_with_1(run: Run, ana: Path) -> None:
     result = run("show", "c000000000000")
 
     assert result.exit_code == 1
@@ -346,7 +344,7 @@ def test_sessions_and_stats_are_shown(run: Run, ana: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["ask", "Who?"], ["cards"], ["stats"], ["sessions"]])
-def test_a_space_that_is_not_there_is_not_made_by_looking(
+def test_reading_does_not_make_a_space(
     run: Run, ana: Path, tmp_path: Path, command: list[str]
 ) -> None:
     result = run("--space", "nobody", *command)
@@ -371,7 +369,7 @@ def test_forget_everything(run: Run, ana: Path) -> None:
     assert run("ask", "Where did Ana move?").exit_code == 8
 
 
-def test_a_preview_shows_what_would_go_and_leaves_it(run: Run, ana: Path) -> None:
+def test_a_preview_forgets_nothing(run: Run, ana: Path) -> None:
     shown = run("forget", "--turn", "ana-1#1", "--preview")
     assert "This would forget" in shown.stdout
     assert "ana-1#1" in shown.stdout
@@ -385,7 +383,7 @@ def test_a_forgotten_turn_is_shown_as_such(run: Run, ana: Path) -> None:
     assert run("forget", "--turn", "ana-1#1", "--yes").exit_code == 1
 
 
-def test_a_proof_is_printed_and_is_in_the_json(run: Run, ana: Path) -> None:
+def test_the_certificate_is_printed_and_in_the_json(run: Run, ana: Path) -> None:
     card = data(run("cards", "Porto", "--json"))[0]
     printed = run("forget", "--card", card["id"], "--verify", "--yes").stdout
     assert "remains    0" in printed
@@ -393,9 +391,7 @@ def test_a_proof_is_printed_and_is_in_the_json(run: Run, ana: Path) -> None:
     assert (proof["target"], proof["remains"]) == ("session ana-1", 0)
 
 
-def test_a_proof_that_fails_has_an_exit_code_of_its_own(
-    run: Run, ana: Path, tmp_path: Path
-) -> None:
+def test_leftovers_have_their_own_exit_code(run: Run, ana: Path, tmp_path: Path) -> None:
     (space,) = (tmp_path / "home").glob("*.db")
     space.with_name("copy of it").write_bytes(space.read_bytes())
     result = run("forget", "--session", "ana-1", "--verify", "--yes")
@@ -403,7 +399,7 @@ def test_a_proof_that_fails_has_an_exit_code_of_its_own(
     assert "copy of it" in result.stderr
 
 
-def test_nothing_is_forgotten_without_a_yes(run: Run, ana: Path) -> None:
+def test_forgetting_asks_for_confirmation(run: Run, ana: Path) -> None:
     result = run("forget", "--session", "ana-1")
 
     assert result.exit_code == 2
@@ -420,11 +416,11 @@ def test_nothing_is_forgotten_without_a_yes(run: Run, ana: Path) -> None:
         ["--session", "ana-1", "--preview", "--verify"],
     ],
 )
-def test_what_to_forget_has_to_be_one_thing(run: Run, ana: Path, what: list[str]) -> None:
+def test_forget_needs_exactly_one_target(run: Run, ana: Path, what: list[str]) -> None:
     assert run("forget", *what, "--yes").exit_code == 2
 
 
-def test_reembed_makes_a_space_fit_for_another_embedder(
+def test_reembed_changes_the_embedder_of_a_space(
     run: Run, ana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUSTMEM_EMBEDDER", f"{__name__}:wider")
@@ -600,7 +596,7 @@ def test_a_model_that_does_not_exist_cannot_be_pulled(run: Run) -> None:
 # ---------------------------------------------------------------- demo
 
 
-def test_the_demo_takes_each_access_and_cites_the_exact_words(
+def test_the_demo_shows_each_access_and_the_exact_words(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the real local models, whatever else is set."""
@@ -647,7 +643,7 @@ def mallory(run: Run, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_remembered_text_cannot_command_the_terminal(
+def test_control_sequences_in_remembered_text_are_removed(
     run: Run, mallory: str, form: list[str]
 ) -> None:
     commands = [["cards"], ["show", mallory], ["show", "m"], ["recall", "Mallory?"], ["sessions"]]

@@ -134,7 +134,7 @@ def test_a_citation_opens_its_conversation_at_the_exact_words(page: Browser) -> 
     page.until("document.querySelector('.answer')")
 
 
-def test_what_lies_in_the_words_is_replayed(page: Browser) -> None:
+def test_a_question_about_the_words_shows_the_source(page: Browser) -> None:
     ask(page, "What exactly was the plan you gave me for Kyoto?")
     assert "REPLAY" in page.text(".access")
     assert "original words" in page.text(".access")

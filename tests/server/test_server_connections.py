@@ -72,7 +72,7 @@ def half_a_question(server: Running) -> bytes:
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET", SLOW], ids=["nothing", "a word", "a header"])
-def test_headers_that_do_not_come_end_the_connection(server: Running, begun: bytes) -> None:
+def test_missing_headers_end_the_connection(server: Running, begun: bytes) -> None:
     with connected(server) as line:
         line.sendall(begun)
         assert read(line) == b""
@@ -102,7 +102,7 @@ def test_the_headers_of_a_later_request_have_a_deadline_too(server: Running) -> 
         assert read(line) == b""
 
 
-def test_a_body_that_nobody_wants_does_not_keep_the_connection(server: Running) -> None:
+def test_an_unread_body_does_not_keep_the_connection(server: Running) -> None:
     with connected(server) as line:
         line.sendall(b"POST /v1/spaces/a/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n")
         assert answered(line).startswith(b"HTTP/1.1 401")
@@ -118,7 +118,7 @@ def test_a_connection_in_use_outlives_the_deadline_of_its_headers(server: Runnin
         assert answered(line).startswith(b"HTTP/1.1 422")
 
 
-def test_many_slow_connections_keep_nobody_out(tmp_path: Path) -> None:
+def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
     few = "header_seconds = 600\nbody_seconds = 600\naddress_connections = 40"
     with serve(tmp_path / "s", server=few) as running, ExitStack() as stack:
         busy = stack.enter_context(connected(running))
@@ -147,7 +147,7 @@ def test_a_request_with_two_lengths_is_refused_and_the_connection_ends(server: R
     assert said.count(b"HTTP/1.1 ") == 1
 
 
-def test_made_up_methods_are_no_labels(server: Running) -> None:
+def test_unknown_methods_are_one_label_in_the_metrics(server: Running) -> None:
     with server.owner() as owner:
         for number in range(5):
             owner.request(f"MADEUP{number}" * 50, "/v1/spaces")
@@ -156,7 +156,7 @@ def test_made_up_methods_are_no_labels(server: Running) -> None:
     assert "MADEUP" not in told + server.log
 
 
-def test_without_keys_no_request_of_another_site_is_answered(tmp_path: Path) -> None:
+def test_without_keys_requests_of_other_sites_are_refused(tmp_path: Path) -> None:
     with serve(tmp_path / "s", "", "--no-keys") as running, running.client(None) as client:
         for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200)):
             headers = {"sec-fetch-site": site}

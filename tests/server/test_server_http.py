@@ -147,7 +147,7 @@ def events_of(text: str) -> list[tuple[str, Any]]:
     return [(head[7:], json.loads(data[6:])) for head, data in parted]
 
 
-def test_an_answer_can_be_followed_as_it_comes(ana: httpx.Client) -> None:
+def test_an_answer_can_be_streamed(ana: httpx.Client) -> None:
     streaming = {"accept": "text/event-stream"}
     answer = ana.post("/v1/spaces/ana/ask", json=ASKED, headers=streaming)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -250,7 +250,7 @@ def test_a_turn_and_a_period_can_be_forgotten_with_proof(server: Running) -> Non
         assert (proof["target"], proof["remains"]) == ("everything", 0)
 
 
-def test_forgetting_wants_exactly_one_thing(ana: httpx.Client) -> None:
+def test_forget_takes_exactly_one_target(ana: httpx.Client) -> None:
     for nothing in ({}, {"card": "a", "session": "b"}):
         assert ana.post("/v1/spaces/ana/forget", json=nothing).status_code == 422
 
@@ -346,7 +346,7 @@ def files(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["%00", "%0a", "%20", "%ff", "a%2", "x" * 201])
-def test_what_cannot_be_a_name_is_refused(server: Running, name: str) -> None:
+def test_an_invalid_space_name_is_refused(server: Running, name: str) -> None:
     with server.owner() as client:
         answer = raw(client, server)("POST", f"/v1/spaces/{name}/sessions", json=BIKE)
         assert answer.status_code in (202, 422)
@@ -420,7 +420,7 @@ def test_the_log_holds_no_words_and_no_names(server: Running) -> None:
         assert word not in server.log
 
 
-def test_answers_carry_the_headers_that_keep_browsers_in_check(server: Running) -> None:
+def test_responses_have_security_headers(server: Running) -> None:
     with server.client(None) as client:
         for path in ("/", "/v1/spaces", "/health/live", "/nothing"):
             headers = client.get(path).headers

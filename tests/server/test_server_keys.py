@@ -68,7 +68,7 @@ def test_a_revoked_key_is_refused_by_a_server_that_knew_it(tmp_path: Path) -> No
         held.revoke(key.id)
 
 
-def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+def test_an_unreadable_key_file_lets_nobody_in(tmp_path: Path) -> None:
     keys = Keys(tmp_path)
     token = keys.add("laptop", "write", ("ana",), MADE)
     keys.path.write_text("{broken")
@@ -207,9 +207,7 @@ def test_a_list_of_spaces_holds_those_the_key_opens(server: Running) -> None:
         ("write", {"", "/log", "/log/check"}),
     ],
 )
-def test_each_right_includes_no_more_than_it_says(
-    server: Running, right: Any, refused: set[str]
-) -> None:
+def test_each_right_allows_only_its_routes(server: Running, right: Any, refused: set[str]) -> None:
     with server.client(server.key("ana", right=right)) as client:
         for method, path, body in REQUESTS:
             reads = method == "GET" and "/log" not in path
@@ -233,7 +231,7 @@ def test_revocation_takes_effect_with_the_next_request(server: Running) -> None:
 
 @pytest.mark.parametrize("header", [None, "Bearer", "Bearer jm_x_y", "Basic YTpi", "jm_x_y"])
 @pytest.mark.parametrize("path", ["/v1/spaces", "/v1/spaces/ana", "/metrics", "/mcp", "/v1/models"])
-def test_nothing_is_told_without_a_key(server: Running, path: str, header: str | None) -> None:
+def test_without_a_key_nothing_is_revealed(server: Running, path: str, header: str | None) -> None:
     headers = {} if header is None else {"authorization": header}
     for method in ("GET", "POST", "DELETE", "OPTIONS"):
         answer = httpx.request(method, server.url + path, headers=headers, trust_env=False)
@@ -249,7 +247,7 @@ def test_a_page_elsewhere_cannot_use_a_browser_to_get_in(server: Running) -> Non
         assert client.get("/v1/spaces/ana", headers={"origin": server.url}).status_code == 200
 
 
-def test_without_keys_a_rebound_name_is_not_let_in(tmp_path: Path) -> None:
+def test_without_keys_other_host_names_are_refused(tmp_path: Path) -> None:
     with serve(tmp_path / "open", "", "--no-keys") as running, running.client(None) as client:
         assert client.get("/v1/spaces").json() == {"spaces": []}
         for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
@@ -259,7 +257,7 @@ def test_without_keys_a_rebound_name_is_not_let_in(tmp_path: Path) -> None:
         assert posted.status_code == 422
 
 
-def test_named_origins_are_let_in(tmp_path: Path) -> None:
+def test_configured_origins_are_allowed(tmp_path: Path) -> None:
     origin = "https://app.example"
     with serve(tmp_path / "cors", server=f'origins = ["{origin}"]') as running:
         with running.client(running.key("ana")) as client:

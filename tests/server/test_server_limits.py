@@ -71,7 +71,7 @@ def client(server: Running) -> Iterator[httpx.Client]:
         yield opened
 
 
-def test_too_hasty_a_key_is_told_when_to_come_back(tmp_path: Path) -> None:
+def test_a_key_over_its_rate_is_told_when_to_retry(tmp_path: Path) -> None:
     with serve(tmp_path / "hasty", server="rate = 0.01\nburst = 3") as running:
         with running.client(running.key("ana")) as client:
             statuses = [client.get("/v1/spaces").status_code for _ in range(4)]
@@ -82,7 +82,7 @@ def test_too_hasty_a_key_is_told_when_to_come_back(tmp_path: Path) -> None:
             assert other.get("/v1/spaces").status_code == 200
 
 
-async def test_a_key_has_only_so_many_questions_under_way(server: Running) -> None:
+async def test_a_key_has_a_limited_number_of_questions_at_once(server: Running) -> None:
     headers = {"authorization": f"Bearer {server.key('ana')}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as client:
         asks = [client.post("/v1/spaces/ana/ask", json=ASKED, timeout=30) for _ in range(5)]
@@ -96,7 +96,7 @@ async def test_a_key_has_only_so_many_questions_under_way(server: Running) -> No
 # ---------------------------------------------------------------- bodies
 
 
-def test_a_large_body_is_refused_by_its_announcement(client: httpx.Client) -> None:
+def test_a_large_body_is_refused_by_its_content_length(client: httpx.Client) -> None:
     answer = client.post("/v1/spaces/ana/recall", json={"question": "x" * 30_000})
     assert answer.status_code == 413
     assert answer.json()["type"] == "urn:justmem:problem:too-large"
@@ -131,7 +131,7 @@ def test_an_endless_body_is_cut_off(client: httpx.Client) -> None:
         b"[" * 5000,
     ],
 )
-def test_what_cannot_be_understood_is_a_problem_of_the_sender(
+def test_malformed_requests_get_a_problem_with_a_4xx_status(
     client: httpx.Client, body: bytes
 ) -> None:
     headers = {"content-type": "application/json"}
@@ -158,7 +158,7 @@ def head(server: Running, method: str, path: str, length: int, more: str = "") -
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def test_a_body_that_trickles_is_not_waited_for(server: Running) -> None:
+def test_a_slow_body_is_refused(server: Running) -> None:
     with connected(server) as slow:
         slow.sendall(head(server, "POST", "/v1/spaces/ana/recall", 1000) + b'{"question"')
         answer = slow.recv(4000)
@@ -193,7 +193,7 @@ def test_an_answer_is_counted_although_its_reader_left(server: Running) -> None:
     assert "Traceback" not in server.log
 
 
-def test_a_reader_that_stops_reading_is_left(server: Running) -> None:
+def test_a_client_that_stops_reading_is_disconnected(server: Running) -> None:
     long = {**RUN, "id": "long", "turns": [{"role": "user", "text": "word " * 3000}]}
     with server.client(server.key("big")) as client:
         for number in range(40):
@@ -231,7 +231,7 @@ def state_of(server: Running, space: str, session: str) -> Any:
         return answer.json()["state"] if answer.status_code == 200 else None
 
 
-def test_an_accepted_session_survives_a_kill_and_is_taken_up_again(tmp_path: Path) -> None:
+def test_an_accepted_session_survives_a_kill_and_gets_its_cards(tmp_path: Path) -> None:
     with serve_openai(hanging) as model, served_by(tmp_path / "s", model, "extractor") as running:
         with running.owner() as owner:
             for number in range(20):
@@ -247,7 +247,7 @@ def test_an_accepted_session_survives_a_kill_and_is_taken_up_again(tmp_path: Pat
         assert len(owner.get("/v1/spaces/ana/sessions/bike19").json()["turns"]) == 1
 
 
-def test_a_server_that_is_told_to_stop_parks_what_it_cannot_finish(tmp_path: Path) -> None:
+def test_sessions_that_a_stopping_server_cannot_finish_stay_pending(tmp_path: Path) -> None:
     with serve_openai(hanging) as model:
         settings = f'extractor = "openai:m@{model.url}"'
         with serve(tmp_path / "s", settings, server="grace_seconds = 1") as running:

@@ -315,7 +315,7 @@ def test_without_a_key_there_are_no_tools(server: Running) -> None:
     assert answer.status_code == 401
 
 
-async def test_what_was_said_over_http_is_the_same_memory(server: Running) -> None:
+async def test_http_and_mcp_share_one_memory(server: Running) -> None:
     with server.client(server.key("both")) as http:
         http.post("/v1/spaces/both/sessions?wait=true", json=BIKE)
     async with over_http(server, server.key("both")) as client:

@@ -132,7 +132,7 @@ async def test_a_client_registers_asks_for_consent_and_uses_the_memory(server: R
             assert http.get(path).status_code == 401
 
 
-async def test_a_token_is_refreshed_once_and_a_copy_ends_them_all(server: Running) -> None:
+async def test_reusing_a_refresh_token_ends_all_tokens_of_the_consent(server: Running) -> None:
     owner = Owner(server.key("ana"))
     await use(server, owner, "remember", text=BOUGHT, at="2024-05-20")
     first = owner.kept.tokens
@@ -168,7 +168,7 @@ async def test_read_is_not_write_and_a_space_is_not_another(server: Running) -> 
     assert other.is_error
 
 
-async def test_a_revoked_key_takes_its_tokens_along(server: Running) -> None:
+async def test_revoking_a_key_ends_its_tokens(server: Running) -> None:
     owner = Owner(server.key("ana", name="laptop"))
     await use(server, owner, "show", what="sessions")
     keys = Keys(server.home)
@@ -193,7 +193,7 @@ async def test_without_consent_there_is_no_code(server: Running, owner: Owner, s
     assert shown in owner.pages[-1]
 
 
-def test_a_client_learns_where_to_begin(server: Running) -> None:
+def test_a_client_finds_the_oauth_metadata(server: Running) -> None:
     with server.client(None) as http:
         refused = http.post("/mcp", json={})
         assert refused.status_code == 401
@@ -211,7 +211,7 @@ def test_a_client_learns_where_to_begin(server: Running) -> None:
         assert http.post("/register", json=bad).status_code == 400
 
 
-def test_clients_without_a_token_do_not_pile_up(tmp_path: Path) -> None:
+def test_the_number_of_clients_without_a_token_is_limited(tmp_path: Path) -> None:
     known = grants.Grants(tmp_path)
     grant = grants.Grant(
         client="c0", key="key", space="ana", scopes=("read",), resource="x", family="f", expires=10

@@ -119,7 +119,7 @@ def test_the_usage_of_the_provider_is_entered(running: Running, stream: bool) ->
 
 
 @pytest.mark.parametrize(("text", "stream"), [("absurd", False), ("none", False), ("none", True)])
-def test_usage_that_is_missing_or_absurd_is_counted_here(
+def test_missing_or_impossible_usage_is_replaced_by_our_own_count(
     running: Running, text: str, stream: bool
 ) -> None:
     space = f"own-{text}-{stream}".lower()
@@ -128,18 +128,18 @@ def test_usage_that_is_missing_or_absurd_is_counted_here(
     assert until(lambda: least < spending(running, space) < least + 60)
 
 
-def test_a_stream_that_breaks_off_costs_all_that_was_set_aside(running: Running) -> None:
+def test_a_broken_stream_costs_the_whole_reservation(running: Running) -> None:
     chat(running, running.key("cut"), "cut", stream=True, max_tokens=700)
     assert until(lambda: spending(running, "cut") > 700)
 
 
-def test_what_an_upstream_refuses_costs_nothing(running: Running) -> None:
+def test_a_refused_chat_costs_nothing(running: Running) -> None:
     assert chat(running, running.key("refused"), "fail").status_code == 503
     assert chat(running, running.key("refused"), "true", max_tokens=10).status_code == 200
     assert until(lambda: spending(running, "refused") == 500)
 
 
-def test_without_a_limit_it_is_entered_all_the_same(tmp_path: Path, behind: Served) -> None:
+def test_the_cost_is_entered_without_a_limit_too(tmp_path: Path, behind: Served) -> None:
     with serve(tmp_path / "s", server=f'upstream = "{behind.url}"') as free:
         assert chat(free, free.key("free"), "true", max_tokens=10**6).status_code == 200
         assert until(lambda: spending(free, "free") == 500)
@@ -167,7 +167,7 @@ def test_a_call_of_a_tool_is_counted_where_no_usage_is_given() -> None:
 # ---------------------------------------------------------------- secrets
 
 
-def test_an_upstream_that_repeats_its_key_does_not_give_it_away(running: Running) -> None:
+def test_an_upstream_that_echoes_its_key_does_not_reveal_it(running: Running) -> None:
     key = running.key("curious")
     refused = chat(running, key, "echo")
     assert refused.status_code == 401
@@ -181,12 +181,12 @@ def test_an_upstream_that_repeats_its_key_does_not_give_it_away(running: Running
         assert "0123456789" not in answer.text + str(answer.headers)
 
 
-def test_a_secret_is_found_in_each_form() -> None:
+def test_a_secret_is_masked_in_every_encoding() -> None:
     mask = SecretMask(upstream_secrets("http://me:pass%2Fword1@host/v1", 'a"b/c-é-long'))
     told = json.dumps({"key": 'a"b/c-é-long', "password": "pass/word1"})
     shown = mask.text(told + r" pass\/word1 pass%2Fword1 bWU6cGFzcy93b3JkMQ==")
     assert shown == '{"key": "***", "password": "***"} *** *** ***'
 
 
-def test_a_placeholder_of_a_local_server_is_no_secret() -> None:
+def test_a_short_placeholder_key_is_not_masked() -> None:
     assert SecretMask(["none"]).text("There is none.") == "There is none."

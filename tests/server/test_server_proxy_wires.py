@@ -261,7 +261,7 @@ def test_a_response_that_continues_another_keeps_its_memory(
     until(lambda: remembered(server, "continues") == SAID)
 
 
-def test_all_but_the_note_passes_unchanged(server: Running, behind: Upstream) -> None:
+def test_everything_but_the_note_is_forwarded_unchanged(server: Running, behind: Upstream) -> None:
     key = filled(server, "bytes")
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln+/="}
     parts = [{"role": "user", "content": "Hi 👋"}, {"role": "assistant", "content": [thought]}]
@@ -288,7 +288,7 @@ def test_counting_tokens_passes_through(server: Running, behind: Upstream) -> No
     assert behind.last == {"model": "m", "messages": messages}
 
 
-def test_what_they_cost_is_entered_and_a_limit_stops_them(
+def test_every_format_is_counted_and_limited(
     tmp_path_factory: pytest.TempPathFactory, behind: Any
 ) -> None:
     settings = f'upstream = "{behind.url}"\nanthropic_upstream = "{behind.url}"'

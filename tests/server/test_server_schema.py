@@ -101,7 +101,7 @@ def api(server: Running, key: str) -> Any:
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize(("path", "method"), ROUTES)
-def test_no_request_breaks_the_server(
+def test_no_request_causes_a_server_error(
     server: Running, key: str, api: Any, path: str, method: str, mode: GenerationMode
 ) -> None:
     headers = {"authorization": f"Bearer {key}"}

@@ -41,7 +41,7 @@ def remembered(client: httpx.Client, space: str, session: Any) -> Any:
     return done.json()
 
 
-def test_what_comes_over_http_is_redacted_first(server: Running, client: httpx.Client) -> None:
+def test_text_sent_over_http_is_redacted_first(server: Running, client: httpx.Client) -> None:
     said = {"at": "2024-05-01", "turns": [{"role": "user", "text": f"I paid with {CARD} today."}]}
     done = remembered(client, "redacted", said)
     assert "1 of 1 turns were redacted" in done["receipt"]["notes"]
@@ -68,7 +68,7 @@ def test_a_card_can_be_read_without_its_words(server: Running, client: httpx.Cli
     assert b"Saiho-ji" not in held(server)
 
 
-def test_a_chat_goes_on_beside_words_that_are_gone(client: httpx.Client) -> None:
+def test_a_chat_continues_after_its_words_were_removed(client: httpx.Client) -> None:
     """The cards of what was said before stay, although their words cannot be added to."""
     headers = {"x-justmem-space": "chat", "x-justmem-session": "trip"}
 
@@ -89,7 +89,7 @@ def test_a_chat_goes_on_beside_words_that_are_gone(client: httpx.Client) -> None
     assert any("[card number]" in fact for fact in facts)
 
 
-def test_a_server_with_a_clock_of_its_own_expires(tmp_path: Path) -> None:
+def test_a_server_expires_by_its_own_clock(tmp_path: Path) -> None:
     with serve(tmp_path) as first, first.owner() as client:
         remembered(client, "ana", HISTORY[0])  # of 2024
     with serve(tmp_path, "retention = { days = 30 }") as again, again.owner() as client:

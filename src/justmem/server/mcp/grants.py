@@ -1,5 +1,5 @@
-"""OAuth clients and tokens, in one small SQLite file of the data folder. Of tokens it holds
-hashes only."""
+"""OAuth clients and tokens, in one small SQLite file of the data folder. It stores only hashes of
+the tokens."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """OAuth 2.1 for remote MCP clients, as the MCP specification asks for it.
 
-The SDK serves the endpoints (metadata, registration, PKCE, tokens, revocation). Here is what it
-asks for: who may be let in. The owner of a key pastes it into our consent page; the client gets
-a token for one space that works at /mcp only, for as long as that key is not revoked.
+The SDK serves the endpoints (metadata, registration, PKCE, tokens, revocation). This module decides
+who may be let in. The owner of a key pastes it into our consent page. The client gets a token for
+one space, which works only at /mcp and only until the key is revoked.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ShowResult(BaseModel):
 
 
 def fenced(parts: Sequence[str]) -> str:
-    """Nothing that was said may pass for the tool's own words."""
+    """In a fence that remembered text cannot close, so it cannot imitate the tool's own words."""
     return fence("memory", "\n\n".join(parts), new_mark())
 
 

@@ -48,7 +48,7 @@ class TurnIn(BaseModel):
 
 
 class Tools:
-    """`space` is set for a server that has one user at the other end of a pipe. Over HTTP the
+    """`space` is set over standard input and output, where one user has one space. Over HTTP the
     key or a header names the space."""
 
     def __init__(self, server: Server, space: str | None = None) -> None:
@@ -114,7 +114,7 @@ class Tools:
     ) -> Annotated[CallToolResult, RecallResult]:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
-        `id day words`; without a day it was said on that of the line above."""
+        `id day words`; a line without a day has the day of the line above."""
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
         found = await self.evidence(context, question, at=at, plan=plan, **filters)
@@ -128,9 +128,8 @@ class Tools:
         at: When = None,
         plan: dict[str, Any] | None = None,
     ) -> Annotated[CallToolResult, AskResult]:
-        """Get one finished answer from memory with the quotes it rests on, or a refusal. Use it
-        instead of recall only if the user wants proof: it may call a model. Arguments as in
-        recall."""
+        """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
+        recall only if the user wants proof: it may call a model. Arguments as in recall."""
         async with self._asking(context) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
         self._server.metrics.receipt(answer.receipt)
@@ -264,7 +263,7 @@ class Tools:
 
 
 def _client(context: Call) -> str:
-    """Who is at the other end of the pipe, by its own word: for the change log, not for rights."""
+    """The name that the client gives itself. It goes into the change log and gives no rights."""
     known = context.session.client_params
     return f"mcp:{known.client_info.name[:100]}" if known else "mcp"
 
@@ -277,8 +276,8 @@ def _result(found: BaseModel) -> CallToolResult:
 
 
 def _defined(work: Callable[..., Any], *, reads: bool = False, repeats: bool = False) -> Tool:
-    """With the hints that differ from the default: it changes something, may destroy, is not safe
-    to repeat, and reaches the outside world."""
+    """Sets the hints that differ from the protocol's defaults: it changes data, may destroy, is not
+    safe to repeat, and reaches the outside world."""
     hints = ToolAnnotations(
         read_only_hint=reads or None, idempotent_hint=repeats or None, open_world_hint=False
     )
