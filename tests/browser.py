@@ -4,8 +4,7 @@
         browser.open(url)
         browser.click("text or selector")
 
-Nothing beside Python and Debian's `chromium` is needed: where that is missing and can be
-installed, it is.
+It needs only Python and Debian's `chromium`, which is installed if it is missing and that is possible.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-# What the browser reads has to be its file 3, and what it writes its file 4.
+# The browser reads commands from file descriptor 3 and writes replies to 4.
 _WIRED = """
 import fcntl, os, sys
 heard, said = (fcntl.fcntl(int(each), fcntl.F_DUPFD, 10) for each in sys.argv[1:3])
@@ -52,7 +51,7 @@ _PATIENCE = 15.0  # seconds
 
 
 def find_chromium() -> str:
-    """Its path. Installs it where that is possible; else the test is skipped."""
+    """The path of chromium. Installs it if possible; otherwise skips the test."""
     names = ("chromium", "chromium-browser", "google-chrome")
     if found := next(filter(None, map(shutil.which, names)), None):
         return found
@@ -68,7 +67,7 @@ def find_chromium() -> str:
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
-    """`folder` is for its profile, and is to be empty."""
+    """`folder` is an empty folder for its profile."""
     program = find_chromium()
     heard_in, heard_out = os.pipe()  # the browser reads 3 and writes 4
     said_in, said_out = os.pipe()
@@ -101,7 +100,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
 
 
 class Browser:
-    """One page. What it requested, logged and threw is kept for the test to look at."""
+    """One page. `requested` are its requests, `complaints` its errors and exceptions."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to = to
@@ -175,14 +174,14 @@ class Browser:
     # ------------------------------------------------------------ what a person does
 
     def open(self, url: str) -> None:
-        """As in a tab of its own: nothing of an earlier page is left."""
+        """As in a new tab, without the state of an earlier page."""
         self.call("Page.navigate", url="about:blank")
         self.until("location.href === 'about:blank'")
         self.call("Page.navigate", url=url)
         self.until("document.readyState === 'complete' && location.protocol.startsWith('http')")
 
     def click(self, selector: str) -> None:
-        """In the middle of the first element that matches and can be seen, by mouse."""
+        """Clicks the middle of the first visible element that matches."""
         found = f"""[...document.querySelectorAll({json.dumps(selector)})]
             .find(each => each.checkVisibility())"""
         self.until(f"Boolean({found})")
@@ -231,7 +230,7 @@ class Browser:
         return result["result"].get("value")
 
     def until(self, expression: str) -> Any:
-        """What the expression gives once it is true."""
+        """Waits until the expression is true and returns its value."""
         ends = time.perf_counter() + _PATIENCE
         by_value = f"(found => found instanceof Node || found)({expression})"
         while time.perf_counter() < ends:
@@ -254,7 +253,7 @@ class Browser:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def controls(self) -> list[tuple[str, str]]:
-        """(role, name) of all that can be used, as assistive technology is told."""
+        """(role, name) of every control in the accessibility tree."""
         roles = {
             "button",
             "link",
