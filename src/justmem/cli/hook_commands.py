@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from json import JSONDecodeError
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,6 +74,8 @@ def _run(
         event = hooks.Event.read(sys.stdin.read())
         client = event.client
         error = asyncio.run(_error(context, event, seconds, tokens, work))
+    except JSONDecodeError as raised:
+        error = f"it read JSON that is not valid: {raised}"
     except Exception as raised:  # noqa: BLE001
         error = f"{type(raised).__name__}: {raised}"
     if error:

@@ -132,7 +132,7 @@ def retry(context: typer.Context, json: Json = False) -> None:
         with _progress(len(waiting)) as advance:
             return await memory.retry(on_done=advance)
 
-    report(run_of(context).memory(work), (), (), json)
+    report(run_of(context).memory(work), (), (), json, nothing="No session is pending or failed.")
 
 
 def rebuild(
@@ -169,6 +169,7 @@ def report(
     problems: Sequence[str],
     json: bool,
     skipped: Mapping[str, int] | None = None,
+    nothing: str = "There was nothing to remember.",
 ) -> None:
     if json:
         sums = [dump(each) for each in done]
@@ -177,7 +178,7 @@ def report(
         when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
         out().print(render.remembered(done, when))
     else:
-        say("There was nothing to remember.")
+        say(nothing)
     for problem in problems:
         say(f"Not read: {problem}", "red")
     if problems:

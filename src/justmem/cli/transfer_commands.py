@@ -129,6 +129,8 @@ def copy(
 async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.Copied]:
     try:
         there = await one.spaces()
+        if not there:
+            raise NoSuchSpace("There are no spaces in the source.")
         if missing := [space for space in only if space not in there]:
             raise NoSuchSpace(f"There is no space {missing[0]!r} in the source.")
         done = []

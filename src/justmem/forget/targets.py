@@ -30,8 +30,8 @@ from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, names
 
 _ONE_TARGET = (
-    "Say what to forget: one of card=, turn=, session=, subject=, key=, since= or until=, "
-    "everything=."
+    "Say what to forget: one of card, turn, session, subject, key, a period (since, until), or "
+    "everything."
 )
 
 
