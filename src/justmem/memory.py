@@ -103,7 +103,8 @@ class AsyncMemory(StoredMemory):
     async def remember_many(
         self, sessions: Iterable[SessionLike], *, on_done: OnDone | None = None
     ) -> list[Remembered]:
-        """Several at once, as many as `concurrency` allows. Results in the order given."""
+        """Remembers several sessions, `concurrency` of them at a time. The results have the order
+        of the sessions."""
         if isinstance(sessions, str) or not isinstance(sessions, Iterable):
             raise InvalidSession(f"remember_many needs several sessions, not {describe(sessions)}.")
         given = [await self._given(session) for session in sessions]
@@ -160,9 +161,10 @@ class AsyncMemory(StoredMemory):
         extractor: Extractor | None = None,
         on_done: OnDone | None = None,
     ) -> list[Remembered]:
-        """Makes the cards of a session, or of all, again: with another extractor, or with the one
-        that there is. Corrections and pins stay. The old cards serve until the new ones are made.
-        After an interruption or a failure, call it again: it continues with what is left."""
+        """Makes the cards of a session, or of all sessions, again: with the given extractor, or
+        with the current one. Corrections and pins stay. The old cards serve until the new ones
+        are made. After an interruption or a failure, call it again: it continues with what is
+        left."""
         if extractor is not None and not callable(getattr(extractor, "extract", None)):
             raise InputError(f"extractor needs a method `extract`; {describe(extractor)} has none.")
         check_callable(on_done, "on_done")

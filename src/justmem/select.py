@@ -84,7 +84,7 @@ class Selection:
     async def _scores(self, pool: Pool, tally: Tally) -> tuple[Scores, dict[int, float]]:
         """The score of each candidate, and the reranker's logits of those it read. In the paper
         (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
-        few, and its word is one more signal."""
+        few, and its probability is one more signal."""
         scores = rank.scored(pool.signals, self._weights)
         if self._reranker is None or len(pool.cards) < 2:
             return scores, {}

@@ -21,7 +21,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 _ISO = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?(?:T.*)?")
 
 
-# The slots of a model, which frozen ones refuse to fill by name.
+# These functions fill the slots of a pydantic model. A frozen model refuses to do it by name.
 _put_fields, _put_given, _put_extra, _put_private = (
     BaseModel.__dict__[slot].__set__
     for slot in (

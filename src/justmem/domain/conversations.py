@@ -72,7 +72,7 @@ class Session(Value):
         )
 
     def grown_from(self, old: Session) -> int:
-        """How many turns this has in common with `old`, if it only adds turns to it; else 0."""
+        """How many turns `old` has, if this session is `old` with more turns at its end; else 0."""
         count = len(old.turns)
         if old.at != self.at or count >= len(self.turns):
             return 0

@@ -47,25 +47,24 @@ def as_session(
     """
     if isinstance(value, str):
         value = [{"role": "user", "content": value}]
-    if isinstance(value, Session):
-        own_at, own_id, turns = value.at, value.id, [_cleaned(turn) for turn in value.turns]
-        labels: object = value.labels
-        until, note = value.until, value.is_note
-    else:
-        fields, messages = _fields_and_messages(value)
-        turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
-        own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
-        labels, until, note = fields.get("labels"), None, False
+    known = value if isinstance(value, Session) else None
+    fields, messages = _fields_and_messages(value if known is None else dict(known))
+    turns = [_turn(number, message) for number, message in enumerate(messages, 1)]
+    own_at, own_id = _first(fields, TIME_KEYS), _first(fields, ("id", "session_id"))
     if not any(turn.text.strip() or turn.forgotten for turn in turns):
         raise InvalidSession(f"The session holds no words: every turn is blank. {SHAPE}")
     when = _when(at if at is not None else own_at, turns, otherwise)
     name = _id(id if id is not None else own_id)
-    if name.startswith(NOTE) and not note:
+    if name.startswith(NOTE) and not (known and known.is_note):
         raise InvalidSession(
             f"The id of a session cannot begin with {NOTE!r}: notes have such ids."
         )
     session = Session(
-        id=name or "s", at=when, turns=tuple(turns), labels=as_labels(labels), until=until
+        id=name or "s",
+        at=when,
+        turns=tuple(turns),
+        labels=as_labels(fields.get("labels")),
+        until=known and known.until,
     )
     return session if name else session.model_copy(update={"id": id_from_content(session)})
 
@@ -155,8 +154,7 @@ def _when(value: object, turns: Sequence[Turn], otherwise: object) -> datetime:
 
 
 def _turn(number: int, message: object) -> Turn:
-    if isinstance(message, Turn):
-        return _cleaned(message)
+    message = dict(message) if isinstance(message, Turn) else message
     if not isinstance(message, Mapping):
         raise InvalidSession(f"Turn {number} is a {type(message).__name__}, not a message. {SHAPE}")
     try:
@@ -174,16 +172,6 @@ def _turn(number: int, message: object) -> Turn:
         )
     except InvalidSession as error:
         raise InvalidSession(f"Turn {number}: {error}") from None
-
-
-def _cleaned(turn: Turn) -> Turn:
-    at = None if turn.at is None else as_time(turn.at)
-    speaker = _speaker(turn.speaker, turn.role)
-    text = "" if turn.forgotten else _checked_text(turn.text)
-    key = _key(turn.key)
-    return Turn(
-        speaker=speaker, role=turn.role, text=text, at=at, key=key, forgotten=turn.forgotten
-    )
 
 
 def _key(value: object) -> str | None:

@@ -74,7 +74,7 @@ class LanguageModel(Protocol):
 
 @runtime_checkable
 class StreamingModel(Protocol):
-    """What a language model may have besides: a reply that can be read while it is written."""
+    """A language model that can also send its reply in pieces."""
 
     def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
         """The reply's text in pieces; last, the whole Completion. Read it to the end: what a
@@ -108,6 +108,6 @@ class Reranker(Protocol):
 
 
 class Closes(Protocol):
-    """What a model over a network may have besides."""
+    """A model with connections to close."""
 
     async def close(self) -> None: ...

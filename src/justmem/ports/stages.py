@@ -21,7 +21,7 @@ class Extraction:
 
 
 class Extractor(Protocol):
-    """One that never spends tokens may say so with `spends = False`: no limit is looked up then."""
+    """An extractor that never spends tokens has `spends = False`. Then no limit is looked up."""
 
     async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
         """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit.
@@ -38,7 +38,7 @@ class Planned:
 
 
 class Planner(Protocol):
-    """One that never spends tokens may say so with `spends = False`."""
+    """A planner that never spends tokens has `spends = False`."""
 
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         """`limit` as above."""
@@ -68,7 +68,7 @@ class Answerer(Protocol):
 
 @runtime_checkable
 class StreamingAnswerer(Protocol):
-    """What an answerer may have besides."""
+    """An answerer that can also send its reply in pieces."""
 
     def stream(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SEGMENT = 4000  # characters that a pattern of the rules is given at a time, at most
+SEGMENT = 4000  # characters: the longest text that a pattern of the rules reads at once
 
 
 def both_ends(text: str, most: int = SEGMENT) -> str:

@@ -29,7 +29,7 @@ def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> S
     chosen: list[int] = []
     scores = np.zeros(0, np.float32)
     if all:
-        # A session is known by its space too.
+        # Sessions of two spaces may have the same id.
         cards = [
             one.card.model_copy(update={"session_id": f"{space}\0{one.card.session_id}"})
             for space, one in all

@@ -27,7 +27,7 @@ def no_such_space(space: str) -> NoSuchSpace:
 
 
 class _Slot:
-    """One open space and how many use it at the moment."""
+    """One open space and its users."""
 
     def __init__(self, store: Store, memory: AsyncMemory) -> None:
         self.store = store
@@ -41,7 +41,7 @@ class _Slot:
 
     @property
     def stale(self) -> bool:
-        """Another process erased the file: what is still open must not be read any more."""
+        """Whether another process erased the file. Then the open file must not be read any more."""
         if self._path is None:
             return False
         try:
@@ -113,7 +113,7 @@ class OpenSpaces:
         return self._slots[space].store
 
     async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
-        """Ends what others do in the space, and lets nobody in meanwhile."""
+        """Stops all other work in the space, and refuses new work meanwhile."""
         self._check(space)
         self._erasing.add(space)
         try:
@@ -140,7 +140,7 @@ class OpenSpaces:
         await self._storage.close()
 
     async def sweep(self) -> None:
-        """Closes what nobody has used for a while; to be run beside everything else."""
+        """Closes spaces that are idle. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(min(self._idle_seconds, 30.0))
             now = asyncio.get_running_loop().time()
