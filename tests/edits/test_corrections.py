@@ -56,6 +56,7 @@ async def test_history_shows_the_old_version_with_who_and_when(make: Make) -> No
         "ana",
     )
     assert (oldest.card, oldest.corrected_at) == (card, datetime(2024, 6, 1, 12))
+    assert oldest.note == "corrected on 2024-06-01 by ana"
     assert await memory.history(card=card.id) == [new, old, oldest]
     assert [entry.verb for entry in await memory.log(of=third.id)] == ["correct"]
 

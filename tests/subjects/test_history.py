@@ -51,6 +51,21 @@ async def test_history_as_of_a_day(memory: Any) -> None:
     ]
 
 
+async def test_what_is_said_again_is_one_entry_until_something_ends_it(memory: Any) -> None:
+    for day in (3, 4):
+        turns = [{"speaker": "Mira", "text": "I play the accordion."}]
+        await memory.remember(turns, at=f"2025-07-0{day}", id=f"again{day}")
+    turns = [{"speaker": "Mira", "text": "I live in Graz."}]
+    await memory.remember(turns, at="2025-08-01", id="back")
+    entries = await memory.history("Mira")
+    assert told(entries)[0] == ("I live in Graz.", "2025-08-01", None)
+    assert told(entries)[-1] == ("I live in Graz.", "2023-01-10", "2025-02-03")
+    (accordion,) = [one for one in entries if "accordion" in one.card.fact]
+    assert (accordion.repeats, accordion.note) == (("again3#1", "again4#1"), "said 3 times")
+    (again,) = await memory.cards(session="again4")
+    assert await memory.history(card=again.id) == [accordion]
+
+
 async def test_a_card_has_a_history_of_what_it_replaced_and_what_replaced_it(memory: Any) -> None:
     entries = await memory.history("Mira")
     vienna, graz = entries[1].card, entries[3].card

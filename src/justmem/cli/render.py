@@ -268,7 +268,7 @@ def rows(**columns: str) -> Callable[[Sequence[Any]], Table]:
 
 
 keys = rows(id="id", name="name", right="right", spaces="spaces", made="made")
-history = rows(since="since", until="until", memory="card.text", id="card.id")
+history = rows(since="since", until="until", memory="card.text", id="card.id", note="note")
 notes = rows(key="key", since="at", until="until", text="text")
 sessions = rows(
     session="id",

@@ -128,6 +128,13 @@ class HistoryEntry(Value):
     replaced_by: str | None = None  # the id of the card that ended it
     corrected_at: datetime | None = None
     corrected_by: str | None = None
+    repeats: tuple[str, ...] = ()  # the other turns that say the same, such as s12#3
+
+    @property
+    def note(self) -> str:
+        if self.corrected_at:
+            return f"corrected on {self.corrected_at:%Y-%m-%d} by {self.corrected_by}"
+        return f"said {len(self.repeats) + 1} times" if self.repeats else ""
 
 
 class SubjectProfile(Value):

@@ -37,7 +37,9 @@ async def history(
     known = await store.corrections()
     own = corrections_of(card_id, known)
     card = called.card(await card_in(store, own[-1].after.id if own else card_id))
-    cards = await cards_of(store, CardFilter(subject=card.subject, limit=_MOST), called)
+    cards = await _cards_of(store, card.subject, called)
+    if card not in cards:
+        cards.append(card)
     earlier = [
         HistoryEntry(
             card=called.card(each.before),
@@ -101,33 +103,50 @@ async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
     subject = subject.strip()
     if not subject:
         raise InputError("The subject is empty: name a person or a thing.")
-    found = await cards_of(store, CardFilter(subject=subject, limit=_MOST), names)
+    found = await cards_of(store, CardFilter(subject=subject), names)
     if not found:
         raise NotInMemory(f"Memory holds no cards about {subject!r}.")
-    return [card for card in found if card.kind != "interaction"]
+    return [card for card in found if card.kind != "interaction"][-_MOST:]
 
 
 def _entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
     """Newest first. What begins after the day `on` is left out."""
     known = sorted((card for card in cards if card.since <= on), key=_order)
-    ended = language.superseded(known, on)
-    found = []
+    ended = _ended(known, language, on)
+    found: dict[tuple[str | None, ...], HistoryEntry] = {}
     for card in known:
         newer = _newer(card, known, language) if card.id in ended else None
-        found.append(
-            HistoryEntry(
-                card=card,
-                since=card.since,
-                until=newer.since if newer else None,
-                replaced_by=newer.id if newer else None,
-            )
+        same = card.subject, card.fact, card.event_date.text, newer.id if newer else None
+        if first := found.get(same):  # said again
+            places = tuple(f"{card.session_id}#{turn}" for turn in card.turns)
+            found[same] = first.model_copy(update={"repeats": (*first.repeats, *places)})
+            continue
+        found[same] = HistoryEntry(
+            card=card,
+            since=card.since,
+            until=newer.since if newer else None,
+            replaced_by=newer.id if newer else None,
         )
-    return found[::-1]
+    return list(found.values())[::-1]
+
+
+def _ended(known: Sequence[Card], language: Language, on: date) -> set[str]:
+    """Ids of the cards that a newer one ended, also of those that were true again later: Graz,
+    Vienna, Graz."""
+    ended: set[str] = set()
+    days, seen = [on], {on}
+    while days:
+        day = days.pop()
+        ended |= language.superseded([card for card in known if card.since <= day], day)
+        more = {card.since for card in known if card.id in ended} - seen
+        seen |= more
+        days += more
+    return ended
 
 
 def _linked(card: Card, all: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """The entries that a card replaced, one after another, and those that replaced it."""
-    ids = {card.id}
+    ids = {one.card.id for one in all if one.card.text == card.text}
     for _ in all:  # each round adds at least one, or it is complete
         more = {one.card.id for one in all if one.replaced_by in ids}
         more |= {one.replaced_by for one in all if one.card.id in ids and one.replaced_by}

@@ -7,7 +7,16 @@ from collections.abc import Collection, Sequence
 
 from pydantic import BaseModel
 
-from justmem.domain import Answer, Card, Citation, Evidence, Forgotten, Remembered, Source
+from justmem.domain import (
+    Answer,
+    Card,
+    Citation,
+    Evidence,
+    Forgotten,
+    HistoryEntry,
+    Remembered,
+    Source,
+)
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
 from justmem.prompts import fence, new_mark, one_line
@@ -149,9 +158,11 @@ async def show_history(memory: AsyncMemory, name: str | None) -> list[str]:
     card = await full_id(memory, name or "")
     by_card = _ID.fullmatch(card) is not None
     entries = await memory.history(None if by_card else name, card=card if by_card else None)
-    return [
-        f"{each.since} to {each.until or 'now'}: {card_lines([each.card])[0]}" for each in entries
-    ]
+    return [f"{_held(each)}: {card_lines([each.card])[0]}" for each in entries]
+
+
+def _held(entry: HistoryEntry) -> str:
+    return entry.note if entry.corrected_at else f"{entry.since} to {entry.until or 'now'}"
 
 
 async def show_about(memory: AsyncMemory, name: str | None) -> list[str]:
