@@ -6,16 +6,16 @@ an embedder that the server does not know, evidence without a usable source.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from justmem.domain import Session, Turn, Value
+from justmem.domain import Session, Turn
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question
 from justmem_eval.metrics import turns_of
-from justmem_eval.records import Files, Retrieved, Usage
+from justmem_eval.records import Files, Record, Retrieved, Usage
 from justmem_eval.runs import PeerSettings, Settings
 
 _MOST_TURNS = 4  # that one piece may name before its source says too little
@@ -82,72 +82,69 @@ BENCHMARK = Benchmark(
 )
 
 
-class Checked(Value):
-    found: tuple[Retrieved, ...]
-    right: tuple[bool, ...]  # one of the first ten pieces comes from the turn that answers
-    construction: Usage
-    inference: Usage
-    problems: tuple[str, ...]
-
-
-async def check(name: str, model: str, peer: PeerSettings, folder: Path) -> Checked:
+async def check(name: str, model: str, peer: PeerSettings, folder: Path) -> Files:
     """One run of the peer, as any other."""
     given = Settings(benchmark=BENCHMARK, data=folder, system=name, model=model, runs=0, peer=peer)
     await runs.run(given, folder, folder)
-    files = Files(folder)
-    (built,), found = files.memory.items(), files.evidence.items()
+    return Files(folder)
+
+
+def problems(files: Files) -> list[str]:
+    """What would spoil a long run."""
+    (built,), asked = files.memory.items(), files.evidence.items()
+    if built.error:
+        return [built.error]
+    found = [f"A session could not be built: {each}." for each in built.failed]
+    found += [each.error for each in asked if each.error]
+    used = _used(built, *asked)
+    if used.failed:
+        found.append(f"The model server refused {used.failed} requests: see the adapter's log.")
     pairs = files.retrieved(BENCHMARK.cases)
-    right = [bool(turns_of(row, "ten") & case.gold.turns) for case, row in pairs]
-    construction = built.usage or Usage()
-    inference = Usage()
-    for row in found:
-        inference = inference.plus(row.usage or Usage())
-    failed = [f"A session could not be built: {each}." for each in built.failed]
-    failed += [f"{each.error}." for each in (built, *found) if each.error]
-    if broken := construction.failed + inference.failed:
-        failed.append(f"The model server refused {broken} requests: see the adapter's log.")
-    return Checked(
-        found=tuple(row for _, row in pairs),
-        right=tuple(right),
-        construction=construction,
-        inference=inference,
-        problems=(*failed, *_problems([row for _, row in pairs], right)),
-    )
-
-
-def _problems(rows: Sequence[Retrieved], right: Sequence[bool]) -> list[str]:
-    empty = [_ASKED[int(row.id[1:])][0] for row in rows if not row.chosen]
-    found = [f"No evidence for: {text}" for text in empty]
-    if rows and not found and sum(right) < _ENOUGH:
-        found.append(
-            f"Only {sum(right)} of {len(rows)} questions have evidence from the right turn."
-        )
-    longest = max((len(piece.place[1]) for row in rows for piece in row.chosen), default=0)
+    empty = [f"No evidence for: {c.question.text}" for c, row in pairs if not row.chosen]
+    right = sum(is_right(case, row) for case, row in pairs)
+    if pairs and not empty and right < _ENOUGH:
+        found.append(f"Only {right} of {len(pairs)} questions have evidence from the right turn.")
+    longest = max((len(piece.place[1]) for _, row in pairs for piece in row.chosen), default=0)
     if longest > _MOST_TURNS:
         found.append(
             f"One piece of evidence names {longest} turns. Recall would count all of them: name "
             "only the turns that the text comes from, or none, so that it is aligned."
         )
-    return found
+    return [*found, *empty]
 
 
-def shown(checked: Checked) -> str:
+def is_right(case: Case, row: Retrieved) -> bool:
+    """One of the first ten pieces comes from the turn that answers the question."""
+    return bool(turns_of(row, "ten") & case.gold.turns)
+
+
+def _used(*records: Record) -> Usage:
+    used = Usage()
+    for each in records:
+        used = used.plus(each.usage or Usage())
+    return used
+
+
+def shown(files: Files) -> str:
+    pairs = files.retrieved(BENCHMARK.cases)
     lines = [
         f"{len(HISTORY.sessions)} sessions built, the process killed, "
-        f"{len(checked.found)} questions asked of a new one.",
+        f"{len(pairs)} questions asked of a new one.",
     ]
-    for row, right in zip(checked.found, checked.right, strict=True):
-        lines.append(f"  {_ASKED[int(row.id[1:])][0]}")
+    for case, row in pairs:
+        lines.append(f"  {case.question.text}")
         lines.append(
-            f"    right turn {'found' if right else 'NOT found'}; {len(row.chosen)} pieces, "
-            f"{sum(piece.aligned for piece in row.chosen)} placed by their words, "
-            f"{row.evidence_tokens} tokens"
+            f"    right turn {'found' if is_right(case, row) else 'NOT found'}; "
+            f"{len(row.chosen)} pieces, {sum(piece.aligned for piece in row.chosen)} placed by "
+            f"their words, {row.evidence_tokens} tokens"
         )
-    for phase, used in (("construction", checked.construction), ("inference", checked.inference)):
+    built, asked = _used(*files.memory.items()), _used(*files.evidence.items())
+    for stage, used in (("construction", built), ("inference", asked)):
         estimated = f", {used.estimated} of the calls estimated" if used.estimated else ""
         lines.append(
-            f"  {phase}: {used.requests} calls, {used.tokens:,} tokens{estimated}; "
+            f"  {stage}: {used.requests} calls, {used.tokens:,} tokens{estimated}; "
             f"{used.embeddings} requests for vectors, {used.embedding:,} tokens"
         )
-    lines += [f"  PROBLEM: {problem}" for problem in checked.problems]
-    return "\n".join([*lines, "failed" if checked.problems else "passed"])
+    wrong = problems(files)
+    lines += [f"  PROBLEM: {problem}" for problem in wrong]
+    return "\n".join([*lines, "failed" if wrong else "passed"])

@@ -128,19 +128,21 @@ class Run:
         done: Lines[T],
         one: Callable[[str], Awaitable[T]],
         empty: Callable[[str], T],
+        among: Sequence[str] = (),
     ) -> None:
+        """`among`: what the progress counts, if these are a part of it."""
         wanted = list(ids)
-        left = [id for id in wanted if not done.done(id)]
-        finished = len(wanted) - len(left)
-        self.progress(stage, finished, len(wanted))
+        whole = among or wanted
+
+        def progress() -> None:
+            self.progress(stage, sum(map(done.done, whole)), len(whole))
 
         async def kept(id: str) -> None:
-            nonlocal finished
             done.add(await _isolated(lambda: one(id), empty(id)))
-            finished += 1
-            self.progress(stage, finished, len(wanted))
+            progress()
 
-        await _parallel(left, kept, self.parallel)
+        progress()
+        await _parallel([id for id in wanted if not done.done(id)], kept, self.parallel)
 
     async def _each_opened(
         self,
@@ -153,26 +155,25 @@ class Run:
     ) -> None:
         """Each question with its history opened. `known`: errors of questions that cannot be
         asked."""
-        cases = self.benchmark.cases
         left: dict[str, dict[str, Case]] = {}
-        for case in cases:
+        for case in self.benchmark.cases:
             if case.question.id in known:
                 done.add(failed(case, known[case.question.id]))
             elif not done.done(case.question.id):
                 left.setdefault(case.history, {})[case.question.id] = case
-        self.progress(stage, len(cases) - sum(map(len, left.values())), len(cases))
 
         async def one_history(id: str) -> None:
             asked = left[id]
             try:
                 async with self.system.opened(self.benchmark.history(id), sample) as opened:
-
-                    async def kept(name: str) -> None:
-                        case = asked[name]
-                        done.add(await _isolated(lambda: one(opened, case), failed(case, "")))
-                        self.progress(stage, len(done), len(cases))
-
-                    await _parallel(asked, kept, self.parallel)
+                    await self._each(
+                        stage,
+                        asked,
+                        done,
+                        lambda name: one(opened, asked[name]),
+                        lambda name: failed(asked[name], ""),
+                        [case.question.id for case in self.benchmark.cases],
+                    )
             except (ModelError, InputError) as error:  # it cannot be opened
                 for case in asked.values():
                     done.add(failed(case, str(error)))

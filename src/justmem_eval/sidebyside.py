@@ -38,10 +38,10 @@ TITLES = {
     "memos": "MemOS",
 }
 PACKAGES = {  # what pip installs, where the package index has it
-    "mem0": "mem0ai",
-    "mempalace": "mempalace",
-    "memos": "MemoryOS",
-    "lightmem": "lightmem",
+    "mem0": ("mem0ai",),
+    "mempalace": ("mempalace",),
+    "memos": ("MemoryOS", "qdrant-client"),
+    "lightmem": ("lightmem",),
 }
 COLUMNS = (  # heading, figure, decimal places
     ("calls", "calls.construction", 0),
@@ -154,8 +154,8 @@ def install(name: str, environments: Path, run: Callable[[Sequence[str]], None])
     folder = environments / name
     if not folder.exists():
         run([sys.executable, "-m", "venv", str(folder)])
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", PACKAGES[name]]
-    run(pip)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    run([*pip, *PACKAGES[name]])
 
 
 # ---------------------------------------------------------------- as text and as a picture

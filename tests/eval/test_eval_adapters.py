@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, serve_openai
 from justmem_eval.cli.app import app
 from justmem_eval.meter import metering
-from justmem_eval.peer_check import HISTORY, Checked, check
-from justmem_eval.records import Built
+from justmem_eval.peer_check import BENCHMARK, HISTORY, check, is_right, problems
+from justmem_eval.records import Built, Files
 from justmem_eval.runs import PeerSettings
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.peer import NAMES, Peer
@@ -49,7 +49,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
 
 
-async def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Checked:
+async def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Files:
     peer = PeerSettings(python=python, dimensions=DIMENSIONS)
     return await check(name, f"openai:m@{url}", peer, folder)
 
@@ -71,7 +71,7 @@ async def test_a_peer_that_is_installed_keeps_what_it_was_told(
     if not python:
         pytest.skip(f"{name} is not installed: JUSTMEM_PEER_{name.upper()} names its Python")
     found = await checked(name, playing.url, tmp_path, python)
-    assert found.problems == ()
+    assert problems(found) == []
 
 
 @pytest.mark.usefixtures("fakes")
@@ -80,8 +80,8 @@ async def test_what_was_built_is_there_after_a_kill(
     tmp_path: Path, playing: Served, name: str
 ) -> None:
     found = await checked(name, playing.url, tmp_path)
-    assert found.problems == ()
-    assert all(found.right)
+    assert problems(found) == []
+    assert all(is_right(case, row) for case, row in found.retrieved(BENCHMARK.cases))
 
 
 # ---------------------------------------------------------------- LightMem
@@ -138,9 +138,9 @@ async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("lightmem", playing.url, tmp_path)
-    pieces = found.found[0].chosen
+    pieces = found.evidence["q0"].chosen
     assert pieces[0].text.startswith("Tomas said: ")
-    assert found.found[0].context.startswith("2024-")  # the reader sees the time
+    assert found.evidence["q0"].context.startswith("2024-")  # the reader sees the time
 
 
 # ---------------------------------------------------------------- MemoryOS
@@ -151,7 +151,7 @@ async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    claimed = {piece.place for piece in found.found[0].read if piece.place[0]}
+    claimed = {piece.place for piece in found.evidence["q0"].read if piece.place[0]}
     turns = {(session, turn) for session, numbers in claimed for turn in numbers}
     assert ("session_1", 7) in turns
     assert len(turns) >= 16
@@ -162,7 +162,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
     tmp_path: Path, playing: Served
 ) -> None:
     found = await checked("memoryos", playing.url, tmp_path)
-    texts = [piece.text for piece in found.found[0].chosen]
+    texts = [piece.text for piece in found.evidence["q0"].chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
     assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
@@ -174,7 +174,7 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
 @pytest.mark.usefixtures("fakes")
 async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
     found = await checked("memos", playing.url, tmp_path)
-    places = [piece.place for row in found.found for piece in row.chosen]
+    places = [piece.place for row in found.evidence.items() for piece in row.chosen]
     assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
 
 
@@ -199,7 +199,7 @@ async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path
 async def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
     tmp_path: Path, playing: Served
 ) -> None:
-    row = (await checked("amem", playing.url, tmp_path)).found[0]
+    row = (await checked("amem", playing.url, tmp_path)).evidence["q0"]
     assert len(row.chosen) == 10
     assert len(row.read) > 10
 
@@ -254,4 +254,4 @@ async def test_peer_check_shows_an_embedder_that_does_not_fit(
 ) -> None:
     peer = PeerSettings(python=sys.executable, dimensions=384)
     found = await check("memos", f"openai:m@{playing.url}", peer, tmp_path)
-    assert "AssertionError" in found.problems[0]
+    assert "AssertionError" in problems(found)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from justmem.errors import InvalidSetting
@@ -26,19 +28,18 @@ NAMES = tuple(name for name in TITLES if name not in ("living", "mine"))
 __all__ = ["NAMES", "TITLES", "Benchmark", "Case", "Gold", "History", "Question", "TurnKey", "load"]
 
 
+_LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
+    "locomo": locomo.load,
+    "longmemeval": longmemeval.load,
+    "longmemeval_m": longmemeval.load_m,
+    "locomo_plus": locomo_plus.load,
+    "realtalk": realtalk.load,
+    "living": living.load,
+    **{name: partial(beam.load, name) for name in beam.SIZES},
+}
+
+
 def load(name: str, data: Path) -> Benchmark:
-    if name == "locomo":
-        return locomo.load(data)
-    if name == "longmemeval":
-        return longmemeval.load(data)
-    if name == "locomo_plus":
-        return locomo_plus.load(data)
-    if name == "longmemeval_m":
-        return longmemeval.load_m(data)
-    if name == "realtalk":
-        return realtalk.load(data)
-    if name in beam.SIZES:
-        return beam.load(name, data)
-    if name == "living":
-        return living.load()
-    raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(NAMES)} or living.")
+    if name not in _LOADERS:
+        raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(NAMES)} or living.")
+    return _LOADERS[name](data)

@@ -21,7 +21,7 @@ from justmem_eval.benchmarks.types import Benchmark, Case, Gold, HandCorrection,
 _FOLDER = packaged("justmem_eval").joinpath("data", "living")
 
 
-def load() -> Benchmark:
+def load(_: Path) -> Benchmark:
     paths = sorted(Path(str(entry)) for entry in _FOLDER.iterdir())
     items = {path.stem: files.read_json(path) for path in paths}
     histories = {name: History(name, _sessions(item)) for name, item in items.items()}

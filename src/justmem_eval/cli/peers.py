@@ -27,6 +27,7 @@ from justmem_eval.cli.shared import (
     pairs,
     show,
 )
+from justmem_eval.records import Files
 from justmem_eval.report import Grid
 from justmem_eval.runs import DIMENSIONS, EMBEDDER, PeerSettings
 from justmem_eval.scripted import Scripted
@@ -54,7 +55,7 @@ def check(
     name = path.stem if own else adapter
     folder = Path(mkdtemp(prefix="justmem-peer-check-"))
 
-    def checked(model: str, embedder: str, dimensions: int) -> peer_check.Checked:
+    def checked(model: str, embedder: str, dimensions: int) -> Files:
         peer = PeerSettings(
             python=python,
             adapter=own,
@@ -72,7 +73,7 @@ def check(
         with serve_openai(played) as served:
             found = checked(f"openai:scripted@{served.url}", embedder.name, embedder.dim)
     typer.echo(peer_check.shown(found))
-    if not found.problems:
+    if not peer_check.problems(found):
         shutil.rmtree(folder)
     else:
         typer.echo(f"The adapter's log: {folder / 'peer.log'}")
