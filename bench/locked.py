@@ -29,6 +29,7 @@ from statistics import median
 from time import process_time
 from typing import Any
 
+from published import publish
 from pydantic import SecretStr
 from recall import QUESTION, local_embedder
 
@@ -55,12 +56,13 @@ async def took(work: Awaitable[object]) -> float:
     return process_time() - began
 
 
-def row(what: str, plain: list[float], locked: list[float]) -> None:
+def row(what: str, plain: list[float], locked: list[float]) -> dict[str, float]:
     one, other = 1e3 * median(plain), 1e3 * median(locked)
     print(f"  {what:<10} {one:>10.2f} {other:>10.2f} {other / one:>8.2f}", flush=True)
+    return {f"{what}.plain": one, f"{what}.locked": other}
 
 
-async def compared(cards: int, embedder: Any, rounds: int) -> None:
+async def compared(cards: int, embedder: Any, rounds: int) -> dict[str, float]:
     writer = Writer(embedder.dim, turns=4)
     with tempfile.TemporaryDirectory() as place:
         folders = [Path(place) / name for name in ("plain", "locked")]
@@ -69,17 +71,19 @@ async def compared(cards: int, embedder: Any, rounds: int) -> None:
         began = process_time()
         rekey(folders[1], "bench", FIRST, KEYS)
         locking = process_time() - began
-        await opening(folders, writer)
+        found = await opening(folders, writer)
         stores = [
             await open_store(folder, "bench", keys=keys)
             for folder, keys in zip(folders, (None, KEYS), strict=True)
         ]
         memories = [memory_of(store, embedder) for store in stores]
-        await asking(memories, stores, writer, rounds)
-        await remembering(stores, cards, writer, rounds)
+        found |= await asking(memories, stores, writer, rounds)
+        found |= await remembering(stores, cards, writer, rounds)
         for memory in memories:
             await memory.close()
     print(f"  rekey      {1e3 * locking:>21.2f}")
+    found["rekey.locked"] = 1e3 * locking
+    return {f"cards_{cards}.{name}": value for name, value in found.items()}
 
 
 async def _locked_copy(plain: Path, locked: Path) -> None:
@@ -101,7 +105,7 @@ def memory_of(store: SqlStore, embedder: Any) -> AsyncMemory:
     return AsyncMemory(store, parts)
 
 
-async def opening(folders: list[Path], writer: Writer) -> None:
+async def opening(folders: list[Path], writer: Writer) -> dict[str, float]:
     times: list[list[float]] = [[], []]
     for _ in range(7):
         view = writer.question()
@@ -111,12 +115,12 @@ async def opening(folders: list[Path], writer: Writer) -> None:
             await store.find([view], SearchLimits(dense=40, lexical=20))
             spent.append(process_time() - began)
             await store.close()
-    row("opening", *times)
+    return row("opening", *times)
 
 
 async def asking(
     memories: list[AsyncMemory], stores: list[SqlStore], writer: Writer, rounds: int
-) -> None:
+) -> dict[str, float]:
     recalls: list[list[float]] = [[], []]
     searches: list[list[float]] = [[], []]
     for number in range(rounds + 3):
@@ -128,32 +132,37 @@ async def asking(
             if number >= 3:  # the first ones warm up
                 recalls[side].append(recall)
                 searches[side].append(search)
-    row("recall", *recalls)
-    row("search", *searches)
+    return row("recall", *recalls) | row("search", *searches)
 
 
-async def remembering(stores: list[SqlStore], cards: int, writer: Writer, rounds: int) -> None:
+async def remembering(
+    stores: list[SqlStore], cards: int, writer: Writer, rounds: int
+) -> dict[str, float]:
     times: list[list[float]] = [[], []]
     fresh = writer.sessions(cards + CARDS_A_SESSION * (rounds + 1))
     for session, derived in islice(fresh, cards // CARDS_A_SESSION + 1, None):
         for spent, store in zip(times, stores, strict=True):
             keeping = await took(store.keep(session))
             spent.append(keeping + await took(store.settle(session, derived)))
-    row("remember", *times)
+    return row("remember", *times)
 
 
 async def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--cards", type=int, nargs="+", default=[1000, 10_000, 100_000])
     options.add_argument("--rounds", type=int, default=40)
+    options.add_argument("--figures", type=Path, help="Enter the figures into this file.")
     given = options.parse_args()
     embedder = local_embedder()
+    found: dict[str, float] = {}
     for cards in given.cards:
         print(f"{cards:,} cards, CPU ms   plain     locked    ratio")
-        await compared(cards, embedder, given.rounds)
+        found |= await compared(cards, embedder, given.rounds)
     began = process_time()
     Lock(SecretStr("a passphrase"), bytes(16))
-    print(f"key, from a passphrase: {1e3 * (process_time() - began):.0f} ms")
+    found["key"] = 1e3 * (process_time() - began)
+    print(f"key, from a passphrase: {found['key']:.0f} ms")
+    publish(given.figures, "bench-locked", found, given.rounds, "locked.py")
 
 
 if __name__ == "__main__":

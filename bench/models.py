@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import platformdirs
+from published import publish
 from rich.console import Console
 from rich.table import Table
 from tokenizers import Tokenizer
@@ -152,7 +153,8 @@ def settings(name: str, encoded: Sequence[Any], pooling: str, rounds: int) -> Ta
     return table
 
 
-def embedders(texts: Sequence[str], rounds: int) -> Table:
+def embedders(texts: Sequence[str], rounds: int, found: dict[str, float]) -> Table:
+    """`found`: the same figures by name."""
     table = Table("embedder", "MB", "CPU s to load", "tokens each", "CPU ms each")
     names = [model.name for model in weights.manifest().values() if model.use == "embed"]
     for name in names:
@@ -161,6 +163,8 @@ def embedders(texts: Sequence[str], rounds: int) -> Table:
         _, load = timed(lambda e=embedder: asyncio.run(e.embed(["text"])), 1)
         done, cpu = timed(lambda e=embedder: asyncio.run(e.embed(texts)), rounds)
         tokens, each = done.tokens / len(texts), 1000 * cpu / len(texts)
+        row = {"mb": size / 1e6, "load_s": load, "tokens": tokens, "text_ms": each}
+        found |= {f"{name}.{measure}": value for measure, value in row.items()}
         table.add_row(name, f"{size / 1e6:.0f}", f"{load:.1f}", f"{tokens:.0f}", f"{each:.1f}")
     return table
 
@@ -181,10 +185,14 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--embedders", action="store_true", help="only compare the embedders")
+    parser.add_argument("--figures", type=Path, help="enter the embedders' figures into this file")
     chosen = parser.parse_args()
     texts = sentences(chosen.texts)
     console = Console()
-    console.print(embedders(texts, chosen.rounds))
+    found: dict[str, float] = {}
+    console.print(embedders(texts, chosen.rounds, found))
+    command = f"models.py --embedders --texts {chosen.texts} --rounds {chosen.rounds}"
+    publish(chosen.figures, "bench-models", found, chosen.texts, command)
     if chosen.embedders:
         return
     for name in EMBEDDERS:

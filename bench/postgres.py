@@ -25,6 +25,7 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import psycopg
+from published import publish
 
 from justmem.ports import SearchLimits, StoredSession
 from justmem.store.postgres import open_store
@@ -118,6 +119,7 @@ async def asked(store: SqlStore, rounds: int, clock: Clock) -> float:
 
 async def run(options: argparse.Namespace, administrator: str, server: Server | None) -> None:
     clock = Clock(server)
+    found: dict[str, float] = {}
     url = create_database(administrator, "justmem_bench")
     for cards in options.cards:
         began = clock()
@@ -127,10 +129,14 @@ async def run(options: argparse.Namespace, administrator: str, server: Server | 
         size = (await store.stats()).bytes
         sessions = len(await store.sessions())
         await store.close()
+        storing = built / sessions
         say(
             f"cards {cards:>7}   question {took * 1e3:7.2f} ms   "
-            f"store a session {built / sessions * 1e3:6.2f} ms   {size / cards:,.0f} bytes a card"
+            f"store a session {storing * 1e3:6.2f} ms   {size / cards:,.0f} bytes a card"
         )
+        found[f"cards_{cards}.question_ms"] = took * 1e3
+        found[f"cards_{cards}.session_ms"] = storing * 1e3
+        found[f"cards_{cards}.card_bytes"] = size / cards
     took = []
     for count in options.spaces:
         url = create_database(administrator, f"justmem_bench_{count}")
@@ -138,8 +144,10 @@ async def run(options: argparse.Namespace, administrator: str, server: Server | 
         neighbours(administrator.replace("/postgres?", f"/justmem_bench_{count}?"), count)
         took.append(await asked(store, options.rounds, clock))
         await store.close()
+        found[f"spaces_{count}.question_ms"] = took[-1] * 1e3
         say(f"spaces {count:>6}   question {took[-1] * 1e3:7.2f} ms   in a space of 100 cards")
     say(f"ratio {took[-1] / took[0]:.2f}")
+    publish(options.figures, "bench-postgres", found, options.rounds, "postgres.py")
 
 
 def main() -> None:
@@ -147,6 +155,7 @@ def main() -> None:
     parser.add_argument("--cards", type=int, nargs="+", default=[1_000, 10_000])
     parser.add_argument("--spaces", type=int, nargs="+", default=[10, 1_000])
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--figures", type=Path, help="Enter the figures into this file.")
     options = parser.parse_args()
     if given := os.environ.get("JUSTMEM_TEST_POSTGRES_URL"):
         asyncio.run(run(options, given, None))
