@@ -123,6 +123,8 @@ CASES = [
     (LUMEN, "How long was I at Lumen Health before I left?", "for 4 years", "12 days"),
     (LISBON, "How many races did I run?", "Porto 15K", "58:"),
     ([("2025-01-10", "I have two kids.")], "How many kids do I have?", "two kids", ""),
+    # each event of an order, by its date
+    (JOB + CAT, "Put these in order: the cat, my job at Bosch", "cat", "Siemens.\"\n"),
     # neither planned nor nearly done is done
     (RACE, "Did I finish the half marathon?", "signed up", "Yes"),
     ([("2024-10-06", "I almost bought a boat.")], "Did I buy a boat?", "almost", "Yes"),
@@ -130,6 +132,7 @@ CASES = [
     ([("2025-01-10", "I walked a dog yesterday.")], "Do I have a dog?", "walked", "Yes"),
     ([("2025-01-10", "I run the Porto race on 25 May.")], "Did I run the Porto race?", "25 May",
      "Yes"),
+    ([("2025-01-10", "My friend Tom has a dog.")], "Do I have a dog?", CLOSEST, ""),
     ([("2025-01-10", "I don't eat meat.")], "Do I eat meat?", "don't", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Giulia vegan?", "vegan", "Yes"),
     ([("2025-01-10", "Marco: Giulia's vegan.")], "Is Marco vegan?", "Giulia", "Yes"),

@@ -28,6 +28,7 @@ from justmem.language.en.quoting import (
 from justmem.language.en.sentence_types import is_small_talk
 from justmem.language.en.speaker import own_name
 from justmem.language.en.states import asked_state, cards_with_state, replacements
+from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, stem, words
 from justmem.ports import NOT_IN_MEMORY, Reply
 
@@ -35,6 +36,7 @@ CLOSEST = "No statement answers this for certain. The closest:"
 _LONGEST = 280  # characters: a turn up to this long is quoted whole
 _QUOTED = 3  # quotations of an answer
 _LISTED = 5  # quotations of an answer that needs several statements, such as a list or a count
+_OF_EVENT = 0.5  # the share of an event's words that its statement must have
 _KNOWN = 8  # quotations about somebody
 _NAME_ASKED = re.compile(r"\bwhat(?:['’]?s| is) my name\b|\bwho am i\b", re.IGNORECASE)
 
@@ -49,6 +51,8 @@ def answer(evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
     if values := _values_of_state(evidence):
         earlier = frozenset(one.card.id for one in values[1:])
         return _reply(evidence, values, sessions, earlier=earlier)
+    if events := _events_in_order(evidence):
+        return _reply(evidence, events, sessions)
     return _answer_by_quoting(evidence, sessions)
 
 
@@ -117,6 +121,25 @@ def _values_of_state(evidence: Evidence) -> list[Statement]:
         return []
     found = cards_with_state(asked, speaker, cards)
     return [statement_from(known[card.id], {}) for card in found][:_QUOTED]
+
+
+def _events_in_order(evidence: Evidence) -> list[Statement]:
+    """ "Which came first, the move or the new job?": the best statement of each event, by the date
+    of the event."""
+    if evidence.plan.operation != "order":
+        return []
+    listed = evidence.question.partition(":")[2] or evidence.question
+    parts = re.split(r"[,;?]|\b(?:or|and|then)\b", listed)
+    asking = set(map(stem, english().question_words))
+    events = [set(content_stems(part)) - asking for part in parts]
+    known = [statement_from(one, {}) for one in evidence.candidates or evidence.chosen]
+    found = []
+    for event in filter(None, events):
+        best = max(known, key=lambda one: coverage(event, one.stems))
+        if coverage(event, best.stems) >= _OF_EVENT:
+            found.append(best)
+    distinct = one_per_turn(found)
+    return sorted(distinct, key=lambda one: one.card.since) if len(distinct) > 1 else []
 
 
 # ---------------------------------------------------------------- quotations

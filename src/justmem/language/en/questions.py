@@ -148,7 +148,7 @@ _OPERATIONS: tuple[tuple[re.Pattern[str], Operation], ...] = (
     (
         _any_of(
             r"\border (?:of|in which|from)\b|\border:|\bearliest to latest\b",
-            r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.*(?:,| or )",
+            r"\b(?:which|what|who)\b.*\b(?:first|earlier|last|later)\b.* or ",
             r"\bwhich\b.*\b(?:happen|come|came|start|began|occur)\w* (?:first|last|earlier)\b",
         ),
         "order",

@@ -13,6 +13,7 @@ from justmem.language.words import content_stems, stem, stems_of_names, words
 
 # Bounds of closeness. A reranker's logit of 0 means that the statement is as likely as not to fit.
 _WEAK = -2.0  # below it, a statement must share words with the question
+_PREFIX = 3  # letters that a stem has to have to stand for a longer one
 _SHARE = 0.3  # of the question's words that it must share then
 _STRONG = 4.0  # from it on, a missing noun does not matter
 _CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
@@ -20,7 +21,9 @@ _CERTAIN = 1.5  # from it on, a missing word does not make a statement uncertain
 # person.
 _MUCH_MORE = 0.3
 _ABOUT_AS_CLOSE = 2.0
-_CLOSE = 0.1  # what closeness is worth for the order of the statements
+# What the share of the question's words and closeness are worth for the order of the statements.
+_SHARED = 2.0
+_CLOSE = 0.1
 _CONTEXT = re.compile(r" \((?:asked|about) \".*\"(?:; .*)?\)$| \((?:photo|name): .*\)$", re.DOTALL)
 _PAST = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|originally|back then|was|were|b4)\b",
@@ -90,8 +93,8 @@ def rank_statements(
     found = []
     for one in evidence.chosen:
         statement = statement_from(one, sessions, asked_stems)
-        shared = 2 * coverage(asked.topic, statement.stems) + share_of_names(asked, statement)
-        found.append((one.score + shared + _CLOSE * statement.closeness, statement))
+        shared = coverage(asked.topic, statement.stems)
+        found.append((one.score + _SHARED * shared + _CLOSE * statement.closeness, statement))
     return [statement for _, statement in sorted(found, key=lambda row: -row[0])]
 
 
@@ -125,24 +128,20 @@ def _corrects(text: str) -> bool:
     return bool(re.match(rf"(?:{pattern})\b", text, re.IGNORECASE)) and not text.endswith("?")
 
 
-def coverage(wanted: Iterable[str], given: Iterable[str], *, least: int = 4) -> float:
-    """The share of the wanted stems that are given. `least`: see `contains_stem`."""
+def coverage(wanted: Iterable[str], given: Iterable[str]) -> float:
+    """The share of the wanted stems that are given."""
     wish, have = set(wanted), set(given)
-    return sum(contains_stem(one, have, least) for one in wish) / len(wish) if wish else 0.0
+    return sum(contains_stem(one, have) for one in wish) / len(wish) if wish else 0.0
 
 
-def contains_stem(wanted: str, given: Collection[str], least: int = 4) -> bool:
-    """Whether the stem is given, or a word that begins with it if it has `least` letters."""
+def contains_stem(wanted: str, given: Collection[str]) -> bool:
+    """Whether the stem is given, or one that it begins with or that begins with it. "Dal" may be
+    Dalhousie."""
     return wanted in given or any(
-        (len(wanted) >= least and one.startswith(wanted))
-        or (len(one) >= 4 and wanted.startswith(one))
+        (len(wanted) >= _PREFIX and one.startswith(wanted))
+        or (len(one) > _PREFIX and wanted.startswith(one))
         for one in given
     )
-
-
-def share_of_names(asked: Question, one: Statement) -> float:
-    """The share of the asked names that a statement has. "Dal" may be Dalhousie."""
-    return coverage(asked.names, one.stems, least=3)
 
 
 def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statement]:
@@ -152,9 +151,7 @@ def select_fitting(found: Sequence[Statement], asked: Question) -> list[Statemen
     # A speaker's name is in each of their statements, so it does not tell them apart.
     wanted = (topic | (asked.names - asked.people)) or asked.names
     fitting = [
-        one
-        for one in found
-        if one.closeness > _WEAK or coverage(wanted, one.stems, least=3) >= _SHARE
+        one for one in found if one.closeness > _WEAK or coverage(wanted, one.stems) >= _SHARE
     ]
     if not asked.people:
         return fitting
@@ -170,7 +167,7 @@ def is_unknown(asked: Question, found: Sequence[Statement], fitting: Sequence[St
     """Whether the question is about something that memory does not hold."""
     said = {one for each in found for one in each.stems}
     closest = max(one.closeness for one in fitting)
-    if any(not contains_stem(name, said, 3) for name in asked.names):
+    if any(not contains_stem(name, said) for name in asked.names):
         return True
     nouns = {stem(m["noun"].lower()) for m in _OWN_NOUN.finditer(asked.text)} & asked.topic
     return closest < _STRONG and any(not contains_stem(noun, said) for noun in nouns)
