@@ -15,7 +15,7 @@ from typing import Any
 from justmem.domain import NOTE, Card, Note, Session, SessionRecord, Turn, card_id
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
-from justmem.ports import CardFilter, Extraction, Store
+from justmem.ports import Extraction, Store
 from justmem.runtime.text import clean
 from justmem.runtime.validation import as_text, describe
 
@@ -134,11 +134,6 @@ async def get_note(store: Store, key: str, now: datetime) -> Note:
     if session is None or (session.until is not None and session.until <= now):
         raise no_note(key)
     return _note(session)
-
-
-async def card_at(store: Store, session_id: str) -> Card:
-    (card,) = await store.cards(CardFilter(session_id=session_id, limit=1))
-    return card
 
 
 def expired(record: SessionRecord, now: datetime) -> bool:
