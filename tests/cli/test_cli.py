@@ -667,6 +667,7 @@ def test_piped_output_is_not_wrapped(run: Run, monkeypatch: pytest.MonkeyPatch) 
     session = data(run("sessions", "--json"))[0]["id"]
 
     assert text in run("show", session).stdout
+    assert all(line == line.rstrip() for line in run("sessions").stdout.splitlines())
 
 
 # ---------------------------------------------------------------- help

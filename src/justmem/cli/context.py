@@ -81,17 +81,11 @@ class Run:
 
         return load(self.config, **{**self.overrides, **overrides})
 
-    def memory(
-        self,
-        work: Callable[[AsyncMemory], Awaitable[T]],
-        *,
-        create: bool = False,
-        **overrides: Any,
-    ) -> T:
+    def memory(self, work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = False) -> T:
         """Opens the memory, does the work, closes it. Only `create` may make a new space."""
         import asyncio
 
-        settings = self.settings(**overrides)
+        settings = self.settings()
         settings = settings.model_copy(update={"actor": settings.actor or ACTOR})
         return asyncio.run(_with_memory(settings, work, create))
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from justmem.cli import render
 from justmem.cli.context import Json, moment, now, run_of
-from justmem.cli.terminal import amount, out, plain, print_json, say, words
+from justmem.cli.terminal import amount, out, plain, print_json, say, show, words
 from justmem.domain import Certificate, Expiring, Forgotten, Preview, dump
 from justmem.errors import InvalidSetting
 
@@ -66,11 +66,8 @@ def forget(
             return
         _confirm(f"Forget {_described(what)} for good? ({_counted(found.forgotten)})")
     gone = run.memory(lambda memory: memory.forget(**what, verify=verify))
-    if json:
-        print_json(dump(gone))
-        return
-    out().print(f"Forgotten: {_counted(gone)}.")
-    if gone.certificate is not None:
+    show(gone, json, lambda gone: f"Forgotten: {_counted(gone)}.")
+    if gone.certificate is not None and not json:
         out().print(_certificate(gone.certificate))
 
 
@@ -100,10 +97,7 @@ def expire(
     if not yes:
         _confirm(f"Forget {_counted(found.counted)} for good?")
     gone = run.memory(lambda memory: memory.expire(at=when))
-    if json:
-        print_json(dump(gone))
-    else:
-        out().print(f"Expired: {_counted(gone)}.")
+    show(gone, json, lambda gone: f"Expired: {_counted(gone)}.")
 
 
 def _show_expiring(found: Expiring, json: bool) -> None:

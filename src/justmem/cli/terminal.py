@@ -21,6 +21,7 @@ _SEQUENCES = re.compile(
 # C0 except newline, C1, and the characters that change the direction of text
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
 _UNSHOWN = re.compile(rf"{_CONTROL.pattern}|[\ud800-\udfff]")  # and surrogates
+_FILL = re.compile(r" +$", re.MULTILINE)
 _UNWRAPPED = 100_000  # columns: longer than any line
 
 
@@ -55,7 +56,21 @@ def _console(stderr: bool) -> Console:
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not made.is_terminal:
         made.width = shutil.get_terminal_size((_UNWRAPPED, 24)).columns
+        made.file = _Trimmed(made.file)  # type: ignore[assignment]
     return made
+
+
+class _Trimmed:
+    """Removes the spaces with which rich fills the lines of a table."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(_FILL.sub("", text)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def amount(count: int, noun: str) -> str:
