@@ -4,7 +4,8 @@
         browser.open(url)
         browser.click("text or selector")
 
-It needs only Python and Debian's `chromium`, which is installed if it is missing and that is possible.
+It needs only Python and Debian's `chromium`, which is installed if it is missing and the user may
+install it.
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ CREATE TABLE quarantine (
 );
 
 -- What a search reads: for each session one row of kind 'cards' and one of kind 'passages'. See
--- `Block` in session_index.py for the two blobs. `generation` is that of the space when it was written.
+-- `Block` in session_index.py for the two blobs. `generation` is that of the space when it was
+-- written.
 CREATE TABLE blocks (
     space TEXT NOT NULL,
     kind TEXT NOT NULL,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from justmem.errors import (
     InvalidSession,
@@ -19,10 +19,11 @@ from justmem.errors import (
     StoreFull,
     StoreTooNew,
 )
-from justmem.ports import Author
 from justmem.store import drivers, schema
-from justmem.store.engine import Row
-from justmem.store.writes import create as create_space
+
+if TYPE_CHECKING:
+    from justmem.ports import Author
+    from justmem.store.engine import Row
 
 # Reading stored rows raises these only if the rows were damaged.
 _UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
@@ -198,7 +199,10 @@ def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
         for statement in schema.statements(migration, blob="BLOB", compact="WITHOUT ROWID"):
             db.execute(statement)
     if version == 0:
-        create_space(SqliteConnection(db, space))
+        # Imported here, because listing the spaces of a folder needs none of it.
+        from justmem.store.writes import create
+
+        create(SqliteConnection(db, space))
         db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from justmem.errors import InvalidSetting
-from justmem.ports import Store
 from justmem.runtime.extras import need
 from justmem.runtime.validation import as_path
 
 if TYPE_CHECKING:
+    from justmem.ports import Store
     from justmem.store.files import Keyring
 
 SCHEMES = ("postgresql://", "postgres://")
