@@ -14,25 +14,31 @@ export type MemoryOptions = {
   session: string;
   /** The most that memory adds to a prompt, in tokens. Default: 1,500. */
   tokens?: number;
-  /** Told of what fails. The chat goes on in any case. Default: console.warn. */
+  /** Milliseconds that a chat waits for memory at most. Default: 10,000. */
+  timeout?: number;
+  /** Called with each error. The chat continues in any case. Default: console.warn. */
   onError?: (error: unknown) => void;
 };
 
-/** Recalls before each call and remembers after it. If memory fails, the chat goes on. */
+/** Recalls before each call and remembers after it. If memory fails, the chat continues. */
 export function withMemory(options: MemoryOptions): LanguageModelV4Middleware {
-  const { space, session, tokens = 1500 } = options;
+  const { space, session, tokens = 1500, timeout = 10_000 } = options;
   const onError = options.onError ?? ((error) => console.warn("justmem:", error));
 
   async function tried<T>(work: () => Promise<T>): Promise<T | undefined> {
+    const late = AbortSignal.timeout(timeout);
+    const waited = new Promise<never>((_, fail) => {
+      late.addEventListener("abort", () => fail(late.reason));
+    });
     try {
-      return await work();
+      return await Promise.race([work(), waited]);
     } catch (error) {
       onError(error);
       return undefined;
     }
   }
 
-  /** A space that nobody has used yet holds nothing. */
+  /** A space that does not exist yet holds nothing: that is no error. */
   async function recalled(question: string): Promise<Evidence | undefined> {
     try {
       return await space.recall(question, { prompt: tokens });
@@ -105,7 +111,7 @@ export function withMemory(options: MemoryOptions): LanguageModelV4Middleware {
   };
 }
 
-/** The last thing that the user said. */
+/** The text of the user's last message. */
 function questionOf(prompt: LanguageModelV4Prompt): string {
   for (const message of [...prompt].reverse()) {
     if (message.role === "user") {

@@ -177,6 +177,24 @@ test("a chat goes on without memory", async () => {
   assert.equal(errors.length, 2); // not recalled, not remembered
 });
 
+test("a chat does not wait for a memory that never answers", async () => {
+  const silent = createServer(() => {});
+  await new Promise<void>((ok) => silent.listen(0, "127.0.0.1", ok));
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const space = new JustMem({ url }).space("ai");
+  const middleware = withMemory({ space, session: "x", timeout: 50, onError });
+  const { text } = await generateText({
+    model: wrapLanguageModel({ model: scripted(), middleware }),
+    prompt: SAID,
+  });
+  assert.equal(text, REPLY);
+  assert.equal((errors[0] as Error).name, "TimeoutError");
+  silent.closeAllConnections();
+  silent.close();
+});
+
 test("the package needs nothing at run time", () => {
   const about = JSON.parse(readFileSync("package.json", "utf-8"));
   assert.equal(about.dependencies, undefined);
