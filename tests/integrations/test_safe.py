@@ -9,7 +9,7 @@ import pytest
 from integration_chats import ASKED, SAID, run_page
 
 import justmem
-from justmem.errors import InputError
+from justmem.errors import InputError, TooSlow
 from justmem.integrations.safe import SafeMemory, turn, wait
 
 
@@ -37,7 +37,8 @@ async def test_a_failure_is_logged_kept_and_told(
 async def test_a_slow_memory_is_not_waited_for(memory: SafeMemory) -> None:
     memory._seconds = 0.0
     assert await memory.prompt(ASKED) == ""
-    assert isinstance(memory.error, TimeoutError)
+    assert isinstance(memory.error, TooSlow)
+    assert "justmem models pull" in str(memory.error)
 
 
 async def test_many_users_share_one_process(settings: dict[str, Any]) -> None:

@@ -68,6 +68,7 @@ def _run(
 ) -> None:
     """Reports every error without raising it, so that the assistant goes on."""
     from justmem.integrations import hooks
+    from justmem.integrations.safe import too_slow
 
     client, error = "unknown", ""
     try:
@@ -76,6 +77,8 @@ def _run(
         error = asyncio.run(_error(context, event, seconds, tokens, work))
     except JSONDecodeError as raised:
         error = f"it read JSON that is not valid: {raised}"
+    except TimeoutError:
+        error = str(too_slow(seconds))
     except Exception as raised:  # noqa: BLE001
         error = f"{type(raised).__name__}: {raised}"
     if error:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from justmem.domain import Evidence
-from justmem.errors import InputError, NotInMemory
+from justmem.errors import InputError, NotInMemory, TooSlow
 from justmem.integrations.arguments import PLAN, Question
 from justmem.memory import AsyncMemory
 from justmem.spaces import Spaces
@@ -109,7 +109,8 @@ class SafeMemory:
         try:
             async with asyncio.timeout(self._seconds):
                 return await work
-        except Exception as error:  # noqa: BLE001  the chat must continue
+        except Exception as raised:  # noqa: BLE001  the chat must continue
+            error = too_slow(self._seconds) if isinstance(raised, TimeoutError) else raised
             self.error = error
             log.warning("the chat continues without memory: %s: %r", what, error)
             if self._on_error is not None:
@@ -122,6 +123,13 @@ class SafeMemory:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
         return await self.prompt(question, plan) or "(nothing in memory)"
+
+
+def too_slow(seconds: float) -> TooSlow:
+    return TooSlow(
+        f"Memory took longer than {seconds:g} seconds. The first use downloads models: run "
+        "`justmem models pull` once. Or allow more seconds."
+    )
 
 
 MemoryFor = Callable[[Any], SafeMemory]  # from a framework's context, to serve many users
