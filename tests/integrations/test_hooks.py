@@ -11,7 +11,8 @@ from integration_chats import ASKED, SAID
 from typer.testing import CliRunner
 
 from justmem.cli import app
-from justmem.integrations.hooks import Event
+from justmem.integrations.hooks import FILE, Event
+from justmem.runtime import private_files
 
 PROMPTS: dict[str, dict[str, Any]] = {
     "claude-code": {"session_id": "s1", "hook_event_name": "UserPromptSubmit"},
@@ -80,6 +81,11 @@ ROWS = [
         },
     },
 ]
+
+
+def test_nobody_else_can_read_when_the_hooks_ran(home: Path) -> None:
+    hook("recall", event("codex", ASKED))
+    assert not private_files.is_open(home / "memory" / FILE)
 
 
 def test_a_transcript_is_remembered_once(home: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,3 +154,20 @@ async def test_a_tool_call_goes_on_with_the_callers_trace(
     (span,) = [each for each in ours(spans) if each.name == "search_memory"]
     assert span.context is not None
     assert span.context.trace_id == caller.get_span_context().trace_id
+
+
+def test_the_page_runs(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "integrations" / "opentelemetry.md"
+    code = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)[0]
+    settings = {"JUSTMEM_EMBEDDER": "justmem.testing:HashEmbedder", "JUSTMEM_RERANKER": "none"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "JUSTMEM_FOLDER": str(tmp_path), **settings},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "upsert_memory" in done.stdout
+    assert "search_memory" in done.stdout
+    assert "walnuts" not in done.stdout

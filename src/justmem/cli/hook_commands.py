@@ -12,6 +12,7 @@ import typer
 
 from justmem.cli.context import now, run_of
 from justmem.cli.terminal import say
+from justmem.runtime import private_files
 
 if TYPE_CHECKING:
     from justmem.integrations.hooks import Event
@@ -85,7 +86,7 @@ def _run(
         say(f"justmem hook {name}: {error}", "yellow")
     try:
         folder = run_of(context).settings().folder
-        folder.mkdir(parents=True, exist_ok=True)
+        private_files.folder(folder)
         hooks.note_run(folder, name, client, f"{now():%Y-%m-%d %H:%M}", error)
     except Exception as raised:  # noqa: BLE001
         say(f"justmem hook {name}: {raised}", "yellow")

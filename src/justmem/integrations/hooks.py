@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem.integrations.safe import turn
+from justmem.runtime import private_files
 
 FILE = "hooks.json"  # in the data folder: when each hook ran last
 _LONGEST = 20 * 1024 * 1024  # bytes of a transcript: its end
@@ -124,6 +125,7 @@ def run_name(name: str, client: str) -> str:
 
 def note_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
     runs = last_runs(folder) | {run_name(name, client): {"at": at, "error": error}}
+    (folder / FILE).touch(private_files.FILE)
     (folder / FILE).write_text(json.dumps(runs), "utf-8")
 
 
