@@ -6,7 +6,8 @@ Each check is a function of source texts, so that a test can plant a violation a
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,21 @@ def clocks(files: Sources) -> list[str]:
         if isinstance(node, ast.Attribute)
         and (getattr(node.value, "id", getattr(node.value, "attr", "")), node.attr) in CLOCKS
     ]
+
+
+# `store/store.py` implements the port in `ports/store.py`; `store/memory.py` is the store in memory.
+SHARED_NAMES = {"__init__", "store", "memory"}
+
+
+def repeated_names(files: Iterable[str]) -> set[str]:
+    """Names that more than one module has: a traceback would not tell which one it is."""
+    counts = Counter(Path(file).stem for file in files)
+    return {name for name, count in counts.items() if count > 1} - SHARED_NAMES
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    assert repeated_names(sources()) == set()
+    assert repeated_names([*sources(), "server/rank.py"]) == {"rank"}
 
 
 def test_imports_go_one_way() -> None:

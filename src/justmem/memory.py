@@ -34,8 +34,8 @@ from justmem.subjects import history
 
 
 class AsyncMemory(StoredMemory):
-    """The memory of one space. Make one with `justmem.open_async`, or from parts of your own.
-    `closing` are parts to close with the memory, besides its store."""
+    """The memory of one space. Make one with `justmem.open_async`. `close` closes the store and
+    `closing`."""
 
     def __init__(self, store: Store, parts: Parts, closing: Sequence[Closes] = ()) -> None:
         super().__init__(store, parts)
