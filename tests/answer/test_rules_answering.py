@@ -284,3 +284,20 @@ async def test_a_corrected_card_is_shown_with_its_correction(make: Make) -> None
     await memory.correct(card.id, fact="gets a roof on the 27th")
     answer = await memory.ask("When is the roof done?", at="2025-09-14")
     assert answer.text == f"User gets a roof on the 27th. Corrected by hand. {words}"
+
+
+def test_a_corrected_card_stands_for_its_whole_turn() -> None:
+    session = session_of("2025-02-16", "We bought a house on Slayter Street. It cost 462,000.")
+    card, *more = LANGUAGES.cards(session)
+    price = card.model_copy(update={"id": "new", "fact": "said: It cost 426,000.", "turns": (1,)})
+    chosen = tuple(Candidate(card=one, scores={"rerank": 3.0}) for one in (card, *more))
+    evidence = Evidence(
+        question="What did the house cost?",
+        at=ASKED,
+        plan=LANGUAGES.plan("What did the house cost?", ASKED),
+        chosen=chosen,
+        candidates=(*chosen, Candidate(card=price)),
+        corrected=("new",),
+    )
+    text = LANGUAGES.answer(evidence, {session.id: session}).text
+    assert "It cost 426,000. Corrected by hand. The words were:" in text

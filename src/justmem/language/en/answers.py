@@ -67,7 +67,8 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
     newer = replacements((one.card for one in found), evidence.at.date())
     earlier = frozenset(newer)
     most = _LISTED if evidence.plan.spans_sessions and not remark else _QUOTED
-    best = one_per_turn(fitting)[:most]
+    corrected = _corrected(evidence)
+    best = [corrected.get(one.turn, one) for one in one_per_turn(fitting)[:most]]
     # What replaced a quoted statement is quoted too.
     new = {newer[one.card.id].id for one in best if one.card.id in earlier}
     best = one_per_turn([*best, *(one for one in found if one.card.id in new)])
@@ -76,6 +77,14 @@ def _answer_by_quoting(evidence: Evidence, sessions: Mapping[str, Session]) -> R
         quoted.sort(key=lambda one: one.card.since)
     certain = remark or any(is_certain(asked, one) for one in quoted)
     return _reply(evidence, quoted, sessions, earlier=earlier, certain=certain)
+
+
+def _corrected(evidence: Evidence) -> dict[tuple[str, int], Statement]:
+    """The statements that somebody corrected by hand, by their turn. They stand for all of it: the
+    words of the turn hold the error."""
+    known = {one.card.id: one for one in (*evidence.candidates, *evidence.chosen)}
+    found = [statement_from(known[id], {}) for id in evidence.corrected if id in known]
+    return {one.turn: one for one in found}
 
 
 def _descriptions(evidence: Evidence) -> list[Statement]:

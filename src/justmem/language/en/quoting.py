@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from justmem.domain import Candidate, Card, Evidence, Session
 from justmem.language.en.word_lists import english
@@ -51,8 +50,8 @@ class Statement:
     correction: int  # the turn of the same session that corrects it; 0: none
 
     @property
-    def said_on(self) -> date:
-        return self.card.said_at.date()
+    def turn(self) -> tuple[str, int]:
+        return self.card.session_id, self.card.turns[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ def is_certain(asked: Question, one: Statement) -> bool:
 def one_per_turn(found: Iterable[Statement]) -> list[Statement]:
     kept: dict[tuple[str, int], Statement] = {}
     for one in found:
-        kept.setdefault((one.card.session_id, one.card.turns[-1]), one)
+        kept.setdefault(one.turn, one)
     return list(kept.values())
 
 
