@@ -10,15 +10,13 @@ import justmem
 
 
 def chat(memory: justmem.Memory) -> None:
-    started = datetime.now()  # the caller's clock: JustMem itself never looks at one
-    turns: list[dict[str, str]] = []
+    chat_id = f"chat-{datetime.now():%Y%m%d-%H%M%S}"
     while said := _line("you: "):
-        answer = memory.ask(said, at=datetime.now())
+        answer = memory.ask(said)
         reply = answer.text if answer.sufficient else "I did not know that. I do now."
         print("memory:", reply)
-        turns += [{"role": "user", "content": said}, {"role": "assistant", "content": reply}]
-        # The same id each time: the session grows, and its cards are made anew.
-        memory.remember(turns, at=started, id=f"chat-{started:%Y%m%d-%H%M%S}")
+        turns = [{"role": "user", "content": said}, {"role": "assistant", "content": reply}]
+        memory.append(turns, id=chat_id)  # the session grows, and only the new turns are read
     print(f"\nRemembered {len(memory.cards())} cards:")
     for card in memory.cards():
         print("-", card.text)

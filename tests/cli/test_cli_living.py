@@ -129,14 +129,24 @@ def test_a_card_is_corrected_pinned_and_undone(run: Run) -> None:
         (("correct", "CARD", "--kind", "note"), 2, "kind"),
         (("correct", "CARD", "--event-date", "soon"), 2, "event_date"),
         (("undo", "CARD"), 1, "never corrected"),
+        (("correct", "GONE", "--fact", "x"), 1, "may have been forgotten"),
+        (("append", ""), 2, "id of a session"),
+        (("note", "x", "--key", "k", "--value", "[NaN]"), 2, "JSON"),
+        (("note", "x", "--key", "k", "--value", f'"{"x" * 1_000_000}"'), 2, "Nothing was stored"),
+        (("note", "x", "--key", "k", "--at", "2019-01-01", "--until", "2020-01-01"), 2, "past"),
+        (("forget", "--key", "k", "--yes"), 1, "no note with the key"),
+        (("profile", "--prose"), 2, "needs a language model"),
     ],
 )
 def test_a_wrong_correction_is_one_sentence(
     run: Run, command: tuple[str, ...], fails: int, says: str
 ) -> None:
-    turns = json.dumps([{"speaker": "Mira", "text": "I live in Graz."}])
+    said = [{"speaker": "Mira", "text": text} for text in ("I live in Graz.", "I own a hat.")]
+    turns = json.dumps(said)
     run("append", "home", "--at", "2024-05-01", input=turns)
-    (card,) = run("cards", "--json")
-    named = [card["id"] if word == "CARD" else word for word in command]
-    assert says in run(*named, fails=fails).stderr
+    card, gone = run("cards", "--json")
+    run("forget", "--card", gone["id"], "--yes")
+    ids = {"CARD": card["id"], "GONE": gone["id"]}
+    named = [ids.get(word, word) for word in command]
+    assert says in run(*named, input=turns, fails=fails).stderr
     assert run("cards", "--json") == [card]

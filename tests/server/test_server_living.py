@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import httpx
 import pytest
 
+import justmem
 from justmem.domain import Session, Turn
+from justmem.testing import HashEmbedder
 from servers import Running, serve
 
 
@@ -147,3 +150,59 @@ def test_a_card_is_corrected_pinned_and_undone(ana: httpx.Client) -> None:
         assert answer.json()["detail"]
     assert [ana.post(f"{now}/undo").json() for _ in range(3)] == [new, new, old]
     assert ana.get("cards").json()["cards"] == [old]
+
+
+def test_a_wrong_call_says_why_and_changes_nothing(ana: httpx.Client) -> None:
+    said = [{"speaker": "Mira", "text": text} for text in ("I live in Graz.", "I own a hat.")]
+    given = {"turns": said, "at": "2024-05-01"}
+    done = ana.post("sessions/home/turns", params={"wait": True}, json=given).json()
+    card, gone = (each["id"] for each in done["cards"])
+    ana.post("forget", json={"card": gone})
+    before = ana.get("cards").json()
+    wrong = [
+        (ana.patch(f"cards/{gone}", json={"fact": "x"}), 404, "may have been forgotten"),
+        (ana.post(f"cards/{card}/undo"), 404, "never corrected"),
+        (ana.put("notes/k", json={"text": "x", "value": "x" * 1_000_001}), 422, "1,000,000"),
+        (ana.put("notes/k", json={"text": "x", "value_json": "[NaN]"}), 422, "JSON"),
+        (ana.post("rebuild", params={"session": "x"}), 404, "'x'"),
+        (ana.post("recall", json={"question": "Where?", "as_of": "soon"}), 422, "as_of"),
+        (ana.get("history", params={"card": "c0"}), 404, "'c0'"),
+        (ana.get("profile", params={"prose": True}), 422, "needs a language model"),
+    ]
+    for answer, status, says in wrong:
+        assert answer.status_code == status, answer.text
+        assert says in answer.text
+    assert (ana.get("cards").json(), ana.get("notes").json()) == (before, {"notes": []})
+
+
+def test_of_two_corrections_at_once_one_is_told_to_try_again(ana: httpx.Client) -> None:
+    given = {"turns": [{"speaker": "Mira", "text": "I live in Graz."}], "at": "2024-05-01"}
+    done = ana.post("sessions/home/turns", params={"wait": True}, json=given).json()
+    place = f"cards/{done['cards'][0]['id']}"
+    with ThreadPoolExecutor(4) as threads:
+        facts = [{"fact": f"lives in City {n}"} for n in range(4)]
+        answers = list(threads.map(lambda fact: ana.patch(place, json=fact), facts))
+    (made,) = [answer.json() for answer in answers if answer.status_code == 200]
+    assert {answer.status_code for answer in answers} <= {200, 404, 409, 503}
+    assert ana.get("cards").json()["cards"] == [made]
+    assert len(ana.get("corrections").json()["corrections"]) == 1
+
+
+def test_what_is_acknowledged_is_found_by_another_process(server: Running) -> None:
+    light = {"embedder": HashEmbedder(), "reranker": "none", "folder": server.home}
+    with server.client(server.key("both")) as http:
+        http.base_url = http.base_url.join("/v1/spaces/both/")
+        given = {"turns": [{"speaker": "Mira", "text": "I moved to Porto."}], "at": "2024-05-01"}
+        assert http.post("sessions/chat/turns", json=given).status_code == 202
+        with justmem.open("both", **light) as memory:
+            assert "Porto" in memory.recall("Where did Mira move?").cards[0].fact
+            memory.note("Mira eats no nuts.", key="nuts")
+            assert http.get("notes/nuts").json()["note"]["text"] == "Mira eats no nuts."
+            memory.append([{"speaker": "Mira", "text": "I own a red boat."}], id="boat")
+            (boat,) = memory.cards(session="boat")
+            found = http.post("recall", json={"question": "What colour is Mira's boat?"}).json()
+            assert boat.id in [card["id"] for card in found["cards"]]
+            made = http.patch(f"cards/{boat.id}", json={"fact": "owns a blue boat"}).json()
+            assert memory.card(made["id"]).fact == "owns a blue boat"
+            assert http.delete("notes/nuts").status_code == 200
+            assert memory.notes() == []

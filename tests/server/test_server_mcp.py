@@ -321,3 +321,42 @@ async def test_http_and_mcp_share_one_memory(server: Running) -> None:
     async with over_http(server, server.key("both")) as client:
         found = await data(client, "recall", question="gravel bike")
     assert "1,450" in str(found["cards"])
+
+
+TOO_LONG = "x" * 1_000_001
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("correct", {"card": "c0", "fact": "x"}, "no card 'c0'"),
+    ("correct", {"card": "c0", "action": "pin"}, "no card 'c0'"),
+    ("correct", {"card": "c0", "action": "undo"}, "no card 'c0'"),
+    ("correct", {"card": "GONE", "fact": "x"}, "may have been forgotten"),
+    ("correct", {"card": "CARD"}, "Say what to correct"),
+    ("correct", {"card": "CARD", "action": "undo"}, "never corrected"),
+    ("note", {"text": "Late.", "key": "k", "until": "2020-01-01"}, "in the past"),
+    ("note", {"text": "Long.", "key": "k", "value": TOO_LONG}, "Nothing was stored"),
+    ("forget", {"key": "k"}, "no note with the key"),
+    ("forget", {"card": "c0"}, "no card 'c0'"),
+    ("recall", {"question": "Which bike?", "labels": {"topic": "x"}}, "label"),
+    ("recall", {"question": "Which bike?", "sessions": ["x"]}, "no session 'x'"),
+    ("recall", {"question": "Which bike?", "as_of": "soon"}, "as_of"),
+    ("remember", {"session": "x", "rebuild": True}, "'x'"),
+    ("show", {"what": "history", "name": "Jonas"}, "Jonas"),
+    ("show", {"what": "profile", "name": "Jonas"}, "Jonas"),
+]
+
+
+ASKED = {"question": "Which bike did I buy?"}
+
+
+async def test_a_wrong_call_says_why_and_changes_nothing(server: Running) -> None:
+    async with over_http(server, server.key("wrong")) as client:
+        made = await data(client, "remember", turns=[{"text": BOUGHT}, {"text": "I own a hat."}])
+        ids = dict(zip(("CARD", "GONE"), (each.split()[0] for each in made["cards"]), strict=True))
+        await data(client, "forget", card=ids["GONE"])
+        before = (server.home / "wrong.db").stat().st_size, await data(client, "recall", **ASKED)
+        for tool, given, says in WRONG:
+            named = {name: ids.get(str(value), value) for name, value in given.items()}
+            refused = await client.call_tool(tool, named)
+            assert refused.is_error, (tool, given)
+            assert says in str(refused.content), (says, refused.content)
+        after = (server.home / "wrong.db").stat().st_size, await data(client, "recall", **ASKED)
+    assert after == before
