@@ -209,7 +209,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
     ] = False,
 ) -> None:
-    context.obj = Run(config, {"space": space, "folder": folder, "model": model}, debug)
+    context.obj = Run(config, {"space": space, "folder": folder, "model": model})
 
 
 @app.command("help", hidden=True)

@@ -74,7 +74,6 @@ def exit_code(error: Exception) -> Exit:
 class Run:
     config: Path | None = None
     overrides: dict[str, Any] = field(default_factory=dict)
-    debug: bool = False
 
     def settings(self, **overrides: Any) -> Settings:
         from justmem.config import load

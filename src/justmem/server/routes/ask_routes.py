@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from datetime import date
@@ -167,7 +168,7 @@ async def _events(body: Question, access: SpaceAccess) -> AsyncGenerator[str]:
                 elif isinstance(step, Evidence):
                     yield _event("evidence", body.shown(step))
                 elif isinstance(step, str):
-                    yield _event("token", _Token(text=step))
+                    yield _event("token", json.dumps({"text": step}))
                 else:
                     access.server.metrics.receipt(step.receipt)
                     parts = {"text", "sufficient", "citations"}
@@ -175,10 +176,6 @@ async def _events(body: Question, access: SpaceAccess) -> AsyncGenerator[str]:
                     yield _event("receipt", step.receipt)
     except JustMemError as error:
         yield _event("error", problem_of(error, "/v1/spaces/{space}/ask"))
-
-
-class _Token(BaseModel):
-    text: str
 
 
 def _event(name: str, data: BaseModel | str) -> str:
