@@ -18,9 +18,9 @@
     ├── StoreError            the store failed: nothing was partly written
     │   ├── StoreBusy           another process holds it
     │   ├── StoreDamaged        the file is not a readable store
-    │   ├── StoreLocked         it is locked and no key was given
+    │   ├── StoreLocked         it is encrypted and no key was given
     │   │   └── WrongKey          the given key is not its key
-    │   ├── StoreNotLocked      a key was given for a store that is not locked
+    │   ├── StoreNotLocked      a key was given for a store that is not encrypted
     │   ├── StoreFull           no room left on the disk
     │   ├── StoreTooNew         written by a newer JustMem
     │   ├── NotForgotten        words of what was forgotten are still found on disk
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 class JustMemError(Exception):
-    """The root: `except JustMemError` catches everything JustMem raises on purpose.
+    """The root: `except JustMemError` catches all exceptions of JustMem.
 
-    `calls` is what was spent before it went wrong, so that a receipt can still count it.
+    `calls` are the model calls that were made before the error.
     """
 
     calls: tuple[Call, ...] = ()
@@ -154,7 +154,7 @@ class EmbedderMismatch(StoreError):
 
 
 class Refused(JustMemError):
-    after: float | None = None  # seconds after which it is worth coming back
+    after: float | None = None  # seconds to wait before the next attempt
 
 
 class KeyNeeded(Refused):
