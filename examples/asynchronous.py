@@ -1,4 +1,4 @@
-"""The same in asynchronous code: several sessions at once, several questions at once."""
+"""Asynchronous code: several sessions at once, then several questions at once."""
 
 import asyncio
 from tempfile import TemporaryDirectory

@@ -1,6 +1,6 @@
 """A chat that remembers. Type a few lines, then an empty one to stop.
 
-Here memory itself replies. In your assistant, put what `recall` finds into its prompt instead.
+Here memory itself replies. In an assistant, put the evidence from `recall` into its prompt.
 """
 
 from datetime import datetime

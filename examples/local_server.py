@@ -1,7 +1,7 @@
-"""A language model on a server of your own: any URL that speaks the OpenAI protocol.
+"""A language model on your own server: any URL with the OpenAI protocol.
 
-So that this runs anywhere, the server here is a stand-in with three fixed replies. With yours,
-only `url` changes: http://localhost:8000/v1, for example.
+This example starts a test server with three fixed replies, so that it runs everywhere. To use your
+own server, change only `url`, for example to http://localhost:8000/v1.
 """
 
 from tempfile import TemporaryDirectory

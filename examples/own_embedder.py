@@ -11,9 +11,9 @@ from justmem.ports import Embedded
 
 
 class Trigrams:
-    """Texts are close when they share runs of three letters. It forgives a typing mistake."""
+    """Texts with the same groups of three letters are similar, also if a word is misspelt."""
 
-    name = "trigrams-512"  # a space remembers whose vectors it holds
+    name = "trigrams-512"  # the space stores it: vectors of two embedders cannot be mixed
     dim = 512
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:

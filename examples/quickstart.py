@@ -1,4 +1,4 @@
-"""Remember a conversation, ask about it, see the source and the price."""
+"""Remember a conversation, ask about it, and show the sources and the cost."""
 
 from tempfile import TemporaryDirectory
 
@@ -10,7 +10,7 @@ CHAT = [
     {"role": "user", "content": "I will bake rye bread for Ilse on Sunday."},
 ]
 
-# Leave the folder out, and the memory lasts.
+# Without `folder`, the memory is kept in your data folder.
 with TemporaryDirectory() as folder, justmem.open("mira", folder=folder) as memory:
     memory.remember(CHAT, at="2025-03-10T19:30")
 

@@ -1,4 +1,4 @@
-"""Two people talk, and both are remembered: give each turn a speaker and a text."""
+"""A conversation of two people: each turn has a speaker and a text, and both are remembered."""
 
 from tempfile import TemporaryDirectory
 

@@ -128,9 +128,9 @@ class AsyncMemory(StoredMemory):
         labels: Mapping[str, str] | None = None,
     ) -> Card:
         """Stores a card exactly as given, without extraction. A note with the same `key` is
-        replaced; without a key, one is made from the text. `value` is anything that JSON can
-        hold, or JSON as bytes, which stays as it is. The note expires at `until`. `at` is when it
-        holds from, by default now."""
+        replaced; without a key, one is made from the text. `value` is a JSON
+        value, or JSON as bytes, which is stored unchanged. The note is valid from `at` (default:
+        now) and expires at `until`."""
         when = self._time(at)
         now = self._time()
         note = notes.as_note(
@@ -149,8 +149,8 @@ class AsyncMemory(StoredMemory):
         return await self._builder.finish_each(ids, on_done)
 
     async def finish(self, session_id: str) -> Remembered:
-        """Makes the cards of a session that is pending or failed. Turns that others append
-        meanwhile are kept."""
+        """Makes the cards of a session that is pending or failed. Turns that are appended in
+        the meantime are kept."""
         await self._bind()
         return await self._builder.finish(as_id(session_id, "session"))
 
@@ -161,10 +161,9 @@ class AsyncMemory(StoredMemory):
         extractor: Extractor | None = None,
         on_done: OnDone | None = None,
     ) -> list[Remembered]:
-        """Makes the cards of a session, or of all sessions, again: with the given extractor, or
-        with the current one. Corrections and pins stay. The old cards serve until the new ones
-        are made. After an interruption or a failure, call it again: it continues with what is
-        left."""
+        """Makes the cards of one session or of all sessions again, with the current extractor or
+        with another one. Corrections and pins stay. The old cards are used until the new ones are
+        ready. After an interruption or a failure, call it again: it continues where it stopped."""
         if extractor is not None and not callable(getattr(extractor, "extract", None)):
             raise InputError(f"extractor needs a method `extract`; {describe(extractor)} has none.")
         check_callable(on_done, "on_done")
@@ -205,14 +204,14 @@ class AsyncMemory(StoredMemory):
     ) -> Evidence:
         """The evidence for a question, or for a remark to reply to, without the answer call.
 
-        `at` is when it is asked; default: now. "Last week" counts from there, and later sessions
-        are left out. `speaker` is who asks: "my" is theirs. Default: the one person whom most
-        cards are about, if there is one. `plan` is a Plan, or a mapping with some of its parts,
-        such as `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in the
-        rest, without a model.
+        `at` is when it is asked; default: now. "Last week" is relative to `at`, and later sessions
+        are left out. `speaker` is who asks: "my" then means this person. Default: the person whom
+        most cards are about, if there is one. `plan` is a Plan, or a mapping with some of its
+        parts, such as `{"rewrites": ["Mira adopted a dog"], "period": "2023-05"}`. Rules fill in
+        the rest, without a model.
 
-        The rest are filters. `limit`: at most so many cards. `labels`: only sessions and notes
-        that have all of them. `sessions`: only these ids. `since` and `until`: only what was said
+        The rest are filters. `limit`: at most this many cards. `labels`: only sessions and notes
+        with all these labels. `sessions`: only these ids. `since` and `until`: only what was said
         on these days and between them. `as_of`: memory as it was on that day."""
         where = await as_filter(self._store, limit, labels, sessions, since, until, as_of)
         await self._bind()
@@ -222,15 +221,15 @@ class AsyncMemory(StoredMemory):
     async def ask(
         self, question: str, *, at: When = None, speaker: str | None = None, plan: GivenPlan = None
     ) -> Answer:
-        """An answer from memory alone, with the exact words it rests on. `at`, `speaker` and
-        `plan` as for `recall`. A remark that asks nothing gets a reply that uses what is
-        remembered."""
+        """An answer from memory alone, with the exact words that support it. `at`, `speaker` and
+        `plan` are as for `recall`. A remark, which is not a question, gets a reply that uses
+        memory."""
         await self._bind()
         return await self._asker.ask(question, self._time(at), speaker, plan)
 
     async def answer(self, evidence: Evidence) -> Answer:
-        """The answer call alone, from what `recall` returned. `ask` is both together. The receipt
-        counts the answer call and not what `recall` spent."""
+        """Answers from what `recall` returned. `ask` does both. The receipt counts only the answer
+        call, not what `recall` spent."""
         if not isinstance(evidence, Evidence):
             raise InputError(f"evidence must be what `recall` returned, not {describe(evidence)}.")
         await self._bind()
@@ -255,9 +254,9 @@ class AsyncMemory(StoredMemory):
         at: When = None,
         prose: bool = False,
     ) -> SubjectProfile:
-        """Short sourced lines about a person, what holds now first, without a model. Default: the
-        person whom most cards are about. With `prose`, one call of the answering model writes the
-        lines out as a text."""
+        """Short lines about a person with their sources, current facts first, without a model.
+        Default: the person whom most cards are about. With `prose`, one call of the answering
+        model writes the lines as a text."""
         who = None if subject is None else as_text(subject, "subject")
         when, limit = self._time(at), as_count(tokens, "tokens")
         found = await history.profile(self._store, self.parts.language, who, when.date(), limit)

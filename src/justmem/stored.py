@@ -126,7 +126,7 @@ class StoredMemory:
         return await names(self._store, self.parts.language)
 
     async def source(self, card_id: str) -> Source:
-        """The turns a card rests on, with one turn around them, and its exact words cited."""
+        """The turns that support a card, with one turn around them, and its exact words cited."""
         found = await card_source.source(self._store, as_id(card_id, "card"))
         return (await self._names()).source(found)
 
@@ -145,7 +145,7 @@ class StoredMemory:
         return await notes.get_note(self._store, key, self._time())
 
     async def waiting(self) -> list[Session]:
-        """The sessions that `retry` would take up, each with its newest text."""
+        """The pending and failed sessions, each with its newest text."""
         records = await self._store.sessions()
         ids = [record.id for record in records if not record.state.settled]
         return list((await self._store.texts(ids, newest=True)).values())
@@ -165,8 +165,8 @@ class StoredMemory:
     async def history(
         self, subject: str | None = None, *, card: str | None = None, at: When = None
     ) -> list[HistoryEntry]:
-        """What was true when, newest first: the cards of a subject, or a card with those that it
-        replaced and that replaced it. What begins after `at` is left out; default: now."""
+        """What was true when, newest first: the cards of a subject, or a card with the cards that
+        it replaced and that replaced it. Facts that begin after `at` are left out; default: now."""
         return await history.history(
             self._store,
             self.parts.language,
@@ -243,13 +243,14 @@ class StoredMemory:
         verify: bool = False,
     ) -> Forgotten:
         """Forgets one card, one turn (`s12#3`), one session, the sessions of a period (both days
-        included), a subject, a note by its `key`, or the whole space, on disk too. A turn takes
-        the cards that rest on it. A subject takes all that `about` finds and the turns of its
-        cards, unless `turns` is False. A card takes its turns only if `turns` is True. Remembering
-        the session again does not bring back a forgotten turn or card.
+        included), a subject, a note by its `key`, or the whole space, on disk too. With a
+        turn, its cards are forgotten too. With a subject, everything that `about` finds and the
+        turns of its cards are forgotten, unless `turns` is False. With a card, its turns are
+        forgotten only if `turns` is True. Remembering the session again does not bring back a
+        forgotten turn or card.
 
         `verify` searches everywhere for the forgotten text and adds a certificate. NotForgotten
-        if anything of it is left."""
+        if any of it is found."""
         what = Target(card, turn, session, subject, since, until, everything, turns, key)
         return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
 
@@ -278,7 +279,7 @@ class StoredMemory:
 
     async def expire(self, *, at: When = None) -> Forgotten:
         """Forgets what is older than `retention` allows at that time, on disk too; default: now.
-        Questions do not find it even before."""
+        Questions do not find it even before that."""
         when, retention = self._time(at), self.parts.retention
         return await expiry.expire(self._store, retention, when, self._forgetting.expire)
 
@@ -304,8 +305,8 @@ class StoredMemory:
         return count
 
     async def export(self, *, vectors: bool = False) -> AsyncGenerator[str]:
-        """All of the memory as JSON Lines, which `load` takes. `vectors` adds the vectors, so that
-        loading need not embed."""
+        """The whole memory as JSON Lines for `load`. With `vectors`, the vectors are included, so
+        that `load` need not make them."""
         from justmem import transfer  # only this and `load` need it
 
         made, vectors = self.parts.clock().astimezone(UTC), as_flag(vectors, "vectors")
@@ -347,5 +348,5 @@ class StoredMemory:
 
     async def check_log(self, *, last: str | None = None) -> Checked:
         """Whether every entry is unchanged and none is missing. `last` is the hash of an entry that
-        you kept elsewhere. Without it, entries missing at the end cannot be noticed."""
+        you kept elsewhere. Without it, missing entries at the end are not noticed."""
         return await check(self._store, None if last is None else as_id(last, "entry"))

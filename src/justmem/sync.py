@@ -56,10 +56,10 @@ def _blocking_iterator(
 
 
 class Memory:
-    """AsyncMemory for programs without an event loop: the same methods, each waited for.
+    """AsyncMemory for programs without an event loop: the same methods, but blocking.
 
-    Safe to share between threads, but not with a forked process: that one opens its own. The work
-    runs on one event loop of its own, in a thread that ends with `close`.
+    Threads may share it. A forked process must open its own. The work runs on an event loop in a
+    thread that ends with `close`.
     """
 
     def __init__(self, asynchronous: AsyncMemory) -> None:

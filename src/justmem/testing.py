@@ -1,4 +1,4 @@
-"""Test doubles, also for your tests. They need no network, no download and no key.
+"""Test doubles, also for your own tests. They need no network, no download and no key.
 
 ScriptedModel   a language model that returns scripted replies
 HashEmbedder    an embedder: texts with common words have similar vectors
@@ -30,8 +30,8 @@ Scripted = str | Mapping[str, Any] | Sequence[Any] | Completion | Exception
 
 
 class ScriptedModel:
-    """Replies from a list, in order, or from a function of the prompt. A string is sent as it
-    is, a mapping as JSON, an exception is raised. `prompts` holds what it was asked."""
+    """Replies from a list, in order, or from a function of the prompt. A string is returned
+    unchanged, a mapping as JSON, and an exception is raised. `prompts` holds all prompts."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ _WORD = re.compile(r"\w+")
 
 
 class HashEmbedder:
-    """Each word has a place in the vector: texts are close when they share words."""
+    """Each word has a place in the vector, so texts with common words have similar vectors."""
 
     def __init__(self, dim: int = 64) -> None:
         self.name = f"hash-{dim}"

@@ -1,4 +1,4 @@
-"""What is asked, and what comes of it: plan, evidence, answer."""
+"""A question on its way: plan, evidence, answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Access(StrEnum):
 
 
 class Plan(Value):
-    """What a question needs. It says nothing of the answer."""
+    """What evidence a question needs."""
 
     operation: Operation = "lookup"
     entities: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Plan(Value):
 
 
 class Candidate(Value):
-    """A card that discovery found, with every score that ordered it."""
+    """A card that discovery found, with its scores."""
 
     card: Card
     scores: Mapping[str, float] = Field(default_factory=dict)
@@ -53,8 +53,8 @@ class Candidate(Value):
 
 
 class Citation(Value):
-    """The exact words an answer or a card rests on: `quote` is `turn.text[start:end]`, checked.
-    If the words are not kept, it has only the session and the turn."""
+    """The exact words that support an answer or a card: `quote` is `turn.text[start:end]`, checked.
+    If the words are not kept, there are only the session and the turn."""
 
     session_id: str
     turn: int
@@ -80,8 +80,8 @@ class Source(Value):
 
 
 class Evidence(Value):
-    """A question and what memory holds that bears on it: the result of `recall`. Each stage
-    returns it with its own part filled in: the plan, the cards, the sources."""
+    """A question and the evidence for it: the result of `recall`. Each stage returns it with its
+    own part filled in: the plan, the cards, the sources."""
 
     question: str
     at: datetime
@@ -94,7 +94,7 @@ class Evidence(Value):
     repeats: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     corrected: tuple[str, ...] = ()  # ids of cards whose words were corrected by hand
     sources: tuple[Source, ...] = ()
-    sources_kept: bool = True  # False: REPLAY was called for, and the words are not kept
+    sources_kept: bool = True  # False: REPLAY was chosen, but the words are not kept
     candidates: tuple[Candidate, ...] = ()
     receipt: Receipt = Receipt()
 
@@ -104,9 +104,9 @@ class Evidence(Value):
         return self.plan.access
 
     def prompt(self, tokens: int = 1500, *, at: datetime | None = None) -> str:
-        """The evidence as a fenced block for a model's prompt: the current date, then dated and
-        sourced lines, at most `tokens` of them all. Empty if there is no evidence. `at` is the
-        current time, by default the time of the question."""
+        """The evidence as a fenced block for a model's prompt: the current date, then lines with
+        their dates and sources, at most `tokens` in all. Empty if there is no evidence. `at` is
+        the current time; default: the time of the question."""
         # Loaded when called: the domain itself knows no tokenizer.
         from justmem.prompts.evidence import prompt_block
 
@@ -123,7 +123,7 @@ class SpaceCard(Value):
 
 
 class SpacesEvidence(Value):
-    """What several spaces hold that bears on a question, in one ranking, best first."""
+    """The evidence of several spaces for a question, in one ranking, best first."""
 
     question: str
     at: datetime
@@ -139,7 +139,7 @@ class SpacesEvidence(Value):
 
 class Answer(Value):
     text: str
-    sufficient: bool  # False: memory does not hold the answer, and `text` says so
+    sufficient: bool  # False: the answer is not in memory, and `text` says so
     citations: tuple[Citation, ...]
     evidence: Evidence
     receipt: Receipt

@@ -110,7 +110,7 @@ UNKNOWN_DATE = EventDate()
 
 
 class Card(Value):
-    """One atomic memory, linked to the turns it rests on."""
+    """One atomic memory, linked to the turns that support it."""
 
     id: str
     subject: str
@@ -131,7 +131,7 @@ class Card(Value):
 
     @property
     def since(self) -> date:
-        """The day it holds from: when it happened, if that is known, or when it was said."""
+        """The day from which it is true: when it happened, if known, else when it was said."""
         return self.event_date.start or self.said_at.date()
 
     @property
@@ -149,7 +149,7 @@ def card_id(session_id: str, subject: str, fact: str) -> str:
 
 
 def merge_repeated(cards: Iterable[Card]) -> list[Card]:
-    """Cards with the same id become one card that rests on all of their turns."""
+    """Cards with the same id become one card with all their turns."""
     merged: dict[str, Card] = {}
     for card in cards:
         first = merged.setdefault(card.id, card)
@@ -166,7 +166,7 @@ class Correction(Value):
     original: str  # the id of the card as it was extracted
     before: Card
     after: Card
-    marks: tuple[str, ...]  # hashes of the turns it rests on, to find them in a changed session
+    marks: tuple[str, ...]  # hashes of its turns, to find them in a changed session
     at: datetime
     by: str
     pinned: bool = False
@@ -184,7 +184,7 @@ def corrections_of(card_id: str, corrections: Iterable[Correction]) -> list[Corr
 
 
 class Quarantined(Value):
-    """A card that no turn supports: kept for inspection, never used as memory."""
+    """A card that no turn supports. It is kept for inspection and never used."""
 
     subject: str
     fact: str
@@ -192,7 +192,7 @@ class Quarantined(Value):
 
 
 class Passage(Value):
-    """A stretch of one turn, as the source index holds it. Most turns are one passage."""
+    """A part of one turn in the source index. Most turns are one passage."""
 
     session_id: str
     turn: int

@@ -19,7 +19,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class Turn(Value):
-    """One utterance. One that was forgotten keeps its number and its speaker, and has no words."""
+    """One utterance. A forgotten turn keeps its number and its speaker, but has no words."""
 
     speaker: str
     role: Role = "user"
@@ -47,7 +47,7 @@ class Session(Value):
 
     @cached_property
     def digest(self) -> str:
-        """Changes when anything that was said, or when, changes."""
+        """A hash of the words, speakers and times."""
         said = [(t.speaker, t.role, t.text, t.at.isoformat() if t.at else None) for t in self.turns]
         parts: list[Any] = [self.at.isoformat(), said]
         if self.until is not None:
@@ -66,7 +66,7 @@ class Session(Value):
 
     @property
     def user_side(self) -> tuple[tuple[int, Turn], ...]:
-        """The numbered turns that cards are made from (in a two-person chat: all of them)."""
+        """The numbered turns that cards are made from. In a chat between people: all turns."""
         return tuple(
             (n, t) for n, t in enumerate(self.turns, 1) if t.role == "user" and not t.forgotten
         )
@@ -92,7 +92,7 @@ class Session(Value):
 class SessionState(StrEnum):
     PENDING = "pending"  # raw turns kept, cards not made yet
     STORED = "stored"  # cards made
-    EMPTY = "empty"  # nothing durable was said
+    EMPTY = "empty"  # there was nothing to make cards from
     FAILED = "failed"  # cards could not be made; `reason` says why
 
     @property
@@ -127,8 +127,8 @@ _LONGEST_QUOTE = 300  # characters
 
 
 def quote(session: Session, number: int) -> Card:
-    """A turn as a card. Retrieval makes one where no card rests on a turn; it is never stored.
-    Its id names the turn, as in `s12#3`."""
+    """A turn as a card. Discovery makes one for a turn without a card. It is never stored. Its id
+    names the turn, such as `s12#3`."""
     turn = session.turn(number)
     return Card.trusted(
         id=f"{session.id}#{number}",

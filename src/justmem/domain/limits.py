@@ -14,7 +14,7 @@ Stage = Literal["extract", "plan", "answer", "chat"]
 
 
 class Budget(Value):
-    """Every limit. A call that would pass one is not made; None means no limit."""
+    """All limits. A call that would exceed one is not made. None means no limit."""
 
     cards: int = Field(10, ge=1, description="cards that selection chooses")
     dense: int = Field(40, ge=0, description="candidates of a view by vectors")
@@ -29,13 +29,14 @@ class Budget(Value):
 
 
 class Retention(Value):
-    """How many days things are kept, counted from the time of their session; None means always.
-    A card goes with its session, or earlier if its kind has fewer days. `source_days` is for the
-    words: the cards stay. With 0 they go as soon as their cards are made."""
+    """How many days sessions, cards and words are kept, counted from the time of the session. None
+    means always. A card expires with its session, or earlier if its kind has fewer days.
+    `source_days` is for the words: the cards stay. With 0, the words are removed as soon as the
+    cards are made."""
 
     days: int | None = Field(None, ge=1, description="days that sessions and their cards are kept")
     kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(
-        default_factory=dict, description="days for cards of a kind, such as `{ plan = 90 }`"
+        default_factory=dict, description="days for cards of a kind, such as `{ event = 90 }`"
     )
     source_days: int | None = Field(
         None, ge=0, description="days that the original words are kept; 0: until cards are made"
@@ -64,13 +65,13 @@ def _older(at: datetime, now: datetime, days: int | None) -> bool:
 
 
 class Call(Value):
-    """One call of a language model, all of its attempts together."""
+    """One call of a language model, including all its attempts."""
 
     stage: Stage
     model: str
     tokens_in: int
     tokens_out: int
-    undelivered: int = 0  # at most so many of replies that never came: limits count them
+    undelivered: int = 0  # longest possible size of replies that never came: limits count it
     cached: int = 0
     estimated: bool = False  # the provider gave no usage: counted here with o200k_base
     attempts: int = 1
@@ -84,7 +85,7 @@ class Call(Value):
 
 
 class Usage(Value):
-    """Work of an embedder or a reranker: kept apart from the language model's tokens."""
+    """The work of an embedder or a reranker. It is not part of the language model's tokens."""
 
     model: str
     items: int = 0
@@ -93,8 +94,8 @@ class Usage(Value):
 
 
 class Receipt(Value):
-    """What something cost. `history_tokens` is what putting the whole history into the
-    prompt would have cost instead."""
+    """What an operation cost. For comparison, `history_tokens` is the size of the whole history:
+    what a prompt with all of it would have cost."""
 
     calls: tuple[Call, ...] = ()
     embedding: tuple[Usage, ...] = ()

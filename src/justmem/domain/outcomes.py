@@ -17,9 +17,9 @@ from justmem.domain.limits import Receipt
 
 
 class Entry(Value):
-    """One line of the change log: who did what, when, to which sessions and cards. It holds ids
-    and counts, and no words of a conversation. `before` is the hash of the entry before, so that
-    none can be changed or taken out unseen."""
+    """One line of the change log: who did what, when, to which sessions and cards. It contains
+    ids and counts, and no words of a conversation. `before` is the hash of the entry before, so
+    that a changed or removed entry is noticed."""
 
     number: int
     at: datetime  # UTC
@@ -32,7 +32,7 @@ class Entry(Value):
 
     @property
     def digest(self) -> str:
-        """What `hash` has to be: of the other fields, as JSON in ASCII with sorted keys."""
+        """The right value of `hash`: of the other fields, as JSON in ASCII with sorted keys."""
         at = self.at.isoformat(timespec="milliseconds")
         said = [self.number, at, self.actor, self.verb, self.targets, self.counts, self.before]
         canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
@@ -54,14 +54,14 @@ class Checked(Value):
 
 
 class Damage(Value):
-    """Something in a store that cannot be right, and what to do about it."""
+    """An error in the stored data, and what to do about it."""
 
     what: str
     fix: str
 
 
 class Health(Value):
-    """What `check` went through, and what it found wrong."""
+    """The result of `check`: how much it read, and the damage it found."""
 
     space: str
     sessions: int
@@ -99,7 +99,7 @@ class Remembered(Value):
     reason: str = ""
     cards: tuple[Card, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
-    unchanged: bool = False  # known already, word for word: nothing was done or spent
+    unchanged: bool = False  # the same words were stored already: nothing was done or spent
     receipt: Receipt = Receipt()
 
 
@@ -111,7 +111,7 @@ class About(Value):
     kinds: Mapping[str, int] = Field(default_factory=dict)
     turns: int = 0
     sessions: int = 0
-    first: datetime | None = None  # the first and the last time it was spoken of
+    first: datetime | None = None  # when it was first and last mentioned
     last: datetime | None = None
     known: tuple[Card, ...] = ()  # by kind, states first; within a kind the latest first
     said: tuple[Citation, ...] = ()  # the turns that name it, the latest first
@@ -119,8 +119,8 @@ class About(Value):
 
 
 class HistoryEntry(Value):
-    """A card and the time that it held: from `since` to `until`, or still. With `corrected_at`: an
-    earlier version of a card, which somebody corrected."""
+    """A card and the time for which it was true: from `since` to `until`, or until now. With
+    `corrected_at`, it is an earlier version of a card that somebody corrected."""
 
     card: Card
     since: date
@@ -138,7 +138,7 @@ class HistoryEntry(Value):
 
 
 class SubjectProfile(Value):
-    """What is known about a subject, what holds now first. `text` has a line for each card, with
+    """What is known about a subject, current facts first. `text` has a line for each card, with
     its day and its id, or is prose that a model wrote from these cards."""
 
     subject: str
@@ -152,11 +152,11 @@ class SubjectProfile(Value):
 
 
 class Loaded(Value):
-    """What `load` took from an export."""
+    """The result of loading an export."""
 
     sessions: int = 0  # in the file
-    brought: int = 0  # by this call; the others were here already
-    cards: int = 0  # of those that were brought
+    brought: int = 0  # stored by this call; the others were here already
+    cards: int = 0  # of the sessions that this call stored
     embedded: int = 0  # texts whose vectors had to be made
     forgotten: int = 0
 
@@ -167,7 +167,7 @@ class Expiring(Value):
 
     sessions: tuple[SessionRecord, ...] = ()
     cards: tuple[Card, ...] = ()
-    words: tuple[SessionRecord, ...] = ()  # the turns of these go, their cards stay
+    words: tuple[SessionRecord, ...] = ()  # the words of these are removed, their cards stay
 
     @property
     def counted(self) -> Forgotten:
@@ -194,22 +194,22 @@ class Certificate(Value):
     quarantined: int
     vectors: int
     digests: tuple[str, ...]  # of every deleted text, in order
-    held: Mapping[str, str]  # digests of texts that something else still says word for word: where
+    held: Mapping[str, str]  # digests of texts that also occur elsewhere -> where
     files: tuple[str, ...]  # that were searched
-    unsearched: tuple[str, ...] = ()  # files beside them that cannot be: packed or encrypted
+    unsearched: tuple[str, ...] = ()  # files that cannot be searched: compressed or encrypted
     tables: tuple[str, ...]
     bytes: int
     remains: Literal[0] = 0
 
 
 class Forgotten(Value):
-    """How much was forgotten. `cards` includes those that rested on forgotten turns."""
+    """How much was forgotten. `cards` includes the cards of forgotten turns."""
 
     cards: int = 0
     sessions: int = 0
     turns: int = 0
     quarantined: int = 0
-    certificate: Certificate | None = None  # where it was asked for
+    certificate: Certificate | None = None  # if `verify` was set
     # The entry in the change log. It is all that is left after a whole space is forgotten.
     entry: Entry | None = Field(None, repr=False)
 

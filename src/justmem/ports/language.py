@@ -19,7 +19,7 @@ class Language(Protocol):
         ...
 
     def is_small_talk(self, text: str) -> bool:
-        """Whether a message asks and tells nothing: "hi", "thanks". Memory is not searched."""
+        """Whether a message is small talk, such as "hi" or "thanks". It needs no search."""
         ...
 
     def search_text(self, text: str) -> str:

@@ -68,7 +68,7 @@ class LanguageModel(Protocol):
     context: int  # tokens that prompt and reply may take together
 
     async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        """Retries what is worth retrying; raises ModelError with the call it cost."""
+        """Retries temporary failures. A ModelError holds the call that was paid."""
         ...
 
 
@@ -77,8 +77,8 @@ class StreamingModel(Protocol):
     """A language model that can also send its reply in pieces."""
 
     def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
-        """The reply's text in pieces; last, the whole Completion. Read it to the end: what a
-        call cost is known only then."""
+        """The reply's text in pieces, then the whole Completion. Read it to the end: only then the
+        cost is known."""
         ...
 
 

@@ -18,7 +18,7 @@ Place = tuple[str, int]  # a session's id and the number of one of its turns
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A query used to discover: the question or a rewrite."""
+    """A query used for discovery: the question or a rewrite."""
 
     text: str
     vector: Vectors  # shape (dim,)

@@ -73,5 +73,5 @@ class StreamingAnswerer(Protocol):
     def stream(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the answer's text as they come; last, the Reply, which `answer` would give."""
+        """Pieces of the answer's text, then the Reply that `answer` would return."""
         ...

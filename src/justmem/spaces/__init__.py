@@ -65,7 +65,8 @@ class Spaces(OpenSpaces):
         at: datetime | str | None = None,
         id: str | None = None,
     ) -> Remembered:
-        """Returns when the words are stored. The cards are made in the background."""
+        """As `Memory.remember`, but returns when the words are stored. The cards are made in the
+        background."""
         async with self.use(space) as memory:
             kept = await memory.keep(session, at=at, id=id)
         if not kept.state.settled:
@@ -75,7 +76,8 @@ class Spaces(OpenSpaces):
     async def append(
         self, space: str, turns: SessionLike, *, id: str, at: datetime | str | None = None
     ) -> Remembered:
-        """Returns when the turns are stored. The cards are made in the background."""
+        """As `Memory.append`, but returns when the turns are stored. The cards are made in the
+        background."""
         async with self.use(space) as memory:
             kept = await memory.append(turns, id=id, at=at, cards=False)
         if not kept.state.settled:
@@ -83,7 +85,7 @@ class Spaces(OpenSpaces):
         return kept
 
     async def drain(self) -> None:
-        """Waits until all cards that are under way are made."""
+        """Waits until the cards of all stored sessions are made."""
         await self.background.drain()
 
     # ------------------------------------------------------------ several at once
@@ -111,7 +113,7 @@ class Spaces(OpenSpaces):
     # ------------------------------------------------------------ opening and closing
 
     async def close(self) -> None:
-        """Waits for the cards that are under way, then closes every space and the models."""
+        """Waits for cards that are being made, then closes every space and the models."""
         await self.background.drain()
         if self._sweeping is not None:
             self._sweeping.cancel()

@@ -31,8 +31,8 @@ class PendingSession:
 
 
 class Background:
-    """Holds the names of sessions only: `AsyncMemory.finish` reads their newest text. Spaces take
-    turns, and one space never has all workers."""
+    """A queue of session ids. `AsyncMemory.finish` reads their newest text. Spaces take turns, and
+    one space never has all workers."""
 
     def __init__(
         self,

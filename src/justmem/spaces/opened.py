@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def no_such_space(space: str) -> NoSuchSpace:
-    """The same words for a space that is not there and for one that a key does not open."""
+    """The same message for a space that does not exist and for one that a key does not open."""
     return NoSuchSpace(f"There is no space {space[:200]!r} here.")
 
 
