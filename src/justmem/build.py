@@ -234,7 +234,7 @@ class Builder:
             return None
         spent = before.spent if before else 0
         if spent:
-            tally.notes.append(f"{spent} tokens of the limit went into earlier attempts")
+            tally.notes.append(f"earlier attempts used {spent} tokens of the limit")
         return max(0, limit - spent)
 
 

@@ -61,7 +61,7 @@ async def test_more_than_was_allowed_is_entered_noted_and_stops_the_next_call(ma
     assert model.prompts[-1].stage == "plan"
     assert (await memory.stats()).spent_tokens - before == 2550
     evidence = await memory.recall("How fast was my half marathon?", at=NOW)
-    assert "the plan call took 2550 tokens where 2000 were allowed" in evidence.receipt.notes
+    assert "the plan call used 2550 tokens, 2000 were allowed" in evidence.receipt.notes
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_count_that_cannot_be_true_is_replaced_by_our_own(
     assert call.estimated
     assert call.tokens_in == model.prompts[-1].tokens
     assert call.tokens_out == tokens.count(text)
-    assert "the usage given for the plan call cannot be true: counted here" in receipt.notes
+    assert "impossible usage reported for the plan call: counted here" in receipt.notes
 
 
 def test_a_report_is_believed_from_half_of_our_own_count_on() -> None:
@@ -210,7 +210,7 @@ async def test_a_session_that_fails_again_and_again_is_not_paid_for_again_and_ag
     (done,) = await again.retry()
     assert done.state is SessionState.FAILED
     assert (await again.stats()).spent_tokens == spent
-    assert f"{spent} tokens of the limit went into earlier attempts" in done.receipt.notes
+    assert f"earlier attempts used {spent} tokens of the limit" in done.receipt.notes
     # A raised limit lets it go on, and a text that changed begins anew.
     more = await make(scripted(extract=extract_history), budget=Budget(session_tokens=9000))
     assert [each.state for each in await more.retry()] == [SessionState.STORED]

@@ -109,7 +109,7 @@ def _check_completion(completion: Completion, prompt: Prompt, notes: list[str]) 
         raise _too_long(prompt, call)
     if prompt.limit is not None and call.counted > prompt.limit:
         notes.append(
-            f"the {prompt.stage} call took {call.counted} tokens where {prompt.limit} were allowed"
+            f"the {prompt.stage} call used {call.counted} tokens, {prompt.limit} were allowed"
         )
     return dataclasses.replace(completion, call=call)
 
@@ -124,7 +124,7 @@ def check_usage(call: Call, prompt: Prompt, text: str | None, notes: list[str]) 
     tokens_out = plausible(call.tokens_out, own_out, _MOST_OUT)
     replaced = tokens_in is None or tokens_out is None
     if replaced:
-        notes.append(f"the usage given for the {prompt.stage} call cannot be true: counted here")
+        notes.append(f"impossible usage reported for the {prompt.stage} call: counted here")
     return call.model_copy(
         update={
             "tokens_in": prompt.tokens if tokens_in is None else tokens_in,

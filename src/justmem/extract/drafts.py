@@ -130,7 +130,7 @@ def check(drafts: Sequence[Draft], session: Session, language: Language) -> Chec
     if moved:
         result.notes.append(f"{moved} cards named a wrong turn and were moved to the right one")
     if result.quarantined:
-        result.notes.append(f"{len(result.quarantined)} cards rest on no turn: quarantined")
+        result.notes.append(f"{len(result.quarantined)} cards have no supporting turn: quarantined")
     return result
 
 

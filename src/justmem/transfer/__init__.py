@@ -91,7 +91,7 @@ async def load(
     on_moved: OnMoved | None = None,
 ) -> Loaded:
     """The whole file is checked before anything is stored. Then sessions are stored, some at a
-    time, each batch all or nothing. An interrupted load goes on when it is run again."""
+    time, each batch all or nothing. A second run continues an interrupted load."""
     try:
         opened = path.open("rb")
     except OSError as error:
@@ -203,7 +203,7 @@ class Copied:
 
 
 async def copy(source: Store, target: Store, on_moved: OnMoved | None = None) -> Copied:
-    """An interrupted copy goes on when it is run again. At the end both sides are exported and
+    """A second run continues an interrupted copy. At the end both sides are exported and
     compared. StoreError if they differ, because someone wrote to one of them meanwhile."""
     records = {record.id: record for record in await source.sessions()}
     arrived = {record.id: record for record in await target.sessions()}
