@@ -31,46 +31,25 @@ class JustMemMemory(BaseMemory):
     def from_defaults(cls, **given: Any) -> JustMemMemory:
         return cls(**given)
 
-    async def aget(self, input: str | None = None, **given: Any) -> list[ChatMessage]:
-        history = await self.inner.aget(input, **given)
+    # The asynchronous methods of BaseMemory call these in a thread.
+    def get(self, input: str | None = None, **given: Any) -> list[ChatMessage]:
+        history = list(self.inner.get(input, **given))
         said = [each.content or "" for each in history if each.role == MessageRole.USER]
-        evidence = await self._memory.prompt(input or (said[-1] if said else ""))
+        evidence = wait(self._memory.prompt(input or (said[-1] if said else "")))
         return [ChatMessage(role="system", content=evidence), *history] if evidence else history
 
-    async def aput(self, message: ChatMessage) -> None:
-        await self.inner.aput(message)
-        await self._remember([message])
-
-    async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        await self.inner.aput_messages(messages)
-        await self._remember(messages)
-
-    async def _remember(self, messages: list[ChatMessage]) -> None:
-        roles = {MessageRole.USER: "user", MessageRole.ASSISTANT: "assistant"}
-        said = [(roles.get(each.role), each.content or "") for each in messages]
-        turns = [turn(role, text) for role, text in said if role and text.strip()]
-        await self._memory.append(f"llama-index-{self.session}", turns)
-
-    async def aget_all(self) -> list[ChatMessage]:
-        return list(await self.inner.aget_all())
-
-    async def aset(self, messages: list[ChatMessage]) -> None:
-        await self.inner.aset(messages)
-
-    async def areset(self) -> None:
-        await self.inner.areset()
-
-    def get(self, input: str | None = None, **given: Any) -> list[ChatMessage]:
-        return wait(self.aget(input, **given))
+    def put(self, message: ChatMessage) -> None:
+        self.inner.put(message)
+        role = {MessageRole.USER: "user", MessageRole.ASSISTANT: "assistant"}.get(message.role)
+        text = message.content or ""
+        if role and text.strip():
+            wait(self._memory.append(f"llama-index-{self.session}", [turn(role, text)]))
 
     def get_all(self) -> list[ChatMessage]:
-        return wait(self.aget_all())
-
-    def put(self, message: ChatMessage) -> None:
-        wait(self.aput(message))
+        return list(self.inner.get_all())
 
     def set(self, messages: list[ChatMessage]) -> None:
-        wait(self.aset(messages))
+        self.inner.set(messages)
 
     def reset(self) -> None:
-        wait(self.areset())
+        self.inner.reset()
