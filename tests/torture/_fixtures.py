@@ -89,7 +89,8 @@ DIM = 16
 START = datetime(2024, 1, 1, 9, 0)
 _ANIMALS = ["cat", "dog", "horse", "parrot", "goat", "turtle", "hen", "rabbit", "mule", "ferret"]
 _PLACES = ["Porto", "Ghent", "Lima", "Oslo", "Quito", "Turin", "Bergen", "Cork", "Graz", "Malmö"]
-_STATED = re.compile(r"^(\d+) User: I keep (.*)\.$", re.MULTILINE)
+# A turn that was added later has its day before the speaker.
+_STATED = re.compile(r"^(\d+) (?:\([^)]*\) )?User: I keep (.*)\.$", re.MULTILINE)
 
 
 def statement(name: str) -> str:
