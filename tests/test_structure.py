@@ -134,7 +134,7 @@ def clocks(files: Sources) -> list[str]:
     ]
 
 
-# `store/store.py` implements the port in `ports/store.py`; `store/memory.py` is the store in memory.
+# `store/store.py` implements `ports/store.py`. `store/memory.py` is the store in memory.
 SHARED_NAMES = {"__init__", "store", "memory"}
 
 
