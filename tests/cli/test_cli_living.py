@@ -74,6 +74,7 @@ def test_notes_as_commands(run: Run) -> None:
     assert run("note-at", "allergy", "--json")["value_json"] == '{"a":  1.0}'
     assert "walnuts" in run("note-at", "allergy").stdout
     assert "allergy" in run("notes").stdout
+    assert "Note" not in run("cards").stdout
     assert [note["key"] for note in run("notes", "all", "--json")] == ["allergy"]
     asked = ("recall", "What is Mira allergic to?", "--at", "2024-06-01", "--json")
     assert len(run(*asked, "--label", "topic=food", "--limit", "1")["cards"]) == 1

@@ -183,9 +183,10 @@ def cards(values: Sequence[Card]) -> Table:
 def _card_row(value: Card) -> dict[str, object]:
     known = value.event_date.start is not None
     when = value.event_date.text if known else f"said {_day(value.said_at)}"
+    subject = "" if value.kind == "note" else f"{plain(value.subject, one_line=True)} "
     memory = Text.assemble(
-        (plain(value.subject, one_line=True), "bold"),
-        f" {plain(value.fact, one_line=True)} ",
+        (subject, "bold"),
+        f"{plain(value.fact, one_line=True)} ",
         (f"({value.kind}, {value.status})", "dim"),
     )
     return {"id": value.id, "when": words(when.replace("/", "\n")), "memory": memory}
