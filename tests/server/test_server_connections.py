@@ -123,6 +123,8 @@ def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
     with serve(tmp_path / "s", server=few) as running, ExitStack() as stack:
         busy = stack.enter_context(connected(running))
         busy.sendall(half_a_question(running))
+        with running.client(None) as client:  # answered after the half question was read
+            client.get("/health/live")
         slow = [stack.enter_context(connected(running)) for _ in range(200)]
         for line in slow:
             line.sendall(SLOW)
