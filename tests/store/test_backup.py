@@ -38,7 +38,7 @@ async def test_a_backup_overwrites_nothing_and_names_what_is_missing(tmp_path: P
     async with memory(tmp_path, "ana") as mine:
         with pytest.raises(InvalidFile, match="exists already"):
             await mine.backup(there)
-        with pytest.raises(InvalidFile, match="no folder"):
+        with pytest.raises(InvalidFile, match="No such file or directory"):
             await mine.backup(tmp_path / "none" / "ana.db")
         with pytest.raises(InvalidFile, match="cannot be written"):
             await mine.backup(tmp_path / ("x" * 250))

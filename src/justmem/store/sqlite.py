@@ -202,7 +202,6 @@ class SqliteEngine:
         return await self.read(look)
 
     async def backup(self, target: Path) -> None:
-        await asyncio.to_thread(_check_target, target)
         await self._run(self._read_threads, lambda: self._back_up(target))
 
     def _back_up(self, target: Path) -> None:
@@ -210,6 +209,8 @@ class SqliteEngine:
         with translated(self.where):
             self._check_still_there()
             try:
+                if target.exists():
+                    raise FileExistsError
                 with (
                     private_files.new(target) as file,
                     closing(self._connect()) as source,
@@ -217,9 +218,11 @@ class SqliteEngine:
                 ):
                     source.backup(copy)
             except FileExistsError:
-                _check_target(target)
+                raise InvalidFile(f"{target} exists already: name a new file.") from None
             except OSError as error:
-                raise _unwritable(target, error) from None
+                raise InvalidFile(
+                    f"{target} cannot be written ({error.strerror}): choose another file."
+                ) from None
 
     async def close(self) -> None:
         if not self.closed:
@@ -248,20 +251,6 @@ def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
         if busy:
             raise StoreBusy("Another process has been reading for long: try again in a moment.")
         db.run("UPDATE spaces SET unswept = 0, replaced = 0")
-
-
-def _check_target(target: Path) -> None:
-    try:
-        if target.exists():
-            raise InvalidFile(f"{target} exists already: name a new file.")
-        if not target.parent.is_dir():
-            raise InvalidFile(f"There is no folder {target.parent}: make it, or name another file.")
-    except OSError as error:  # such as a name that is too long
-        raise _unwritable(target, error) from None
-
-
-def _unwritable(target: Path, error: OSError) -> InvalidFile:
-    return InvalidFile(f"{target} cannot be written ({error.strerror}): choose another file.")
 
 
 def in_tables(db: sqlite3.Connection, pieces: Collection[bytes]) -> Searched:
