@@ -171,7 +171,8 @@ async def main() -> None:
         found |= await compared(cards, embedder, given.rounds)
     found["passphrase"] = 1e3 * await by_passphrase()
     print(f"opening an empty space by a passphrase: {found['passphrase']:.0f} ms")
-    publish(given.figures, "bench-locked", found, given.rounds, "locked.py")
+    command = f"locked.py --cards {' '.join(map(str, given.cards))}"
+    publish(given.figures, "bench-locked", found, given.rounds, command)
 
 
 if __name__ == "__main__":
