@@ -10,9 +10,9 @@ import pytest
 
 from justmem import Budget, SessionState
 from justmem.errors import ModelNonsense, ModelRefused
-from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.http_embedder import OpenAIEmbedder
+from justmem.models.http_reranker import HttpReranker
 from justmem.models.openai import OpenAIModel
-from justmem.models.rerank import HttpReranker
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
 from justmem.prompts.parse import parse

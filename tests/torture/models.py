@@ -12,9 +12,9 @@ from typing import Any
 
 from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
-from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.http_embedder import OpenAIEmbedder
+from justmem.models.http_reranker import HttpReranker
 from justmem.models.openai import OpenAIModel
-from justmem.models.rerank import HttpReranker
 from justmem.testing import (
     HashEmbedder,
     Request,

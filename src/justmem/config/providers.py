@@ -140,7 +140,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
         from justmem.models.onnx import OnnxEmbedder
 
         return OnnxEmbedder(spec.name, _weights(spec.name, settings, report))
-    from justmem.models.embeddings import OpenAIEmbedder
+    from justmem.models.http_embedder import OpenAIEmbedder
 
     dim = settings.dimensions or _DIMENSIONS.get(spec.name)
     if dim is None:
@@ -173,7 +173,7 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
         from justmem.models.onnx import OnnxReranker
 
         return OnnxReranker(spec.name, _weights(spec.name, settings, report))
-    from justmem.models.rerank import HttpReranker
+    from justmem.models.http_reranker import HttpReranker
 
     key = settings.rerank_key.get_secret_value() if settings.rerank_key else None
     return HttpReranker(spec.name, url=spec.url or "", api_key=key)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.rerank import HttpReranker
+from justmem.models.http_reranker import HttpReranker
 from justmem.ports import Reranked
 from justmem.runtime import tokens
 from justmem.testing import Request, Respond, error_body, rerank_body, serve_openai

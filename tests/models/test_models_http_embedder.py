@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.embeddings import OpenAIEmbedder
+from justmem.models.http_embedder import OpenAIEmbedder
 from justmem.ports import Embedded
 from justmem.runtime import tokens
 from justmem.testing import Request, Respond, Served, embeddings_body, error_body, serve_openai
