@@ -31,15 +31,16 @@ from justmem.ports import (
     NOT_IN_MEMORY,
     Filter,
     Reply,
+    Snapshot,
     Store,
     StreamingAnswerer,
 )
-from justmem.recover import Recovery, add_pending_turns, pending_sessions
+from justmem.recover import MOST_PENDING, Recovery
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
 from justmem.subjects.history import profile_asked
-from justmem.subjects.user_name import NO_NAMES, Names, names
+from justmem.subjects.user_name import Names, names
 
 Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None
@@ -76,20 +77,21 @@ class Asker:
         where: Filter = NO_FILTER,
     ) -> AsyncGenerator[Step]:
         """The plan, the evidence, the text (in pieces, if streaming), the answer."""
-        plan = check_plan(given)
-        tally, names = Tally(), NO_NAMES
+        plan, tally = check_plan(given), Tally()
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
-            asked, search = await self._understand(question, at, speaker, tally)
-            if search and plan is None and getattr(self._planner, "spends", True):
-                asked, search = await self._check_relevance(asked, tally)
-            if search:
+            asked = await self._understand(question, at, speaker, tally)
+            memory = await self._store.look(waiting=MOST_PENDING)
+            tally.history_tokens = memory.tokens
+            names = await self._names(at.date())
+            found = await self._without_search(asked, plan, memory, names, tally)
+            if found is None:
                 left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
-                asked = await self._plan(asked, plan, tally, left)
-            yield asked.plan
-            if search:
-                names = await self._names(asked.at.date())
-                asked = await self._retrieve(asked, names, tally, where)
-            evidence = asked.model_copy(update={"receipt": tally.receipt()})
+                asked = await self._plan(asked, plan, memory, tally, left)
+                yield asked.plan
+                found = await self._retrieve(asked, memory, names, tally, where)
+            else:
+                yield found.plan
+            evidence = found.model_copy(update={"receipt": tally.receipt()})
             yield evidence
             if not answer:
                 return
@@ -143,47 +145,51 @@ class Asker:
 
     async def _understand(
         self, question: str, at: datetime, speaker: str | None, tally: Tally
-    ) -> tuple[Evidence, bool]:
-        """The question, checked and redacted, and whether to search memory for it."""
+    ) -> Evidence:
+        """The question and the speaker, checked and redacted."""
         text, name = as_question(question), as_speaker(speaker)
         redacted = await self._redaction.question(text)
         if redacted != text:
             tally.notes.append("the question was redacted")
         if len(redacted) > SEGMENT:
             tally.notes.append(LONG_QUESTION)
-        extent = await self._store.look(waiting=1)
-        tally.history_tokens = extent.tokens
-        asked = Evidence(
-            question=redacted,
-            at=at,
-            speaker=name and await self._redaction.name(name),
-        )
-        if not extent.cards and not extent.tokens and not extent.waiting:
-            tally.notes.append("this memory is empty")
-            return asked, False
-        if self._language.is_small_talk(redacted):
-            tally.notes.append("small talk: memory was not searched")
-            return asked.model_copy(update={"plan": Plan(operation="reply")}), False
-        return asked, True
+        return Evidence(question=redacted, at=at, speaker=name and await self._redaction.name(name))
 
-    async def _check_relevance(self, asked: Evidence, tally: Tally) -> tuple[Evidence, bool]:
-        """Whether memory holds anything about the question, planned by rules. If not, a model need
-        not plan it."""
-        rules = await self._plan(asked, PlanParts(), tally, None)
-        names = await self._names(asked.at.date())
-        waiting = (await self._store.look(waiting=1)).waiting
-        search = names.for_search(rules)
-        if (
-            waiting
-            or await self._discovery.finds_something(search, tally)
-            or await self._profile(search, names, NO_FILTER)
-        ):
-            return asked, True
+    async def _without_search(
+        self,
+        asked: Evidence,
+        given: Plan | PlanParts | None,
+        memory: Snapshot,
+        names: Names,
+        tally: Tally,
+    ) -> Evidence | None:
+        """The question with its plan and no evidence, if memory need not be searched for it. None
+        if it must be searched."""
+        if not memory.cards and not memory.tokens and not memory.waiting:
+            tally.notes.append("this memory is empty")
+            return asked
+        if self._language.is_small_talk(asked.question):
+            tally.notes.append("small talk: memory was not searched")
+            return asked.model_copy(update={"plan": Plan(operation="reply")})
+        if given is not None or memory.waiting or not getattr(self._planner, "spends", True):
+            return None
+        # A model need not plan a question that memory holds nothing about.
+        ruled = await self._plan(asked, PlanParts(), memory, tally, None)
+        search = names.for_search(ruled)
+        if await self._discovery.finds_something(search, tally):
+            return None
+        if await self._profile(search, names, NO_FILTER):
+            return None
         tally.notes.append(UNRELATED)
-        return rules, False
+        return ruled
 
     async def _plan(
-        self, asked: Evidence, given: Plan | PlanParts | None, tally: Tally, limit: int | None
+        self,
+        asked: Evidence,
+        given: Plan | PlanParts | None,
+        memory: Snapshot,
+        tally: Tally,
+        limit: int | None,
     ) -> Evidence:
         """With its plan, and with the speaker if the question is in the first person."""
         speaker = asked.speaker
@@ -195,7 +201,7 @@ class Asker:
             )
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
             if speaker is None and (found.plan.operation == "reply" or self._first_person(asked)):
-                speaker = (await self._store.look()).main_subject
+                speaker = memory.main_subject
         tally.notes += found.notes
         return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
 
@@ -204,13 +210,12 @@ class Asker:
         return self._language.name_speaker(text, "X") != text
 
     async def _retrieve(
-        self, asked: Evidence, names: Names, tally: Tally, where: Filter
+        self, asked: Evidence, memory: Snapshot, names: Names, tally: Tally, where: Filter
     ) -> Evidence:
-        """Discover, select, recover; then the turns of sessions that have no cards yet."""
-        # Read before the cards: a session that gets its cards meanwhile is found either way.
-        waiting = await pending_sessions(self._store, where)
+        """Discover, select, recover; then the turns of sessions that have no cards yet. `memory`
+        was read before the cards: a session that gets its cards meanwhile is found either way."""
         found = await self._evidence(names.for_search(asked), names, tally, where)
-        found = await add_pending_turns(self._store, waiting, found, self._retention, tally)
+        found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()

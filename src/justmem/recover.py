@@ -11,7 +11,7 @@ from datetime import date
 
 from justmem import rank
 from justmem.budget.ledger import Tally
-from justmem.domain import Candidate, Evidence, Retention, Session, Source, Turn, quote
+from justmem.domain import Candidate, Evidence, Session, Source, Turn, quote
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View
@@ -22,7 +22,7 @@ _PASSAGES = 30  # per view and kind of search
 _SESSIONS = 2  # sessions whose turns may share the source budget
 _LEAST_PART = 60  # tokens: a smaller part of a turn is not worth reading
 _TURN_TOKENS = 8  # of a turn's number and speaker
-_MOST_PENDING = 100  # sessions without cards that are searched, the latest ones
+MOST_PENDING = 100  # sessions without cards that are searched, the latest ones
 _PENDING_TURNS = 3  # of their turns that join the evidence
 _SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
 
@@ -91,6 +91,40 @@ class Recovery:
             for turn in candidate.card.turns:
                 turns[candidate.card.session_id][turn].score += 1.0 / (rank.RRF_K + number)
         return turns
+
+    async def add_pending_turns(
+        self, found: Evidence, waiting: Sequence[Session], tally: Tally, where: Filter
+    ) -> Evidence:
+        """The evidence with the turns that share most words with the question, as quotes. Turns
+        that have cards already are not quoted."""
+        waiting = [session for session in waiting if where.holds(session.id, session.at.date())]
+        if not waiting:
+            return found
+        tally.notes.append(_pending_note(len(waiting)))
+        shown = [
+            session
+            for session in waiting
+            if session.at.date() <= found.at.date()
+            and not self._retention.session_expired(session.at, found.at)
+        ]
+        # In a thread: other work of this event loop does not wait for it.
+        rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
+        current = await self._store.texts(list({session.id for _, session, _ in rows}))
+        score = max((one.score for one in found.chosen), default=0.0)
+        known = {card.id for card in found.cards}
+        more = [
+            Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
+            for share, session, number in rows
+            if session.id in current
+            and number > _turns_with_cards(current[session.id], session)
+            and f"{session.id}#{number}" not in known
+        ][:_PENDING_TURNS]
+        return found.model_copy(
+            update={
+                "chosen": (*found.chosen, *more),
+                "cards": (*found.cards, *(one.card for one in more)),
+            }
+        )
 
 
 @dataclass(slots=True)
@@ -178,50 +212,6 @@ def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
 # ---------------------------------------------------------------- sessions without cards
 
 
-async def pending_sessions(store: Store, where: Filter) -> list[Session]:
-    """The latest sessions without cards that the filter allows."""
-    waiting = (await store.look(waiting=_MOST_PENDING)).waiting
-    return [session for session in waiting if where.holds(session.id, session.at.date())]
-
-
-async def add_pending_turns(
-    store: Store,
-    waiting: Sequence[Session],
-    found: Evidence,
-    retention: Retention,
-    tally: Tally,
-) -> Evidence:
-    """The evidence with the turns that share most words with the question, as quotes. If a session
-    has cards already, only the turns that were appended since are quoted."""
-    if not waiting:
-        return found
-    tally.notes.append(_pending_note(len(waiting)))
-    shown = [
-        session
-        for session in waiting
-        if session.at.date() <= found.at.date()
-        and not retention.session_expired(session.at, found.at)
-    ]
-    # In a thread: other work of this event loop does not wait for it.
-    rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
-    current = await store.texts(list({session.id for _, session, _ in rows}))
-    score = max((one.score for one in found.chosen), default=0.0)
-    known = {card.id for card in found.cards}
-    more = [
-        Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
-        for share, session, number in rows
-        if session.id in current
-        and number > _turns_with_cards(current[session.id], session)
-        and f"{session.id}#{number}" not in known
-    ][:_PENDING_TURNS]
-    return found.model_copy(
-        update={
-            "chosen": (*found.chosen, *more),
-            "cards": (*found.cards, *(one.card for one in more)),
-        }
-    )
-
-
 def _turns_with_cards(current: Session, waiting: Session) -> int:
     """How many of the first turns have cards: all of them if an earlier turn was changed."""
     if current.digest == waiting.digest:
@@ -232,7 +222,7 @@ def _turns_with_cards(current: Session, waiting: Session) -> int:
 def _pending_note(count: int) -> str:
     if count == 1:
         return "1 session waits for its cards: its turns were searched by their words"
-    some = f"{count}" if count < _MOST_PENDING else f"{_MOST_PENDING} or more"
+    some = f"{count}" if count < MOST_PENDING else f"{MOST_PENDING} or more"
     return f"{some} sessions wait for their cards: their turns were searched by their words"
 
 

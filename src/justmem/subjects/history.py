@@ -79,11 +79,11 @@ async def profile_asked(
     person = language.person_asked(asked.question)
     if person is None or where.limit is not None:
         return ()
+    cards: Sequence[Card] = ()
     if person:
         cards = await cards_about(store, person, names)
-    else:
-        speaker = asked.speaker or (await store.look()).main_subject
-        cards = list(await store.cards(CardFilter(subject=speaker))) if speaker else []
+    elif asked.speaker:
+        cards = await store.cards(CardFilter(subject=asked.speaker))
     on, now = where.as_of or asked.at.date(), asked.at.replace(tzinfo=None)
     shown = [
         card

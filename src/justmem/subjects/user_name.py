@@ -93,9 +93,6 @@ class Names:
         return one.model_copy(update={"card": self.card(one.card)})
 
 
-NO_NAMES = Names()
-
-
 async def cards_of(store: Store, where: CardFilter, names: Names) -> list[Card]:
     """The cards that match, shown with the name. Those about the user can be asked for by it."""
     if where.subject is None or not names.include(where.subject):
