@@ -13,7 +13,6 @@ from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
 from justmem.intake.secret_patterns import secrets
 from justmem.parts import Parts
-from justmem.plan import plan_arguments
 from justmem.ports import Embedded
 from justmem.store.sqlite import open_store
 from justmem.testing import HashEmbedder
@@ -191,13 +190,3 @@ async def test_evidence_can_be_answered_in_a_second_step(make: Make) -> None:
     model.prompts.clear()
     assert not (await memory.answer(empty)).sufficient
     assert model.prompts == []
-
-
-async def test_arguments_in_place_of_a_plan_are_passed_by_name_or_position() -> None:
-    @plan_arguments(exact_words=("needs_source", bool | None), period=("period", str | None))
-    async def recall(question: str, plan: dict[str, Any] | None = None, limit: int = 3) -> Any:
-        return question, plan, limit
-
-    wanted = ("Where?", {"needs_source": True}, 3)
-    assert await recall("Where?", exact_words=True) == wanted
-    assert await recall("Where?", True, None, 3) == wanted

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -126,48 +124,6 @@ def _why(error: ValidationError, value: Any) -> str:
         given = given[place[1]]
     form = (PlanParts.model_fields[part].description or "").rstrip(".")
     return f"The plan's {part} cannot be {describe(given)}. {form}"
-
-
-def plan_arguments(
-    **arguments: tuple[str, Any],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for commands and tools that take a `plan`: each part of it becomes an argument
-    of its own. `arguments` are, by their names, the part and the annotated type."""
-
-    def collect(given: dict[str, Any]) -> dict[str, Any]:
-        parts = {part: given.pop(name, None) for name, (part, _) in arguments.items()}
-        # An option that may be repeated is an empty list if it is left out.
-        plan = {part: value for part, value in parts.items() if value not in (None, [])}
-        return {**given, "plan": plan or None}
-
-    def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(work)
-        def call(*args: Any, **given: Any) -> Any:
-            return work(**collect(arguments_of(*args, **given)))
-
-        @wraps(work)
-        async def call_async(*args: Any, **given: Any) -> Any:
-            return await work(**collect(arguments_of(*args, **given)))
-
-        def arguments_of(*args: Any, **given: Any) -> dict[str, Any]:
-            """All by name: some frameworks pass them by position."""
-            return shape.bind(*args, **given).arguments
-
-        made: Any = call_async if iscoroutinefunction(work) else call
-        own = signature(work, eval_str=True)
-        parts = [
-            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
-            for name, (_, kind) in arguments.items()
-        ]
-        known = list(own.parameters.values())
-        place = list(own.parameters).index("plan")
-        shown = [*known[:place], *parts, *known[place + 1 :]]
-        made.__signature__ = shape = own.replace(parameters=shown)
-        made.__annotations__ = {each.name: each.annotation for each in shown}
-        made.__annotations__["return"] = own.return_annotation
-        return cast(Callable[..., Any], made)
-
-    return decorate
 
 
 def check_plan(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:

@@ -13,7 +13,7 @@ from justmem.cli.note_commands import Label, labels_of
 from justmem.cli.terminal import out, plain, print_json, show
 from justmem.config import Settings
 from justmem.domain import Answer, Evidence, SpacesEvidence, dump
-from justmem.plan import plan_arguments
+from justmem.integrations.arguments import plan_arguments
 from justmem.spaces import Spaces
 
 Question = Annotated[str, typer.Argument(help="A question, or a message to reply to.")]
