@@ -60,6 +60,7 @@ class Asker:
         self._budget = parts.budget
         self._retention = parts.retention
         self._planner = parts.planner
+        self._is_paper = parts.profile.is_paper
         self._discovery = Discovery(store, parts)
         self._selection = Selection(store, parts)
         self._recovery = Recovery(store, parts)
@@ -223,7 +224,7 @@ class Asker:
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
     async def _profile(self, asked: Evidence, names: Names, where: Filter) -> tuple[Card, ...]:
-        if self._discovery.paper:
+        if self._is_paper:
             return ()
         parts = self._store, self._language, names, self._retention
         return await profile_asked(*parts, asked, where)

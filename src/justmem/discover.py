@@ -58,7 +58,7 @@ _STRANGER = 0.1  # more is needed if the question has names, but no card has any
 
 
 class Discovery:
-    """With the profile of the paper: views and signals as in the paper, without our additions."""
+    """Finds candidate cards for a plan. With the profile `paper`, only what the paper describes."""
 
     def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
@@ -66,12 +66,12 @@ class Discovery:
         self._language = parts.language
         self._budget = parts.budget
         self._retention = parts.retention
-        self.paper = parts.profile.select_by == "question"
+        self._is_paper = parts.profile.is_paper
 
     async def discover(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Pool:
         with tally.stage("discover"):
             views = await self._views(asked, tally)
-            return await self._pool(views, asked.plan, asked.at, where)
+            return await self._pool(views, asked, where)
 
     async def finds_something(self, asked: Evidence, tally: Tally) -> bool:
         """Whether the question alone, without rewrites, finds anything. It is asked before a model
@@ -83,7 +83,7 @@ class Discovery:
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
         bound = _RELEVANT.get(self._embedder.name)
-        if not pool.cards or bound is None or self.paper or asked.plan.operation == "reply":
+        if not pool.cards or bound is None or self._is_paper or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
@@ -101,60 +101,61 @@ class Discovery:
         """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
         speaker's name, as in the search text of the cards."""
         plan = asked.plan
-        broad = plan.access is Access.COMPOSE or (plan.spans_sessions and not self.paper)
+        broad = plan.access is Access.COMPOSE if self._is_paper else plan.spans_sessions
         texts = [_meant(asked), *(plan.rewrites if broad else ())]
-        if asked.speaker and not self.paper:
+        if asked.speaker and not self._is_paper:
             texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
         vectors = await tally.embed(self._embedder, texts, query=plan.operation != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
-    async def _pool(
-        self, views: Sequence[View], plan: Plan, asked: datetime, where: Filter = NO_FILTER
-    ) -> Pool:
+    async def _pool(self, views: Sequence[View], asked: Evidence, where: Filter) -> Pool:
         """Three groups: cards found by vector or words; cards whose turns match by words; and the
-        best matching turns without a card, as quotes. A remark searches wider, because it shares
-        few words with the memory behind it. Expired cards are left out."""
-        budget, retention = self._budget, self._retention
+        best matching turns without a card, as quotes. Expired cards are left out."""
+        plan = asked.plan
+        found = await self._store.find(views, self._limits(plan, asked.at, where))
+        found = _unexpired(found, self._retention, asked.at, where.as_of)
+        if self._is_paper:
+            return _make_pool(views, plan, replace(found, turns={}), ())
+        quotes = _quotes(found, replies=plan.needs_source)
+        found, repeats = _keep_last_repeated(found)
+        return replace(_make_pool(views, plan, found, quotes), repeats=repeats)
+
+    def _limits(self, plan: Plan, asked: datetime, where: Filter) -> SearchLimits:
+        """A remark searches wider, because it shares few words with the memory behind it."""
+        budget = self._budget
         remark = plan.operation == "reply"
         limits = SearchLimits(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
-            spoken=0 if self.paper else budget.lexical // 2,
-            quotes=0 if self.paper or remark else _QUOTES,
             since=where.since,
             until=min(asked.date(), where.until or date.max),
             sessions=where.sessions,
-            during=None if self.paper else _told(plan.period),
         )
-        if retention.limited and limits.quotes:  # some may have expired
-            limits = replace(limits, quotes=limits.spoken)
-        found = await self._store.find(views, limits)
-        found = _unexpired(found, retention, asked, where.as_of)
-        quotes = _quotes(found, replies=plan.needs_source) if limits.quotes else []
-        if self.paper:
-            return _make_pool(views, plan, found, quotes, turns=False)
-        found, repeats = _merge_repeated(found)
-        return replace(_make_pool(views, plan, found, quotes, turns=True), repeats=repeats)
+        if self._is_paper:
+            return limits
+        spoken = budget.lexical // 2
+        quotes = spoken if self._retention.limited else _QUOTES  # some may have expired
+        return replace(
+            limits, spoken=spoken, quotes=0 if remark else quotes, during=_told(plan.period)
+        )
 
 
 # ---------------------------------------------------------------- the pool
 
 
-def _make_pool(
-    views: Sequence[View], plan: Plan, found: Found, quotes: Sequence[Card], *, turns: bool
-) -> Pool:
+def _make_pool(views: Sequence[View], plan: Plan, found: Found, quotes: Sequence[Card]) -> Pool:
     cards = [*found.cards.values(), *quotes]
+    if not cards:
+        return Pool(views, (), {}, np.zeros(0, np.float32))
     queries = np.stack([view.vector for view in views])
     # The vector of a quote is that of its turn.
     own = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
-    vectors = found.vectors if found.vectors.size else np.zeros((0, queries.shape[1]), np.float32)
-    vectors = np.concatenate([vectors, *own])
-    if not cards:
-        return Pool(views, (), {}, np.zeros(0, np.float32))
+    known = [found.vectors] if found.cards else []
+    vectors = np.concatenate([*known, *own])
     remark = plan.operation == "reply"
     near = rank.similarity(queries, vectors, share=1.0 if remark else _CENTRE)
     raw = queries @ vectors.T
-    spoken = _turn_similarity(queries, cards, found) if turns else raw
+    spoken = _turn_similarity(queries, cards, found) if found.turns else raw
     cosines = np.maximum(raw, spoken).max(axis=0)
     if remark:  # it shares no words with the memory behind it: only its rewrites and meaning count
         guesses = near[1:] if len(near) > 1 else near
@@ -165,7 +166,7 @@ def _make_pool(
         "subject": rank.names_subject(cards, [view.text for view in views]),
         "date": rank.in_period(cards, plan.period),
     }
-    if turns:
+    if found.turns:
         signals["turn"] = rank.averaged(spoken)
     return Pool(views, cards, signals, cosines)
 
@@ -245,7 +246,7 @@ def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date 
     )
 
 
-def _merge_repeated(found: Found) -> tuple[Found, dict[str, tuple[str, ...]]]:
+def _keep_last_repeated(found: Found) -> tuple[Found, dict[str, tuple[str, ...]]]:
     """One card for each statement, the one that was said last. Also returns the other turns with
     that statement, by the id of the card."""
     groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)

@@ -28,13 +28,14 @@ _SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
 
 
 class Recovery:
-    """With the profile of the paper: reads the whole session of the best card."""
+    """Finds the original turns. With the profile `paper`, they are the whole session of the best
+    card."""
 
     def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
         self._budget = parts.budget
         self._retention = parts.retention
-        self._whole = parts.profile.replay == "session"
+        self._is_paper = parts.profile.is_paper
 
     async def recover(
         self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
@@ -50,7 +51,7 @@ class Recovery:
         self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
     ) -> tuple[list[Source], bool]:
         """The sources, and whether all wanted sessions have their words."""
-        if self._whole:
+        if self._is_paper:
             best = [candidate.card.session_id for candidate in found.chosen[:1]]
             read, kept = await self._sessions(best)
             return [_source(session, _remaining(session)) for session in read], kept

@@ -23,7 +23,7 @@ class Selection:
         self._budget = parts.budget
         self._retention = parts.retention
         self._weights = parts.profile.weights
-        self._paper = parts.profile.select_by == "question"
+        self._is_paper = parts.profile.is_paper
 
     async def select(
         self,
@@ -88,11 +88,11 @@ class Selection:
         scores = rank.scored(pool.signals, self._weights)
         if self._reranker is None or len(pool.cards) < 2:
             return scores, {}
-        count = len(pool.cards) if self._paper else self._budget.rerank
+        count = len(pool.cards) if self._is_paper else self._budget.rerank
         head = np.argsort(-scores, kind="stable")[:count].tolist()
         texts = [pool.cards[i].dated for i in head]
         read = rank.logits(await tally.rerank(self._reranker, pool.views[0].text, texts))
-        if self._paper:
+        if self._is_paper:
             scores[head] = read
         else:
             scores[head] += np.float32(self._weights.rerank) * rank.probability(read)
@@ -102,7 +102,7 @@ class Selection:
         self, scores: Scores, pool: Pool, plan: Plan, count: int
     ) -> tuple[list[int], list[int]]:
         """The places, best first, and all cards read: each place with the cards around it."""
-        if self._paper:
+        if self._is_paper:
             chosen = read = np.argsort(-scores, kind="stable")[:count].tolist()
         else:
             chosen = rank.places(scores, pool.cards, count, self._weights.session)

@@ -16,7 +16,7 @@ from justmem.domain import Budget, Value
 from justmem.errors import InvalidSetting
 
 T = TypeVar("T", bound=Value)
-PAPER = Profile(name="paper", select_by="question", replay="session")
+PAPER = Profile(name="paper")
 WEIGHTS = type(Profile().weights)
 
 

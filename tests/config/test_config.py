@@ -178,7 +178,7 @@ async def test_the_papers_profile_reaches_the_memory(tmp_path: Path) -> None:
     settings = load(profile="paper", api_key="k", folder=tmp_path)
     profile = build_parts(settings).profile
 
-    assert (profile.name, profile.select_by, profile.replay) == ("paper", "question", "session")
+    assert profile.is_paper
 
 
 def test_an_explicit_setting_wins_over_the_profile() -> None:

@@ -23,14 +23,14 @@ class Weights(Value):
 
 
 class Profile(Value):
-    """How cards are chosen: our default, or the paper's way (`PAPER`)."""
+    """How cards are found and chosen: our default, or only as the paper describes (`PAPER`)."""
 
-    name: str = "default"
-    # question: the reranker's score of each candidate against the question decides (Eq. 3).
-    select_by: Literal["views", "question"] = "views"
-    # session: REPLAY reads the whole session of the best card.
-    replay: Literal["turns", "session"] = "turns"
+    name: Literal["default", "paper"] = "default"
     weights: Weights = Weights()
 
+    @property
+    def is_paper(self) -> bool:
+        return self.name == "paper"
 
-PAPER = Profile(name="paper", select_by="question", replay="session")
+
+PAPER = Profile(name="paper")
