@@ -6,7 +6,7 @@ import pytest
 
 import justmem
 from justmem.language.en.sentence_types import is_small_talk_message
-from stories import HISTORY, NOW, Make, extract_history, plan, scripted
+from stories import HISTORY, NOW, Make, by_rules, extract_history, plan, scripted
 
 
 @pytest.mark.parametrize(
@@ -120,3 +120,15 @@ async def test_nothing_is_spent_on_a_question_about_something_never_mentioned(to
         answer = await memory.ask("Which violin teacher do I have?", at="2024-06-01")
     assert not answer.sufficient
     assert (answer.receipt.tokens, len(model.prompts)) == (0, 0)
+
+
+@pytest.mark.parametrize("cards", [True, False])
+async def test_a_question_that_was_asked_before_is_no_evidence(make: Make, cards: bool) -> None:
+    memory = await make(**by_rules())
+    await memory.remember("I am allergic to walnuts.", id="told")
+    asked = [{"role": "user", "content": "What am I allergic to?"}]
+    await memory.append(asked, id="asked", cards=cards)
+
+    found = await memory.recall("what am I allergic to")
+
+    assert [card.session_id for card in found.cards] == ["told"]

@@ -21,12 +21,13 @@ from justmem.domain import (
     Retention,
     quote,
 )
-from justmem.language.words import content_stems, overlap, stems_of_names, words
+from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
 from justmem.ports import (
     NO_FILTER,
     Filter,
     Found,
+    Place,
     SearchLimits,
     Store,
     Vectors,
@@ -116,7 +117,7 @@ class Discovery:
         found = _unexpired(found, self._retention, asked.at, where.as_of)
         if self._is_paper:
             return _make_pool(views, plan, replace(found, turns={}), ())
-        quotes = _quotes(found, replies=plan.needs_source)
+        quotes = _quotes(found, views[0].text, replies=plan.needs_source)
         found, repeats = _keep_last_repeated(found)
         return replace(_make_pool(views, plan, found, quotes), repeats=repeats)
 
@@ -269,13 +270,18 @@ def _keep_last_repeated(found: Found) -> tuple[Found, dict[str, tuple[str, ...]]
     return replace(found, cards=cards, vectors=found.vectors[stay]), repeats
 
 
-def _quotes(found: Found, *, replies: bool) -> list[Card]:
-    """The best turns found that no card rests on, as cards: the user's, or also replies."""
+def _quotes(found: Found, question: str, *, replies: bool) -> list[Card]:
+    """The best turns found that no card rests on, as cards: the user's, or also replies. Turns that
+    asked the same are left out: they hold no answer."""
+    asked = set(content_stems(question))
     covered = {(card.session_id, turn) for card in found.cards.values() for turn in card.turns}
-    known = [
-        {p: s for p, s in scores.items() if p in found.turns and p[0] in found.sessions}
-        for scores in found.places
-    ]
+
+    def is_news(place: Place) -> bool:
+        if place not in found.turns or place[0] not in found.sessions:
+            return False
+        return not asks_the_same(found.sessions[place[0]].turn(place[1]).text, asked)
+
+    known = [{p: s for p, s in scores.items() if is_news(p)} for scores in found.places]
     return [
         quote(found.sessions[session_id], number)
         for session_id, number in best_bare(known, covered, _QUOTES)

@@ -12,7 +12,7 @@ from datetime import date
 from justmem import rank
 from justmem.budget.ledger import Tally
 from justmem.domain import Candidate, Evidence, Session, Source, Turn, quote
-from justmem.language.words import content_stems, overlap
+from justmem.language.words import asks_the_same, content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View
 from justmem.runtime import tokens
@@ -236,5 +236,6 @@ def _by_shared_words(
         (overlap(wanted, content_stems(both_ends(turn.text))), session, number)
         for session in sessions
         for number, turn in session.user_side
+        if not asks_the_same(turn.text, wanted)
     ]
     return sorted((row for row in found if row[0] >= _SHARED_WORDS), key=lambda row: -row[0])

@@ -12,7 +12,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -149,6 +149,11 @@ def _stemmer() -> Any:
 
         _LOCAL.stemmer = snowballstemmer.stemmer("english")
     return _LOCAL.stemmer
+
+
+def asks_the_same(text: str, asked: Collection[str]) -> bool:
+    """Whether a text is a question that has no other stems than the one that is asked."""
+    return "?" in text and set(content_stems(text)).issubset(asked)
 
 
 def overlap(wanted: Iterable[str], given: Iterable[str]) -> float:
