@@ -30,8 +30,8 @@ from torture import _odd as odd
 from torture._fixtures import database, folder, time_limit
 
 PROMISE = (
-    "The library, the command and the server accept each input or refuse it with a clear error. "
-    "Refused input changes nothing."
+    "The library, the command and the server either accept an input or refuse it with a clear "
+    "error. Refused input changes nothing."
 )
 COUNT = 1_500
 SAMPLE = 80

@@ -17,7 +17,7 @@ from torture._fixtures import folder, memory, session
 from torture._life import Life, observed, perform
 
 PROMISE = (
-    "A locked space contains no plain text, and no other key opens it. If a change of the key "
+    "An encrypted space contains no plain text, and no other key opens it. If a change of the key "
     "is killed, exactly one key opens the space."
 )
 COUNT = 200
