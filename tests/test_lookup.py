@@ -169,3 +169,17 @@ async def test_what_is_read_is_bounded_however_many_share_a_place(make: Make) ->
     assert len(evidence.chosen) == 3
     assert len(evidence.candidates) == 12
     assert 3 <= len(evidence.cards) <= 7
+
+
+async def test_a_limit_also_holds_for_turns_that_have_no_cards_yet(make: Make) -> None:
+    memory = await make()
+    for number, kind in enumerate(("oolong", "sencha", "matcha"), 1):
+        await memory.remember(says(f"I drink {kind} tea."), at=datetime(2024, 5, number), id=kind)
+    for kind in ("assam", "ceylon"):
+        await memory.keep(says(f"I drink {kind} tea."), at=datetime(2024, 5, 8), id=kind)
+    for limit, waiting in ((1, 0), (2, 1), (3, 2), (5, 2)):
+        found = await memory.recall("Which tea do I drink?", at=NOW, limit=limit)
+        read = [card.session_id for card in found.cards]
+        assert len(read) == limit
+        assert [one.card.session_id for one in found.chosen] == read
+        assert len({"assam", "ceylon"} & set(read)) == waiting

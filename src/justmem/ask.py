@@ -213,10 +213,12 @@ class Asker:
     async def _retrieve(
         self, asked: Evidence, memory: Snapshot, names: Names, tally: Tally, where: Filter
     ) -> Evidence:
-        """Discover, select, recover; then the turns of sessions that have no cards yet. `memory`
-        was read before the cards: a session that gets its cards meanwhile is found either way."""
+        """Discover, select, recover; then the turns of sessions that have no cards yet, and pinned
+        cards. `memory` was read before the cards: a session that gets its cards meanwhile is found
+        either way."""
         found = await self._evidence(names.for_search(asked), names, tally, where)
         found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
+        found = await self._selection.add_pinned(found, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()
@@ -236,7 +238,7 @@ class Asker:
         profile = await self._profile(asked, names, where)
         if not self._discovery.is_relevant(asked, pool) and not profile:
             tally.notes.append(UNRELATED)
-            return await self._selection.add_pinned(asked, where)
+            return asked
         found = await self._selection.select(asked, pool, tally, where, also=profile)
         if asked.plan.access is Access.REPLAY:
             found = await self._recovery.recover(found, pool.views, tally, where)

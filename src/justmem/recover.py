@@ -120,10 +120,14 @@ class Recovery:
             and number > _turns_with_cards(current[session.id], session)
             and f"{session.id}#{number}" not in known
         ][:_PENDING_TURNS]
+        chosen, cards = found.chosen, found.cards
+        if where.limit:  # they take the lowest places, and never that of the best card
+            more = more[: where.limit - 1 if chosen else where.limit]
+            chosen, cards = chosen[: where.limit - len(more)], cards[: where.limit - len(more)]
         return found.model_copy(
             update={
-                "chosen": (*found.chosen, *more),
-                "cards": (*found.cards, *(one.card for one in more)),
+                "chosen": (*chosen, *more),
+                "cards": (*cards, *(one.card for one in more)),
             }
         )
 

@@ -33,8 +33,8 @@ class Selection:
         where: Filter,
         also: Sequence[Card] = (),
     ) -> Evidence:
-        """`asked` with the places chosen, the cards read and all candidates. The cards `also`, and
-        pinned cards about somebody whom the question names, are read too."""
+        """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
+        in `also` are for the answer too."""
         with tally.stage("select"):
             scores, reranked = await self._scores(pool, tally)
             count = where.limit or self._budget.cards
@@ -43,7 +43,7 @@ class Selection:
                 read = chosen
         rest = [i for i in np.argsort(-scores, kind="stable").tolist() if i not in chosen]
         cards = tuple(dict.fromkeys([*(pool.cards[i] for i in read), *also]))
-        found = asked.model_copy(
+        return asked.model_copy(
             update={
                 "chosen": tuple(pool.candidate(i, scores, reranked) for i in chosen),
                 "cards": cards,
@@ -51,11 +51,10 @@ class Selection:
                 "candidates": tuple(pool.candidate(i, scores, reranked) for i in (*chosen, *rest)),
             }
         )
-        return await self.add_pinned(found, where)
 
     async def add_pinned(self, found: Evidence, where: Filter) -> Evidence:
-        """With the pinned cards whose subject the question names, and with the ids of the cards
-        that were corrected."""
+        """Adds the pinned cards whose subject the question names, and the ids of the cards that
+        were corrected."""
         latest = {each.original: each for each in await self._store.corrections()}
         pinned = self._pinned(found, where, [each.after for each in latest.values() if each.pinned])
         corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
