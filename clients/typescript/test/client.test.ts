@@ -17,6 +17,7 @@ const ASKED = "What am I allergic to?";
 const REPLY = "I will keep that in mind.";
 let server: ChildProcess;
 let client: JustMem;
+let address: string;
 
 before(async () => {
   const folder = mkdtempSync(join(tmpdir(), "justmem-"));
@@ -33,6 +34,7 @@ before(async () => {
     });
     server.on("exit", () => failed(new Error(said)));
   });
+  address = url;
   client = new JustMem({ url });
   const ready = () => fetch(`${url}/health/ready`).then((answer) => answer.ok, () => false);
   while (!(await ready())) await new Promise((ok) => setTimeout(ok, 100));
@@ -201,4 +203,20 @@ test("the package needs nothing at run time", () => {
   assert.equal(about.peerDependencies, undefined);
   const code = readFileSync("dist/src/ai.js", "utf-8") + readFileSync("dist/src/index.js", "utf-8");
   assert.doesNotMatch(code, /from "(?!\.)/);
+});
+
+test("runs the code of the documentation page", async () => {
+  const page = readFileSync("../../docs/integrations/typescript.md", "utf-8");
+  const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map((block) => block[1]);
+  assert.equal(blocks.length, 2);
+  const settings = 'url: "http://127.0.0.1:8765", key: "jm_..."';
+  assert.ok(blocks[0]?.includes(settings));
+  const model = scripted();
+  Object.assign(globalThis, { inner: model });
+  const file = join(import.meta.dirname, "page.mjs");
+  writeFileSync(file, `${blocks.join("\n")}\nexport { evidence, text };\n`.replace(settings, `url: "${address}"`));
+  const { evidence, text } = await import(file);
+  assert.match(evidence.prompt, /walnuts/);
+  assert.equal(text, REPLY);
+  assert.match(JSON.stringify(model.doGenerateCalls[0]?.prompt), /walnuts/);
 });
