@@ -124,7 +124,10 @@ async def remember(embedder: Any, rounds: int) -> tuple[float, float, float, flo
                 embedded = await embedder.embed(texts)
                 embedding += process_time() - began
                 known.vectors |= dict(zip(texts, embedded.vectors, strict=True))
-                spoken = [opening(session, passage) for passage in passages(session)]
+                spoken = [
+                    opening(session.turn(each.turn).text[each.start : each.end])
+                    for each in passages(session)
+                ]
                 known.vectors |= dict.fromkeys(spoken, embedded.vectors[0])
                 began, looked_up = process_time(), known.seconds
                 await memory.remember(session)

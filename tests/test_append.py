@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from justmem import Session
 from justmem.errors import InputError, InvalidSession, NotInMemory
+from justmem.ports import Extraction
 from stories import Make, by_model, cards_of, scripted
 
 
@@ -129,6 +131,31 @@ async def test_ten_appends_at_once_are_all_kept(make: Make) -> None:
     await memory.retry()
     said = sorted(turn.text for turn in (await memory.session("chat")).turns)
     assert said == sorted(f"I own {n} books." for n in range(10))
+
+
+async def test_a_session_that_never_stops_growing_stays_pending_with_the_reason(make: Make) -> None:
+    other = await make()
+
+    class Interrupted:
+        spends = False
+        goes_on = True
+
+        async def extract(self, session: Session, **given: Any) -> Extraction:
+            if self.goes_on:
+                told = f"I own {len(session.turns)} books."
+                await other.append([{"speaker": "Mira", "text": told}], id="chat", cards=False)
+            return Extraction(())
+
+    extractor = Interrupted()
+    memory = await make(extractor=extractor)
+    done = await memory.append([{"speaker": "Mira", "text": "Hi"}], id="chat", at="2024-05-01")
+    assert (done.state, done.reason) == (
+        "pending",
+        "others kept adding to it while its cards were made",
+    )
+    extractor.goes_on = False
+    (done,) = await memory.retry()
+    assert done.state == "empty"
 
 
 async def test_turns_are_found_before_their_cards_are_made(make: Make) -> None:

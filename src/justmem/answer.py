@@ -38,7 +38,7 @@ class AnswerReply(ModelReply):
 
 
 _LEAST_REPLY = 60
-_NEWS = 32  # a streamed reply is read again when it is longer by one part in so many
+_NEWS = 32  # a streamed reply is parsed again when it has grown by a 32nd
 _NO_WORDS = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
@@ -78,28 +78,28 @@ class ModelAnswerer:
     async def stream(
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> AsyncGenerator[str | Reply]:
-        """What is passed on of an answer while it is written is not checked yet: `sufficient`
-        comes last, and the citations are found in the whole."""
+        """Pieces of the answer, before it is checked. The Reply is complete only at the end: then
+        `sufficient` is known, and the citations are found."""
         if not isinstance(self.model, StreamingModel):
             yield await self.answer(evidence, sessions, limit=limit)
             return
         evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
         written = said = ""
-        read = 0  # characters of `written` that were looked at
+        read = 0  # characters of `written` that were parsed
         async with aclosing(metered_calls.stream(self.model, prompt, notes)) as pieces:
             async for piece in pieces:
-                ended = isinstance(piece, Completion)
-                written += "" if isinstance(piece, Completion) else piece
-                # All of it is read each time: the longer it is, the more has to be new.
-                if ended or len(written) > read + read // _NEWS:
-                    read = len(written)
-                    answer = _answer_so_far(written)
-                    if len(answer) > len(said) and answer.startswith(said):
-                        yield answer[len(said) :]
-                        said = answer
                 if isinstance(piece, Completion):
+                    if more := _continuation(written, said):
+                        yield more
                     yield await _reply(piece, evidence, sessions, notes)
                     return
+                written += piece
+                # The whole text is parsed each time. So wait for more new text if it is long.
+                if len(written) > read + read // _NEWS:
+                    read = len(written)
+                    if more := _continuation(written, said):
+                        yield more
+                        said += more
 
 
 async def _reply(
@@ -134,9 +134,15 @@ def _prepare(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, l
     return evidence, answering_prompt(evidence).within(limit, least=_LEAST_REPLY), notes
 
 
+def _continuation(written: str, said: str) -> str:
+    """What the answer has after the text that was sent already."""
+    answer = _answer_so_far(written)
+    return answer[len(said) :] if answer.startswith(said) else ""
+
+
 def _answer_so_far(written: str) -> str:
-    """The `answer` field of JSON that is still being written. Nothing of a reply that begins
-    otherwise, with thoughts or in prose: that is read when it is complete."""
+    """The `answer` field of JSON that is still being written. Empty if the reply does not begin
+    with JSON: then nothing is sent before it is complete."""
     if not written.lstrip().startswith("{"):
         return ""
     try:
@@ -150,8 +156,8 @@ def _answer_so_far(written: str) -> str:
 def answering_prompt(evidence: Evidence) -> Prompt:
     plan = evidence.plan
     # Asked for the exact words of a source that is not there, a model would make some up.
-    quotes = plan.operation == "quote" and evidence.sources_kept
-    operation = "lookup" if plan.operation == "quote" and not quotes else plan.operation
+    missing = plan.operation == "quote" and not evidence.sources_kept
+    operation = "lookup" if missing else plan.operation
     task = load(f"operations/{operation}")
     if evidence.sources:
         task += f"\n{_ORIGINAL}"

@@ -34,6 +34,7 @@ from justmem.ports import (
     Snapshot,
     Store,
     StreamingAnswerer,
+    spends_tokens,
 )
 from justmem.recover import MOST_PENDING, Recovery
 from justmem.runtime.text import SEGMENT, both_ends
@@ -127,7 +128,7 @@ class Asker:
 
     async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
         """The profile as prose, by one answer call that reads its cards."""
-        if not getattr(self._answerer, "spends", True):
+        if not spends_tokens(self._answerer):
             raise InputError(
                 "A profile in prose needs a language model: set model, or leave prose out."
             )
@@ -172,7 +173,7 @@ class Asker:
         if self._language.is_small_talk(asked.question):
             tally.notes.append("small talk: memory was not searched")
             return asked.model_copy(update={"plan": Plan(operation="reply")})
-        if given is not None or memory.waiting or not getattr(self._planner, "spends", True):
+        if given is not None or memory.waiting or not spends_tokens(self._planner):
             return None
         # A model need not plan a question that memory holds nothing about.
         ruled = await self._plan(asked, PlanParts(), memory, tally, None)

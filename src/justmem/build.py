@@ -43,6 +43,7 @@ from justmem.ports import (
     Extractor,
     Store,
     StoredSession,
+    spends_tokens,
 )
 from justmem.runtime import tokens
 from justmem.runtime.validation import check_callable
@@ -72,18 +73,18 @@ class Builder:
         async with self._lock(session.id):
             record = await self._store.keep(session)
             if record.state.settled:
-                return await self._unchanged(record, notes)
+                return await self._as_stored(record, notes)
             return await self._make_cards(session.id, notes)
 
     async def keep(self, session: Session, notes: Sequence[str]) -> Remembered:
         """Stores the words alone."""
-        return await self._kept(await self._store.keep(session), notes)
+        return await self._as_stored(await self._store.keep(session), notes)
 
     async def append(self, turns: Session, notes: Sequence[str], *, cards: bool) -> Remembered:
         """Stores the turns in the session with the same id. Makes cards of them, or not."""
         record = await self._store.append(turns.id, turns.turns, at=turns.at)
         if record.state.settled or not cards:
-            return await self._kept(record, notes)
+            return await self._as_stored(record, notes)
         async with self._lock(turns.id):
             return await self._make_cards(turns.id, notes)
 
@@ -112,53 +113,41 @@ class Builder:
         async with self._slots, lock:
             yield
 
-    async def _kept(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
-        if record.state.settled:
-            return await self._unchanged(record, notes)
+    async def _as_stored(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
+        """What is stored of a session for which no cards were made now."""
+        settled = record.state.settled
         return Remembered(
             session_id=record.id,
             state=record.state,
             reason=record.reason,
+            cards=await self._cards(record.id) if settled else (),
+            unchanged=settled,
             receipt=Receipt(notes=tuple(notes)),
         )
 
     async def _make_cards(self, session_id: str, notes: Sequence[str]) -> Remembered:
         """Makes the cards of a session's newest text, unless they are made or another process
-        makes them."""
-        done = await self._claimed(session_id, notes)
-        if done is None:
-            for record in await self._store.sessions():
-                if record.id == session_id and record.state.settled:
-                    return await self._unchanged(record, notes)
-            reason = "another process is making its cards"
-            return Remembered(
-                session_id=session_id, state=SessionState.PENDING, reason=reason, unchanged=True
-            )
+        makes them. The text is read again at each attempt, because others may add to it."""
+        for _ in range(_ATTEMPTS):
+            async with self._store.claim(session_id) as mine:
+                if not mine:
+                    return await self._made_elsewhere(session_id, notes)
+                with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
+                    done = await self._build(await self._newest(session_id), notes)
+                    break
+        else:
+            return _pending(session_id, "others kept adding to it while its cards were made")
         note = session_id.startswith(NOTE)  # its words are the memory itself
         if self._parts.retention.source_days == 0 and done.state.settled and not note:
             with suppress(StoreBusy):  # `expire` drops the words later
                 await self._store.forget(words=[session_id])
         return done
 
-    async def _claimed(self, session_id: str, notes: Sequence[str]) -> Remembered | None:
-        """The text is read again at each attempt, because others may add to it."""
-        for _ in range(_ATTEMPTS):
-            async with self._store.claim(session_id) as mine:
-                if not mine:
-                    break
-                with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
-                    return await self._build(await self._newest(session_id), notes)
-        return None
-
-    async def _unchanged(self, record: SessionRecord, notes: Sequence[str]) -> Remembered:
-        return Remembered(
-            session_id=record.id,
-            state=record.state,
-            reason=record.reason,
-            cards=await self._cards(record.id),
-            unchanged=True,
-            receipt=Receipt(notes=tuple(notes)),
-        )
+    async def _made_elsewhere(self, session_id: str, notes: Sequence[str]) -> Remembered:
+        for record in await self._store.sessions():
+            if record.id == session_id and record.state.settled:
+                return await self._as_stored(record, notes)
+        return _pending(session_id, "another process is making its cards")
 
     async def _cards(self, session_id: str) -> tuple[Card, ...]:
         return tuple(await self._store.cards(CardFilter(session_id=session_id)))
@@ -230,12 +219,18 @@ class Builder:
     def _session_tokens(self, before: StoredSession | None, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
         limit = self._parts.budget.session_tokens
-        if limit is None or not getattr(self._parts.extractor, "spends", True):
+        if limit is None or not spends_tokens(self._parts.extractor):
             return None
         spent = before.spent if before else 0
         if spent:
             tally.notes.append(f"earlier attempts used {spent} tokens of the limit")
         return max(0, limit - spent)
+
+
+def _pending(session_id: str, reason: str) -> Remembered:
+    return Remembered(
+        session_id=session_id, state=SessionState.PENDING, reason=reason, unchanged=True
+    )
 
 
 async def run_each(

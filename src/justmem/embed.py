@@ -28,8 +28,8 @@ from justmem.ports import (
 )
 from justmem.runtime import tokens
 
-LONGEST = 2000  # characters of a passage
-OPENING = 400  # characters of it that are embedded
+_LONGEST = 2000  # characters of a passage
+_EMBEDDED = 400  # characters of it that are embedded
 
 
 def passages(session: Session) -> list[Passage]:
@@ -40,25 +40,19 @@ def passages(session: Session) -> list[Passage]:
     ]
 
 
-def opening(session: Session, passage: Passage) -> str:
-    """What is embedded of a passage."""
-    end = min(passage.end, passage.start + OPENING)
-    return session.turn(passage.turn).text[passage.start : end]
-
-
 def _stretches(text: str) -> list[tuple[int, int]]:
-    """Runs of whole sentences of at most LONGEST characters that together hold every word."""
-    if len(text) <= LONGEST:
+    """Runs of whole sentences of at most _LONGEST characters that together hold every word."""
+    if len(text) <= _LONGEST:
         return [(0, len(text))] if text.strip() else []
     found: list[tuple[int, int]] = []
     start = end = 0
     for sentence in sentences(text):
-        if end and sentence.end - start > LONGEST:
+        if end and sentence.end - start > _LONGEST:
             found.append((start, end))
             start = sentence.start
-        while sentence.end - start > LONGEST:  # one endless sentence, such as a line of data
-            found.append((start, start + LONGEST))
-            start += LONGEST
+        while sentence.end - start > _LONGEST:  # one endless sentence, such as a line of data
+            found.append((start, start + _LONGEST))
+            start += _LONGEST
         end = sentence.end
     if end > start:
         found.append((start, end))
@@ -73,7 +67,13 @@ def texts(
 ) -> list[str]:
     """The texts whose vectors are stored: those of the cards, then those of the passages."""
     found = [language.search_text(card.dated) for card in cards]
-    return found + [opening(session, passage) for passage in passages]
+    said = [session.turn(each.turn).text[each.start : each.end] for each in passages]
+    return found + [opening(text) for text in said]
+
+
+def opening(text: str) -> str:
+    """What is embedded of a passage."""
+    return text[:_EMBEDDED]
 
 
 async def derive(
@@ -107,9 +107,9 @@ async def derive(
 
 def _known_vectors(before: StoredSession | None, language: Language) -> dict[str, Vectors]:
     """The stored vectors of the session, by the text that they were made from."""
-    made = before.derived if before else None
-    if before is None or made is None or not len(made.passage_vectors):
+    if before is None or not len(before.derived.passage_vectors):
         return {}
+    made = before.derived
     turns = len(before.session.turns)
     complete = len(made.card_vectors) == len(made.cards)
     if not complete or any(passage.turn > turns for passage in made.passages):
@@ -124,7 +124,7 @@ async def reembed(store: Store, parts: Parts) -> int:
 
     async def embed(index: Index, stored: Sequence[str]) -> Vectors:
         if index == "passages":
-            texts = [text[:OPENING] for text in stored]
+            texts = [opening(text) for text in stored]
         else:
             texts = [parts.language.search_text(text) for text in stored]
         return await Tally().embed(parts.embedder, texts)

@@ -75,3 +75,8 @@ class StreamingAnswerer(Protocol):
     ) -> AsyncGenerator[str | Reply]:
         """Pieces of the answer's text, then the Reply that `answer` would return."""
         ...
+
+
+def spends_tokens(part: Extractor | Planner | Answerer) -> bool:
+    """Whether it may spend tokens: unless it says `spends = False`."""
+    return bool(getattr(part, "spends", True))
