@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from justmem.budget import metered_calls
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
-from justmem.language.citing import cite, quote
+from justmem.language.citing import cite, cite_turn
 from justmem.language.words import content_stems, overlap
 from justmem.ports import (
     NOT_IN_MEMORY,
@@ -125,7 +125,7 @@ def _check_reply(
             cards = _cards_sharing_words(text, evidence)
             notes.append("the model named no evidence: cited by the words they share")
         citations = [c for card in cards for c in cite(card, sessions.get(card.session_id))]
-        citations += [quote(text, sessions[s.session_id], number) for s, number in sources]
+        citations += [cite_turn(text, sessions[s.session_id], number) for s, number in sources]
     return Reply(text, True, _distinct(citations), [completion.call], notes)
 
 

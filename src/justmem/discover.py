@@ -19,7 +19,7 @@ from justmem.domain import (
     Evidence,
     Plan,
     Retention,
-    quote,
+    turn_as_card,
 )
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
@@ -283,7 +283,7 @@ def _quotes(found: Found, question: str, *, replies: bool) -> list[Card]:
 
     known = [{p: s for p, s in scores.items() if is_news(p)} for scores in found.places]
     return [
-        quote(found.sessions[session_id], number)
+        turn_as_card(found.sessions[session_id], number)
         for session_id, number in best_bare(known, covered, _QUOTES)
         if replies or found.sessions[session_id].turn(number).role == "user"
     ]

@@ -11,7 +11,7 @@ from datetime import date
 
 from justmem import rank
 from justmem.budget.ledger import Tally
-from justmem.domain import Candidate, Evidence, Session, Source, Turn, quote
+from justmem.domain import Candidate, Evidence, Session, Source, Turn, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View
@@ -114,7 +114,7 @@ class Recovery:
         score = max((one.score for one in found.chosen), default=0.0)
         known = {card.id for card in found.cards}
         more = [
-            Candidate(card=quote(session, number), scores={"lexical": share}, score=score)
+            Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
             for share, session, number in rows
             if session.id in current
             and number > _turns_with_cards(current[session.id], session)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from justmem.domain import Card, Session, Turn
-from justmem.language.citing import cite, quote
+from justmem.language.citing import cite, cite_turn
 from justmem.language.words import best_passage
 
 AT = datetime(2023, 5, 8)
@@ -60,12 +60,12 @@ def test_turns_the_session_does_not_have_are_left_out() -> None:
 def test_a_turn_with_its_own_time_was_said_then() -> None:
     later = datetime(2023, 5, 9, 10, 0)
     told = Session(id="s", at=AT, turns=(Turn(speaker="Mel", text="Hello.", at=later),))
-    assert quote("hello", told, 1).said_at == later
+    assert cite_turn("hello", told, 1).said_at == later
 
 
 @given(st.text(max_size=600), st.text(max_size=60))
 def test_a_quote_is_always_a_part_of_its_turn(text: str, hint: str) -> None:
     start, end = best_passage(hint, text)
     assert 0 <= start <= end <= len(text)
-    cited = quote(hint, session(text), 1)
+    cited = cite_turn(hint, session(text), 1)
     assert cited.quote == text[cited.start : cited.end]

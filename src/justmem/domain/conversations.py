@@ -126,7 +126,7 @@ class SessionRecord(Value):
 _LONGEST_QUOTE = 300  # characters
 
 
-def quote(session: Session, number: int) -> Card:
+def turn_as_card(session: Session, number: int) -> Card:
     """A turn as a card. Discovery makes one for a turn without a card. It is never stored. Its id
     names the turn, such as `s12#3`."""
     turn = session.turn(number)

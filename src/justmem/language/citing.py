@@ -20,7 +20,7 @@ def cite(card: Card, session: Session | None) -> tuple[Citation, ...]:
     return tuple(
         _cite_without_words(card, number)
         if session.turn(number).forgotten
-        else quote(hint, session, number, card_id=card.id)
+        else cite_turn(hint, session, number, card_id=card.id)
         for number in card.turns
         if 1 <= number <= len(session.turns)
     )
@@ -40,7 +40,7 @@ def _cite_without_words(card: Card, turn: int) -> Citation:
     )
 
 
-def quote(hint: str, session: Session, turn: int, *, card_id: str | None = None) -> Citation:
+def cite_turn(hint: str, session: Session, turn: int, *, card_id: str | None = None) -> Citation:
     """The one or two sentences of the turn that share most words with the hint."""
     said = session.turn(turn)
     span = best_passage(hint, said.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from justmem.domain import Card, Session, Source, quote, quote_place
+from justmem.domain import Card, Session, Source, quote_place, turn_as_card
 from justmem.errors import NotInMemory
 from justmem.language.citing import cite
 from justmem.ports import Store, card_in, session_in
@@ -21,7 +21,7 @@ async def card(store: Store, card_id: str) -> Card:
         raise NotInMemory(f"Session {session_id!r} has {len(session.turns)} turns.")
     if session.turn(number).forgotten:
         raise NotInMemory(f"Turn {card_id} was forgotten.")
-    return quote(session, number)
+    return turn_as_card(session, number)
 
 
 async def source(store: Store, card_id: str) -> Source:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from justmem.domain import Access, Candidate, Card, Citation, Evidence, Session
-from justmem.language.citing import cite, quote, quote_range, show_correction
+from justmem.language.citing import cite, cite_turn, quote_range, show_correction
 from justmem.language.en import excerpts
 from justmem.language.en.descriptions import in_order, person_asked
 from justmem.language.en.quoting import (
@@ -203,7 +203,7 @@ def _quotations(
     if session is None:
         return
     if one.correction:
-        correction = quote("", session, one.correction)
+        correction = cite_turn("", session, one.correction)
         yield "corrected: " + _line(correction, correction.quote), correction
     if best and one.card.kind == "interaction":
         for number, turn in enumerate(session.turns, 1):
