@@ -39,7 +39,7 @@ class AnswerReply(ModelReply):
 
 _LEAST_REPLY = 60
 _NEWS = 32  # a streamed reply is parsed again when it has grown by a 32nd
-_NO_WORDS = (
+_QUOTE_NOBODY = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
 _ORIGINAL = 'Lines like s1.4 are original words: "used": ["s1.4"].'
@@ -162,7 +162,7 @@ def answering_prompt(evidence: Evidence) -> Prompt:
     if evidence.sources:
         task += f"\n{_ORIGINAL}"
     if not evidence.sources_kept:
-        task += f"\n{_NO_WORDS}"
+        task += f"\n{_QUOTE_NOBODY}"
     mark = new_mark()
     asked = f"Asked on {evidence.at:%A %Y-%m-%d}{_asker(evidence.speaker, mark)}\n"
     asked += fence("question", evidence.question, mark)
@@ -222,14 +222,14 @@ def _find_references(
         for n, source in enumerate(evidence.sources, 1)
         for number, _ in source.turns
     }
-    used = [name for name in used if name]
-    names = [match[0] for name in used if (match := _REFERENCE.search(name.lower()))]
-    known = [name for name in dict.fromkeys(names) if name in shown or name in turns]
+    used = [each for each in used if each]
+    numbers = [match[0] for each in used if (match := _REFERENCE.search(each.lower()))]
+    known = [each for each in dict.fromkeys(numbers) if each in shown or each in turns]
     if unknown := len(set(used)) - len(known):
         notes.append(f"{unknown} citations named no evidence that was shown: dropped")
     return (
-        [shown[name] for name in known if name in shown],
-        [turns[name] for name in known if name in turns],
+        [shown[each] for each in known if each in shown],
+        [turns[each] for each in known if each in turns],
     )
 
 

@@ -41,7 +41,7 @@ from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
 from justmem.subjects.history import profile_asked
-from justmem.subjects.user_name import Names, names
+from justmem.subjects.user_name import Names, read_names
 
 Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None
@@ -49,7 +49,7 @@ GivenPlan = Plan | Mapping[str, Any] | None
 UNRELATED = "nothing in memory is relevant to this"
 _ANSWER_TOKENS = 450  # that an answer call needs: planning leaves them
 _FROM_CARDS = "The words themselves are not kept. From the cards: "
-_NO_WORDS = "The words themselves are not kept, and the cards do not say."
+_NOT_IN_CARDS = "The words themselves are not kept, and the cards do not say."
 
 
 class Asker:
@@ -143,7 +143,7 @@ class Asker:
         return profile.model_copy(update={"text": answer.text, "receipt": answer.receipt})
 
     async def _names(self, until: date) -> Names:
-        return await names(self._store, self._language, until)
+        return await read_names(self._store, self._language, until)
 
     async def _understand(
         self, question: str, at: datetime, speaker: str | None, tally: Tally
@@ -322,7 +322,7 @@ def _note_missing_words(reply: Reply, evidence: Evidence) -> Reply:
     """Says so if the question needs exact words that are not kept."""
     if evidence.sources_kept:
         return reply
-    return replace(reply, text=_FROM_CARDS + reply.text if reply.sufficient else _NO_WORDS)
+    return replace(reply, text=_FROM_CARDS + reply.text if reply.sufficient else _NOT_IN_CARDS)
 
 
 async def _last(steps: AsyncGenerator[Step] | AsyncGenerator[str | Answer]) -> Step:

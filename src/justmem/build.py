@@ -22,7 +22,8 @@ from justmem.domain import (
     SessionState,
     merge_repeated,
 )
-from justmem.edits import corrections, notes
+from justmem.edits import corrections
+from justmem.edits.notes import note_extraction
 from justmem.errors import (
     BudgetExceeded,
     InputError,
@@ -200,7 +201,7 @@ class Builder:
         self, session: Session, before: StoredSession | None, tally: Tally
     ) -> Extraction:
         if session.is_note:
-            return notes.extraction(session)
+            return note_extraction(session)
         after = await asyncio.to_thread(growth.settled_turns, before, session)
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")

@@ -21,7 +21,7 @@ from justmem.ask import Asker, GivenPlan, Step
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
-from justmem.edits import notes
+from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
 from justmem.intake.filters import as_filter
 from justmem.intake.sessions import Day, SessionLike, When, as_session, id_from_content
@@ -133,14 +133,12 @@ class AsyncMemory(StoredMemory):
         now) and expires at `until`."""
         when = self._time(at)
         now = self._time()
-        note = notes.as_note(
-            text, key=key, value=value, at=when, until=until, labels=labels, now=now
-        )
+        note = as_note(text, key=key, value=value, at=when, until=until, labels=labels, now=now)
         given, changed = await self._redaction.session(note, rename=False)
-        notes.check_redacted(given)
+        check_redacted(given)
         await self._bind()
         await self._builder.remember(given, changed)
-        return notes.extraction(given).cards[0]
+        return note_extraction(given).cards[0]
 
     async def retry(self, *, on_done: OnDone | None = None) -> list[Remembered]:
         """Makes the cards of every session that is pending or failed."""

@@ -58,7 +58,7 @@ from justmem.runtime.validation import (
     describe,
 )
 from justmem.subjects import about, card_source, history
-from justmem.subjects.user_name import Names, cards_of, names
+from justmem.subjects.user_name import Names, cards_of, read_names
 
 if TYPE_CHECKING:
     from justmem.transfer import OnMoved
@@ -123,7 +123,7 @@ class StoredMemory:
         return (await self._names()).card(found)
 
     async def _names(self) -> Names:
-        return await names(self._store, self.parts.language)
+        return await read_names(self._store, self.parts.language)
 
     async def source(self, card_id: str) -> Source:
         """The turns that support a card, with one turn around them, and its exact words cited."""

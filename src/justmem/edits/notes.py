@@ -98,7 +98,7 @@ def check_redacted(session: Session) -> None:
             ) from None
 
 
-def extraction(session: Session) -> Extraction:
+def note_extraction(session: Session) -> Extraction:
     """The card of a note."""
     words = session.turn(1).text
     card = Card(

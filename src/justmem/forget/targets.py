@@ -27,7 +27,7 @@ from justmem.language import words
 from justmem.ports import Language, Place, Removed, Store, card_in
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
-from justmem.subjects.user_name import USER, names
+from justmem.subjects.user_name import USER, read_names
 
 _ONE_TARGET = (
     "Say what to forget: one of card, turn, session, subject, key, a period (since, until), or "
@@ -181,7 +181,7 @@ class Forgetting:
     async def _about(self, subject: str, *, turns: bool) -> _Chosen:
         """All that `about` finds, and the turns of its cards. The user's name stands for the
         subject "User" too."""
-        called = await names(self._store, self._language)
+        called = await read_names(self._store, self._language)
         meant = [subject, USER] if called.include(subject) else [subject]
         cards = await cards_about(self._store, subject, called)
         if not words.content_stems(subject):

@@ -16,7 +16,7 @@ from justmem.errors import InputError, NotInMemory
 from justmem.ports import CardFilter, Filter, Language, Store, card_in
 from justmem.runtime import tokens
 from justmem.subjects.about import cards_about
-from justmem.subjects.user_name import Names, cards_of, names
+from justmem.subjects.user_name import Names, cards_of, read_names
 
 _MOST = 1000  # cards of a subject that are read
 _ASKED_TOKENS = 400  # of a profile that a question asks for
@@ -30,7 +30,7 @@ async def history(
     begins after the day `on` is left out."""
     if (subject is None) == (card_id is None):
         raise InputError("Give history either a subject or card=.")
-    called = await names(store, language)
+    called = await read_names(store, language)
     if card_id is None:
         cards = await _cards_of(store, subject or "", called)
         return await asyncio.to_thread(_entries, cards, language, on)
@@ -59,7 +59,7 @@ async def profile(
 ) -> SubjectProfile:
     """Short lines about a subject, what holds now first, within `limit` tokens. Default: the
     person whom most cards are about."""
-    called = await names(store, language)
+    called = await read_names(store, language)
     who = subject if subject is not None else (await store.look()).main_subject
     if who is None:
         raise NotInMemory("Memory is not about one person: name the subject.")

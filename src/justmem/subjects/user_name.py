@@ -112,7 +112,7 @@ def _instant(at: datetime) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-async def names(store: Store, language: Language, until: date | None = None) -> Names:
+async def read_names(store: Store, language: Language, until: date | None = None) -> Names:
     """As far as they were given by that day."""
     cards = await store.cards(CardFilter(subject=USER, text=_WORD))
     given = [
