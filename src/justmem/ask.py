@@ -82,6 +82,7 @@ class Asker:
         plan, tally = check_plan(given), Tally()
         async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
             asked = await self._understand(question, at, speaker, tally)
+            # Read before the cards: a session that gets its cards meanwhile is found either way.
             memory = await self._store.look(waiting=MOST_PENDING)
             tally.history_tokens = memory.tokens
             names = await self._names(at.date())
@@ -193,7 +194,7 @@ class Asker:
         tally: Tally,
         limit: int | None,
     ) -> Evidence:
-        """With its plan, and with the speaker if the question is in the first person."""
+        """Adds the plan, and the speaker if the question is in the first person."""
         speaker = asked.speaker
         with tally.stage("plan"):
             if given is not None:
@@ -214,9 +215,8 @@ class Asker:
     async def _retrieve(
         self, asked: Evidence, memory: Snapshot, names: Names, tally: Tally, where: Filter
     ) -> Evidence:
-        """Discover, select, recover; then the turns of sessions that have no cards yet, and pinned
-        cards. `memory` was read before the cards: a session that gets its cards meanwhile is found
-        either way."""
+        """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
+        cards."""
         found = await self._evidence(names.for_search(asked), names, tally, where)
         found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
         found = await self._selection.add_pinned(found, where)
@@ -285,7 +285,7 @@ class Asker:
         limit: int | None,
         streaming: bool,
     ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the text, if it is streamed and the answerer can stream. Last, the whole
+        """Pieces of the text, if it is streamed and the answerer can stream. Then the whole
         reply."""
         answerer = self._answerer
         if not evidence.chosen and not evidence.sources:
@@ -308,7 +308,7 @@ class Asker:
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
         found = dict(await self._store.texts(list({one.session_id for one in held})))
-        # Quotes of turns that were appended since the cards were made.
+        # Turns that were appended since the cards were made are only in the newest text.
         grown = [
             card.session_id
             for card in evidence.cards
@@ -319,7 +319,7 @@ class Asker:
 
 
 def _note_missing_words(reply: Reply, evidence: Evidence) -> Reply:
-    """Says so if the question needs exact words that are not kept."""
+    """The reply, with a note if the question needs exact words that are not kept."""
     if evidence.sources_kept:
         return reply
     return replace(reply, text=_FROM_CARDS + reply.text if reply.sufficient else _NOT_IN_CARDS)

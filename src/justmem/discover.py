@@ -39,23 +39,22 @@ from justmem.runtime.text import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark
-# This share of the mean candidate vector is subtracted before cosines are computed. For remarks,
-# all of it works best (LoCoMo-Plus: 57 found of a hundred, 38 with half of it). For questions,
-# 0.5 to 1 find equally much.
+# Before cosines are computed, this share of the mean candidate vector is subtracted. For questions,
+# shares from 0.5 to 1 find equally much. For remarks subtract the whole mean: 57 of 100 cues of
+# LoCoMo-Plus are found, against 38 with half of it.
 _CENTRE = 0.75
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
 
-# Relevance threshold: a question is about something in memory if the similarity of the nearest card
-# or turn, plus a tenth of the largest share of its words that a card has, reaches this bound. The
-# scale of similarities depends on the embedder, so one that is not listed has no threshold.
-# `justmem-eval harm` measures it.
+# A question is relevant if (best cosine of any card or turn) + 0.1 x (largest share of the
+# question's words in one card) reaches the bound. Cosines of another embedder have another scale:
+# with an embedder that is not listed, every question is relevant. `justmem-eval harm` measures it.
 _RELEVANT = {"bge-small-en-v1.5": 0.64}
 _WORDS = 0.1
-_PERSONAL = 0.02  # less is enough for a question about the one who asks or about a known speaker
+_PERSONAL = 0.02  # the bound is lower for a question about who asks or about a subject of the cards
 # The bound is lower for few candidates: the highest of many similarities is higher by chance.
 _FEW, _MANY = 0.02, 64
-_STRANGER = 0.1  # more is needed if the question has names, but no card has any of them
+_STRANGER = 0.1  # the bound is higher if the question has names, but no card has any of them
 
 
 class Discovery:
@@ -75,8 +74,8 @@ class Discovery:
             return await self._pool(views, asked, where)
 
     async def finds_something(self, asked: Evidence, tally: Tally) -> bool:
-        """Whether the question alone, without rewrites, finds anything. It is asked before a model
-        is called."""
+        """Whether the question finds anything without rewrites. This is checked before a model is
+        called."""
         if self._embedder.name not in _RELEVANT:
             return True
         alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})

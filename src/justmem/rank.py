@@ -116,8 +116,9 @@ def probability(logits: Scores) -> Scores:
 
 
 def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -> list[int]:
-    """Up to `count` cards, best first, chosen one by one. Each place that a session has makes its
-    other cards worth `discount` less. Skips a card whose turns all belong to one chosen card."""
+    """Chooses up to `count` cards, best first. Each card already chosen from a session lowers the
+    score of its remaining cards by `discount`. Skips a card whose turns all belong to one chosen
+    card."""
     left = np.argsort(-scores, kind="stable").tolist()
     chosen: list[int] = []
     held: list[set[int]] = []
@@ -140,8 +141,8 @@ def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -
 def around(
     chosen: Sequence[int], scores: Scores, cards: Sequence[Card], count: int, gap: float
 ) -> dict[int, list[int]]:
-    """For each place, the cards said within a few turns of it that score at most `gap` less than
-    the `count`-th best card, best first. At most 1.5 for each place, on average."""
+    """For each chosen card, other cards of nearby turns, best first. Their scores are at most `gap`
+    below that of the `count`-th best card. All together are at most 1.5 times the chosen cards."""
     order = np.argsort(-scores, kind="stable").tolist()
     near: dict[int, list[int]] = {place: [] for place in chosen}
     least = scores[order[:count][-1]] - gap if order else 0.0

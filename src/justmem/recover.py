@@ -141,15 +141,16 @@ class _Hit:
 
 
 def _worth(turns: Mapping[int, _Hit]) -> float:
-    """A session is as good as its two best turns: many weak matches must not outweigh a reply."""
+    """The scores of the two best turns of a session: many weak matches must not outweigh a
+    reply."""
     return sum(sorted((turn.score for turn in turns.values()), reverse=True)[:2])
 
 
 def _within(
     room: int, sessions: Sequence[Session], hits: Mapping[str, Mapping[int, _Hit]]
 ) -> list[Source]:
-    """Of each session all turns if they fit, else the best ones. The first turn that does not fit
-    is cut."""
+    """All turns of each session if they fit, else the best ones. The first that does not fit is
+    cut."""
     sources: list[Source] = []
     for session in sessions:
         found, turns = hits[session.id], _remaining(session)
@@ -218,7 +219,8 @@ def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
 
 
 def _turns_with_cards(current: Session, waiting: Session) -> int:
-    """How many of the first turns have cards: all of them if an earlier turn was changed."""
+    """Turns up to this number are not quoted: they have cards already. If an earlier turn was
+    changed, none is quoted."""
     if current.digest == waiting.digest:
         return 0
     return waiting.grown_from(current) or len(waiting.turns)

@@ -1,4 +1,4 @@
-"""Candidates -> the ten places, and the cards that an answer reads."""
+"""Candidates -> the ten chosen cards, and all cards that an answer reads."""
 
 from __future__ import annotations
 
