@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from justmem.budget.ledger import Ledger, Tally
@@ -85,7 +85,7 @@ class Asker:
             # Read before the cards: a session that gets its cards meanwhile is found either way.
             memory = await self._store.look(waiting=MOST_PENDING)
             tally.history_tokens = memory.tokens
-            names = await self._names(at.date())
+            names = await read_names(self._store, self._language, at.date())
             found = await self._without_search(asked, plan, memory, names, tally)
             if found is None:
                 left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
@@ -122,7 +122,7 @@ class Asker:
         """The answer call alone, from evidence that was retrieved before."""
         tally = Tally()
         async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
-            names = await self._names(evidence.at.date())
+            names = await read_names(self._store, self._language, evidence.at.date())
             answer = await _last(self._answer(evidence, names, tally, limit))
         assert isinstance(answer, Answer)
         return answer
@@ -142,9 +142,6 @@ class Asker:
         )
         answer = await self.answer(evidence)
         return profile.model_copy(update={"text": answer.text, "receipt": answer.receipt})
-
-    async def _names(self, until: date) -> Names:
-        return await read_names(self._store, self._language, until)
 
     async def _understand(
         self, question: str, at: datetime, speaker: str | None, tally: Tally
@@ -217,7 +214,15 @@ class Asker:
     ) -> Evidence:
         """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
         cards."""
-        found = await self._evidence(names.for_search(asked), names, tally, where)
+        found = names.for_search(asked)
+        pool = await self._discovery.discover(found, tally, where)
+        profile = await self._profile(found, names, where)
+        if profile or self._discovery.is_relevant(found, pool):
+            found = await self._selection.select(found, pool, tally, where, also=profile)
+            if found.plan.access is Access.REPLAY:
+                found = await self._recovery.recover(found, pool.views, tally, where)
+        else:
+            tally.notes.append(UNRELATED)
         found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
         found = await self._selection.add_pinned(found, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
@@ -231,19 +236,6 @@ class Asker:
             return ()
         parts = self._store, self._language, names, self._retention
         return await profile_asked(*parts, asked, where)
-
-    async def _evidence(
-        self, asked: Evidence, names: Names, tally: Tally, where: Filter
-    ) -> Evidence:
-        pool = await self._discovery.discover(asked, tally, where)
-        profile = await self._profile(asked, names, where)
-        if not self._discovery.is_relevant(asked, pool) and not profile:
-            tally.notes.append(UNRELATED)
-            return asked
-        found = await self._selection.select(asked, pool, tally, where, also=profile)
-        if asked.plan.access is Access.REPLAY:
-            found = await self._recovery.recover(found, pool.views, tally, where)
-        return found
 
     async def _answer(
         self,
