@@ -224,13 +224,13 @@ async def test_many_at_once_stay_within_the_concurrency_and_keep_their_order(mak
     running, most = 0, 0
 
     class Slow(ScriptedModel):
-        async def complete(self, prompt, *, sample=0):
+        async def complete(self, prompt):
             nonlocal running, most
             running += 1
             most = max(most, running)
             await asyncio.sleep(0.05)
             running -= 1
-            return await super().complete(prompt, sample=sample)
+            return await super().complete(prompt)
 
     memory = await make(Slow(lambda p: {"cards": []}), concurrency=3)
     sessions = [

@@ -45,7 +45,7 @@ class ScriptedModel:
         self.prompts: list[Prompt] = []
         self._reply = replies if callable(replies) else _in_order(replies)
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+    async def complete(self, prompt: Prompt) -> Completion:
         self.prompts.append(prompt)
         reply = self._reply(prompt)
         if isinstance(reply, Completion):

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from justmem import config
 from justmem.config import providers
@@ -116,6 +117,16 @@ def prompt_key(model: str, prompt: Prompt, sample: int) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+class RepeatedModel(Protocol):
+    """A language model whose replies differ between the runs of an evaluation. The same prompt and
+    sample always get the same reply."""
+
+    name: str
+    context: int
+
+    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion: ...
+
+
 class KeptModel:
     """Asks `inner` once for each prompt and sample, whatever is killed meanwhile, and within the
     cap. Without `inner` only the replies that an earlier run kept are known."""
@@ -135,16 +146,16 @@ class KeptModel:
             raise ModelUnavailable(
                 f"No reply is recorded for this {prompt.stage} call: the prompt was another one."
             )
-        completion = await self._capped(self._inner, prompt, sample)
+        completion = await self._capped(self._inner, prompt)
         self._replies.add(key, completion, context=self.context)
         return completion
 
-    async def _capped(self, model: LanguageModel, prompt: Prompt, sample: int) -> Completion:
+    async def _capped(self, model: LanguageModel, prompt: Prompt) -> Completion:
         most = _ATTEMPTS * prompt_tokens(prompt) + prompt.max_tokens
         self._cap.reserve(most)
         calls: Sequence[Call] = ()
         try:
-            completion = await model.complete(prompt, sample=sample)
+            completion = await model.complete(prompt)
             calls = [completion.call]
             return completion
         except JustMemError as error:
@@ -155,19 +166,19 @@ class KeptModel:
 
 
 class SampledModel:
-    """The same model in its `sample`th run: stages that know of no samples ask it anew."""
+    """The model as one run of an evaluation asks it."""
 
-    def __init__(self, inner: LanguageModel, sample: int) -> None:
+    def __init__(self, inner: RepeatedModel, sample: int) -> None:
         self.name = inner.name
         self.context = inner.context
         self._inner = inner
         self._sample = sample
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+    async def complete(self, prompt: Prompt) -> Completion:
         return await self._inner.complete(prompt, sample=self._sample)
 
 
-def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> LanguageModel:
+def model(spec: str, replies: Path, cap: Cap, *, base_url: str | None = None) -> RepeatedModel:
     """What `spec` names, each reply kept in `replies`. `recorded:FILE` replays the replies of an
     earlier run. `base_url` sends the calls through the meter."""
     if spec.startswith(RECORDED):

@@ -15,8 +15,9 @@ from typing import Any, Literal, Protocol
 
 from justmem.domain import Call
 from justmem.errors import ModelNonsense
-from justmem.ports import LanguageModel, Prompt
+from justmem.ports import Prompt
 from justmem_eval.benchmarks import Case, beam
+from justmem_eval.calls import RepeatedModel
 from justmem_eval.metrics import f1
 from justmem_eval.records import Verdict
 from justmem_eval.text import fence, new_mark
@@ -41,7 +42,7 @@ class Judging(Protocol):
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict: ...
 
 
-def judges(benchmark: str, model: LanguageModel) -> list[Judging]:
+def judges(benchmark: str, model: RepeatedModel) -> list[Judging]:
     """The first decides the accuracy."""
     if benchmark in beam.SIZES:
         return [RubricJudge(model)]
@@ -50,7 +51,7 @@ def judges(benchmark: str, model: LanguageModel) -> list[Judging]:
 
 class Judge:
     def __init__(
-        self, model: LanguageModel, benchmark: str, strictness: Strictness = "strict"
+        self, model: RepeatedModel, benchmark: str, strictness: Strictness = "strict"
     ) -> None:
         self._model = model
         self.instruction = instruction(benchmark, strictness)
@@ -195,7 +196,7 @@ class RubricJudge:
 
     name = "rubric"
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: RepeatedModel) -> None:
         self._model = model
         self._score_by = instruction("beam", "rubric")
         self._same_by = instruction("beam", "same")

@@ -13,12 +13,11 @@ import justmem
 from justmem import config
 from justmem.config import providers
 from justmem.errors import InvalidSetting
-from justmem.ports import LanguageModel
 from justmem_eval import benchmarks, calls, judging
 from justmem_eval.batch import PARALLEL, SCHEME, BatchModel
 from justmem_eval.benchmarks import Benchmark, recorded
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.calls import RECORDED, Cap, Replies
+from justmem_eval.calls import RECORDED, Cap, RepeatedModel, Replies
 from justmem_eval.meter import Meter, metering
 from justmem_eval.protocol import OnProgress, Run
 from justmem_eval.records import Files, write_json
@@ -215,7 +214,7 @@ def upstream(spec: str) -> str | None:
 
 def _model(
     spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str
-) -> LanguageModel | None:
+) -> RepeatedModel | None:
     if not spec or spec == "rules":
         return None
     if spec.startswith(SCHEME):
@@ -227,7 +226,7 @@ def _model(
 
 def _system(
     given: Settings,
-    model: LanguageModel | None,
+    model: RepeatedModel | None,
     folder: Path,
     cache: Path,
     meter: Meter | None,
@@ -257,7 +256,7 @@ def _system(
 
 
 def justmem_system(
-    given: Settings, switches: Switches, model: LanguageModel | None, folder: Path, cache: Path
+    given: Settings, switches: Switches, model: RepeatedModel | None, folder: Path, cache: Path
 ) -> JustMem:
     known = recorded.Recorded()
     if "recorded" in (given.cards_by, given.plans_by):

@@ -145,8 +145,8 @@ class Slow(ScriptedModel):
         super().__init__(lambda p: extract_history(p) if p.stage == "extract" else plan())
         self.asked = asyncio.Event()
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        done = await super().complete(prompt, sample=sample)
+    async def complete(self, prompt: Prompt) -> Completion:
+        done = await super().complete(prompt)
         if prompt.stage == "answer":
             self.asked.set()
             await asyncio.Event().wait()
@@ -170,7 +170,7 @@ async def test_a_cancelled_call_stays_counted_at_its_longest(make: Make) -> None
 
 
 class Streaming(ScriptedModel):
-    async def stream(self, prompt: Prompt, *, sample: int = 0) -> Any:
+    async def stream(self, prompt: Prompt) -> Any:
         done = await self.complete(prompt)
         yield done.text[:14]
         yield done

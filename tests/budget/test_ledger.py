@@ -150,8 +150,8 @@ async def test_no_ask_spends_more_than_its_limit(
     """Whatever is asked, whatever the model replies (up to the length it was allowed)."""
 
     class Wordy(ScriptedModel):
-        async def complete(self, prompt, *, sample=0):
-            done = await super().complete(prompt, sample=sample)
+        async def complete(self, prompt):
+            done = await super().complete(prompt)
             out = min(wordy, prompt.max_tokens)
             return type(done)(done.text, done.call.model_copy(update={"tokens_out": out}))
 

@@ -114,13 +114,13 @@ class Provider:
         self._lies = chance.random() < 0.5
         self._fails = chance.choice([0.0, 0.0, 0.15, 0.6])
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+    async def complete(self, prompt: Prompt) -> Completion:
         async with aclosing(self.stream(prompt)) as pieces:
             *_, last = [piece async for piece in pieces]
         assert isinstance(last, Completion)
         return last
 
-    async def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
         work, most = _work_of(prompt), prompt.tokens + prompt.max_tokens
         self._made["calls"] += 1
         self._account.open(work, most)

@@ -88,8 +88,7 @@ class OpenAIModel:
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, base_url={self._client.shown_url!r})"
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
-        """`sample` has no effect: every call is a new one."""
+    async def complete(self, prompt: Prompt) -> Completion:
         exchange, reply = _Exchange(prompt, self.name), _Reply()
         try:
             sent = await self._client.retried(lambda: self._attempt(exchange, self._client.post))
@@ -99,7 +98,7 @@ class OpenAIModel:
         reply.add(sent)
         return self._completion(reply, exchange)
 
-    async def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
         """As `complete`, with the text as it arrives. After the first text there is no retry."""
         exchange, reply = _Exchange(prompt, self.name, streamed=True), _Reply()
 

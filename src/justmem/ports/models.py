@@ -67,7 +67,7 @@ class LanguageModel(Protocol):
     name: str
     context: int  # tokens that prompt and reply may take together
 
-    async def complete(self, prompt: Prompt, *, sample: int = 0) -> Completion:
+    async def complete(self, prompt: Prompt) -> Completion:
         """Retries temporary failures. A ModelError holds the call that was paid."""
         ...
 
@@ -76,7 +76,7 @@ class LanguageModel(Protocol):
 class StreamingModel(Protocol):
     """A language model that can also send its reply in pieces."""
 
-    def stream(self, prompt: Prompt, *, sample: int = 0) -> AsyncGenerator[str | Completion]:
+    def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
         """The reply's text in pieces, then the whole Completion. Read it to the end: only then the
         cost is known."""
         ...

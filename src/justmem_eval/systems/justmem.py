@@ -18,13 +18,12 @@ from justmem import AsyncMemory, Retention, config
 from justmem.config import providers
 from justmem.domain import Call, Evidence, Plan, Session
 from justmem.errors import InvalidSetting, ModelError
-from justmem.ports import LanguageModel
 from justmem_eval.batch import BatchModel
 from justmem_eval.benchmarks import Benchmark, History, Question
 from justmem_eval.benchmarks.recorded import Recorded, RecordedCards, read_plan
 from justmem_eval.benchmarks.types import HandCorrection
 from justmem_eval.cache import Blobs, CachedEmbedder
-from justmem_eval.calls import SampledModel
+from justmem_eval.calls import RepeatedModel, SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
 from justmem_eval.switches import Switches
 from justmem_eval.systems import variants
@@ -52,7 +51,7 @@ class Stages:
     cards: Origin = "rules"
     plans: Origin = "rules"
     recorded: Recorded = field(default_factory=Recorded)
-    model: LanguageModel | None = None
+    model: RepeatedModel | None = None
     oracle: Mapping[str, str] = field(default_factory=dict)
 
     def extractor(self, history: History) -> Any:
@@ -78,7 +77,7 @@ class Stages:
             return "compact"
         return None if switches.access == "adaptive" else switches.access
 
-    def _model(self) -> LanguageModel:
+    def _model(self) -> RepeatedModel:
         if self.model is None:
             raise InvalidSetting("Cards or plans by a model need one: name it with --model.")
         return self.model

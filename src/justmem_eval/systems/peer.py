@@ -26,8 +26,8 @@ from typing import Any
 
 from justmem.domain import dump
 from justmem.errors import InvalidSetting
-from justmem.ports import LanguageModel
 from justmem_eval.benchmarks import History, Question
+from justmem_eval.calls import RepeatedModel
 from justmem_eval.meter import Meter
 from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.systems.alignment import aligned
@@ -49,7 +49,7 @@ class Peer:
         folder: Path,
         meter: Meter,
         settings: Mapping[str, Any],
-        model: LanguageModel | None = None,
+        model: RepeatedModel | None = None,
         adapter: Path | None = None,
         patience: float = 1800.0,
     ) -> None:

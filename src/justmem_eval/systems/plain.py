@@ -13,8 +13,9 @@ import numpy as np
 
 from justmem.domain import Session
 from justmem.errors import ModelNonsense
-from justmem.ports import Embedder, LanguageModel, Prompt
+from justmem.ports import Embedder, Prompt
 from justmem_eval.benchmarks import History, Question
+from justmem_eval.calls import RepeatedModel
 from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.text import count, fence, new_mark
 
@@ -28,7 +29,7 @@ _LONGEST = 500  # tokens of an answer
 
 
 async def read(
-    model: LanguageModel | None, question: Question, context: str, sample: int
+    model: RepeatedModel | None, question: Question, context: str, sample: int
 ) -> Predicted:
     """The plain reader: answers from the text it is shown."""
     if model is None:
@@ -57,7 +58,7 @@ def reading_prompt(question: Question, context: str) -> Prompt:
 class Plain:
     """A system that builds nothing. `find` returns the evidence for a question."""
 
-    model: LanguageModel | None
+    model: RepeatedModel | None
     find: Callable[[History, Question], Awaitable[Retrieved]]
 
     async def build(self, history: History) -> Built:
