@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,14 +34,18 @@ class Meter:
 
     upstream: str
     cap: Cap = field(default_factory=lambda: Cap(None))
-    capped: Collection[str] = ()  # lanes that keep to the cap here: nobody does it for them
     port: int = 0
+    capped: set[str] = field(default_factory=set)
     _used: dict[str, Usage] = field(default_factory=dict)
     _running: Counter[str] = field(default_factory=Counter)
     _last: dict[str, float] = field(default_factory=dict)  # when a request last began or ended
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def url(self, lane: str) -> str:
+    def url(self, lane: str, *, capped: bool = False) -> str:
+        """`capped`: calls of this lane are checked against the cap here, because its caller does
+        not do it."""
+        if capped:
+            self.capped.add(lane)
         return f"http://127.0.0.1:{self.port}/{lane}/v1"
 
     def lanes(self) -> dict[str, Usage]:
@@ -73,11 +77,9 @@ class Meter:
 
 
 @contextmanager
-def metering(
-    upstream: str, cap: Cap | None = None, capped: Collection[str] = ()
-) -> Iterator[Meter]:
+def metering(upstream: str, cap: Cap | None = None) -> Iterator[Meter]:
     """Runs the proxy in front of `upstream`, a base URL that ends in /v1."""
-    meter = Meter(upstream.rstrip("/"), cap or Cap(None), capped)
+    meter = Meter(upstream.rstrip("/"), cap or Cap(None))
     here = httpx.URL(upstream).host in ("127.0.0.1", "localhost", "::1")
     client = httpx.Client(timeout=_PATIENCE, trust_env=not here)
 

@@ -199,7 +199,7 @@ def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
     if server is None:
         yield None
         return
-    with metering(server, cap, {given.system} if given.is_peer else ()) as meter:
+    with metering(server, cap) as meter:
         yield meter
 
 

@@ -88,12 +88,12 @@ async def test_what_was_built_is_there_after_a_kill(
 
 
 def lightmem_messages(folder: Path) -> list[list[dict[str, str]]]:
-    path = next(folder.glob("peer/*/messages.jsonl"))
+    path = next(folder.glob("peer/*/*/messages.jsonl"))
     return [json.loads(line) for line in path.open()]
 
 
 def lightmem_config(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(folder.glob("peer/*/config.json")).read_text())
+    found: dict[str, Any] = json.loads(next(folder.glob("peer/*/*/config.json")).read_text())
     return found
 
 

@@ -15,11 +15,11 @@ from eval_server import described as settings
 from justmem.domain import Session, Turn
 from justmem.testing import Request, Respond, Served, serve_openai
 from justmem_eval import report, runs
-from justmem_eval.benchmarks import History, load, recorded
+from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, load, recorded
 from justmem_eval.cli.shared import show_run
 from justmem_eval.records import Files, PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured, placed
-from justmem_eval.runs import Settings
+from justmem_eval.runs import PeerSettings, Settings
 from justmem_eval.systems.alignment import NOWHERE, aligned
 from justmem_eval.systems.peer import NAMES
 from justmem_eval.systems.process import ADAPTERS
@@ -46,6 +46,8 @@ async def run(given: Settings, folder: Path) -> Measured:
     await runs.run(given, folder, folder.parent)
     return measured(folder, given.benchmark)
 
+
+DAY = datetime(2024, 3, 4)
 
 ASKING = """
     import urllib.request
@@ -85,6 +87,41 @@ async def test_what_a_peer_spends_is_metered_at_the_server(
     adapter = adapted(tmp_path, "    notes = [", ASKING)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found["tokens.construction"].value == 4 * SPENT
+
+
+async def test_histories_are_built_at_once_and_keep_their_own_counts(
+    tmp_path: Path, server: Served
+) -> None:
+    """The adapter waits in `ingest` until the other history is being built too."""
+    waiting = """
+    import time
+    from pathlib import Path
+    Path(COMMON, message["history"]).touch()
+    for _ in range(200):
+        if len(list(Path(COMMON).iterdir())) == 2:
+            break
+        time.sleep(0.1)
+    else:
+        raise TimeoutError("no other history is being built")
+"""
+    common = tmp_path / "common"
+    common.mkdir()
+    code = ASKING + waiting.replace("COMMON", repr(str(common)))
+    adapter = adapted(tmp_path, "    notes = [", code)
+    said = [Session(id=f"s{n}", at=DAY, turns=(Turn(speaker="N", text="Hi"),)) for n in range(3)]
+    histories = {"short": History("short", said[:1]), "long": History("long", said)}
+    asked = [
+        Case(Question(id=name, text="Who?", at=DAY), Gold(answer="", category=""), name)
+        for name in histories
+    ]
+    bench = Benchmark("two", asked, histories.__getitem__)
+    peer = PeerSettings(python=sys.executable, adapter=adapter)
+    model = f"openai:small@{server.url}"
+    given = Settings(benchmark=bench, data=tmp_path, model=model, runs=0, parallel=2, peer=peer)
+    await runs.run(given, tmp_path / "run", tmp_path)
+    built = Files(tmp_path / "run").memory
+    assert [built[name].error for name in histories] == ["", ""]
+    assert [built[name].tokens for name in histories] == [SPENT, 3 * SPENT]
 
 
 async def test_a_peer_is_refused_what_could_pass_the_cap(

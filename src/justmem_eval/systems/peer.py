@@ -11,13 +11,18 @@ script runs there and speaks JSON lines: one object in, one object out.
                                                "turns"?, "also"?: [{...}]}, ...]}
     answer    question, context            -> {"answer": TEXT}, or {} for the plain reader
 
+Each history that is built or asked has a process and a lane of the meter of its own, so several
+histories can be built at once and each keeps its own count of tokens. After ingestion the process
+is killed, and a new one opens the memory for the questions.
+
 A failure is {"error": TEXT}. A process that crashes or hangs is ended and started again for the
 next message; what it was working on is marked as failed. A process that fails in `start` ends the
-run. After ingestion the process is killed, and a new one opens the memory for the questions.
+run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -57,46 +62,68 @@ class Peer:
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
         self.model = model
-        self._folder = folder / "peer"
-        self.process = Process(
-            [python, "-u", str(script)],
-            {**settings, "system": name, "base_url": meter.url(name), "folder": str(self._folder)},
-            patience,
-            folder / "peer.log",
-            meter,
-            name,
-        )
+        self.answers = True  # until its adapter leaves an answer to the plain reader
+        self._name = name
+        self._command = [python, "-u", str(script)]
+        self._folder = folder
+        self._meter = meter
+        self._settings = settings
+        self._patience = patience
 
     async def build(self, history: History) -> Built:
         sessions = [dump(session) for session in history.sessions]
-        message = {"do": "ingest", "history": history.id, "sessions": sessions}
-        before = _size(self._folder)
-        reply, usage = await self.process.ask(message)
+        async with self._process(history) as process:
+            reply, usage = await process.ask(
+                {"do": "ingest", "history": history.id, "sessions": sessions}
+            )
         return Built(
             id=history.id,
             sessions=len(sessions),
             usage=usage,
             failed=tuple(str(each) for each in reply.get("failed", ())),
-            disk_kb=(_size(self._folder) - before) // 1024,
+            disk_kb=_size(self._place(history)) // 1024,
         )
 
     @asynccontextmanager
     async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PeerMemory]:
-        yield PeerMemory(self, history, sample)
+        async with self._process(history) as process:
+            yield PeerMemory(self, history, process, sample)
 
     async def close(self) -> None:
-        await self.process.end()
+        pass
+
+    def _place(self, history: History) -> Path:
+        return self._folder / "peer" / _safe(history.id)
+
+    @asynccontextmanager
+    async def _process(self, history: History) -> AsyncIterator[Process]:
+        lane = f"{self._name}-{_safe(history.id)}"
+        base_url, folder = self._meter.url(lane, capped=True), str(self._place(history))
+        process = Process(
+            self._command,
+            {**self._settings, "system": self._name, "base_url": base_url, "folder": folder},
+            history.id,
+            self._patience,
+            self._folder / "peer.log",
+            self._meter,
+            lane,
+        )
+        try:
+            yield process
+        finally:
+            await process.end()
 
 
 @dataclass(frozen=True, slots=True)
 class PeerMemory:
     peer: Peer
     history: History
+    process: Process
     sample: int = 0
 
     async def retrieve(self, question: Question) -> Retrieved:
         message = {"do": "retrieve", "question": dump(question), "k": K}
-        reply, usage = await self.peer.process.ask(message, history=self.history.id)
+        reply, usage = await self.process.ask(message)
         evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
         context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
         chosen = tuple(_piece(item, self.history) for item in evidence)
@@ -113,11 +140,18 @@ class PeerMemory:
         )
 
     async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
-        message = {"do": "answer", "question": dump(question), "context": retrieved.context}
-        reply, usage = await self.peer.process.ask(message, history=self.history.id)
-        if "answer" in reply:
-            return Predicted(id=question.id, answer=str(reply["answer"]), usage=usage)
+        if self.peer.answers:
+            message = {"do": "answer", "question": dump(question), "context": retrieved.context}
+            reply, usage = await self.process.ask(message)
+            if "answer" in reply:
+                return Predicted(id=question.id, answer=str(reply["answer"]), usage=usage)
+            self.peer.answers = False
         return await read(self.peer.model, question, retrieved.context, self.sample)
+
+
+def _safe(id: str) -> str:
+    """An id as the name of a folder and of a lane."""
+    return re.sub(r"[^\w.]", "-", id, flags=re.ASCII)
 
 
 def _size(folder: Path) -> int:

@@ -22,35 +22,29 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Process:
-    """The adapter process, started when first needed. One message at a time.
+    """The adapter process of one history, started when first needed. One message at a time.
 
     `patience`: seconds without a reply and without a request at the meter, after which the
     process counts as hung. A build may take hours as long as it works."""
 
     command: Sequence[str]
     settings: Mapping[str, Any]
+    history: str
     patience: float
     log: Path
     meter: Meter
-    lane: str
+    lane: str  # of this history alone
     _process: asyncio.subprocess.Process | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _open: str = ""
-    _built: bool = False  # this process has ingested something
     _cpu: float = 0.0  # of this process, when it last replied
     _peak_mb: float = 0.0
 
-    async def ask(
-        self, message: Mapping[str, Any], *, history: str = ""
-    ) -> tuple[dict[str, Any], Usage]:
-        """The reply and what it took. `history` has to be open for this message."""
+    async def ask(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], Usage]:
+        """The reply and what it took. For every message but `ingest` the memory is open."""
         async with self._lock:
             before = self.meter.used(self.lane)
             try:
-                started = await self._opened(history)
-                # Starting counts for what is built, and opening again counts for nothing.
-                cpu = 0.0 if started and not history else self._cpu
-                self._built = self._built or message["do"] == "ingest"
+                cpu = await self._ready(build=message["do"] == "ingest")
                 reply = await self._say(message)
             except PeerFailed as error:
                 error.usage = self.meter.used(self.lane).since(before)
@@ -59,29 +53,23 @@ class Process:
             used = self.meter.used(self.lane).since(before)
             return reply, used.model_copy(update=process)
 
-    async def _opened(self, history: str) -> bool:
-        """Whether a process had to be started."""
-        if history and self._built:
-            await self.end()  # what is asked must come from disk, not from the builder's memory
-        started = await self._start()
-        if history and self._open != history:
-            await self._say({"do": "open", "history": history})
-            self._open = history
-        return started
-
-    async def _start(self) -> bool:
+    async def _ready(self, *, build: bool) -> float:
+        """The CPU seconds so far that do not count for the message. Starting the process counts
+        for a build. Starting it and opening the memory do not count for a question."""
         if self._process is not None and self._process.returncode is None:
-            return False
+            return self._cpu
         await self._spawn()
         try:
             await self._say({"do": "start", "settings": dict(self.settings)})
         except PeerFailed as error:
             await self.end()
             raise PeerCannotStart(f"The run ends: the peer cannot start. {error}") from error
-        return True
+        if build:
+            return 0.0
+        await self._say({"do": "open", "history": self.history})
+        return self._cpu
 
     async def _spawn(self) -> None:
-        self._open, self._built, self._cpu = "", False, 0.0
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
