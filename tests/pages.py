@@ -244,7 +244,7 @@ def opened(path: Path) -> Iterator[Page]:
         folder = Path(name).resolve()
         for part in ("home", "work"):
             (folder / part).mkdir()
-        ours = [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY", "JUSTMEM_RERANK_KEY"]
+        ours = [*config.ENVIRONMENT, config.CONFIG_VARIABLE, "OPENAI_API_KEY"]
         for variable in (*ours, "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
             os.environ.pop(variable, None)
         os.environ |= {

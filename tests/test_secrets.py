@@ -25,7 +25,6 @@ from servers import serve
 
 SECRETS = {
     "api_key": "sk-plantedapi0123456789",
-    "rerank_key": "rk-plantedrerank0123456789",
     "upstream_key": "uk-plantedupstream0123456789",
     "key": "5ec4e7" * 10 + "beef",
     "store": "plantedstorepassword",
@@ -83,9 +82,8 @@ def planted(url: str, **more: Any) -> dict[str, Any]:
         "model": f"openai:m@{url}",
         "embedder": f"openai:e@{url}",
         "dimensions": 4,
-        "reranker": f"rerank:r@{url}",
+        "reranker": "none",
         "api_key": SECRETS["api_key"],
-        "rerank_key": SECRETS["rerank_key"],
         "upstream_key": SECRETS["upstream_key"],
         "key": SECRETS["key"],
         "server": {"upstream": url},
@@ -136,7 +134,7 @@ def test_a_server_that_repeats_the_key_does_not_bring_it_into_errors_and_receipt
         said.append(repr(memory.remember(TALK)))
 
 
-@pytest.mark.parametrize("name", ["api_key", "rerank_key", "upstream_key", "key", "store"])
+@pytest.mark.parametrize("name", ["api_key", "upstream_key", "key", "store"])
 def test_a_secret_of_the_wrong_shape_is_not_repeated(name: str, said: Said) -> None:
     raised(said, lambda: config.load(**{name: [SECRETS[name]]}))
     raised(said, lambda: config.load(**{name: {"value": SECRETS[name]}}))
@@ -148,7 +146,6 @@ def test_wrong_settings_are_named_without_their_secrets(rude: str, said: Said) -
         {"store": f"postgresql://ana:{SECRETS['store']}@host:port/memory"},
         {"model": f"openai@{rude}"},
         {"model": f"openai:m@x@{rude}"},
-        {"reranker": f"rerank:r@{rude.replace('http', 'ftp')}"},
         {"embedder": f"openai:e@http://ana:{SECRETS['url']}@[/v1", "api_key": "x", "dimensions": 4},
         {"model": f"openai:m@{rude}", "timeout": -1, "key": SECRETS["key"]},
         {"key": SECRETS["key"][:7]},
@@ -190,12 +187,11 @@ def test_no_command_prints_a_secret(
     rude: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRETS["api_key"])
-    monkeypatch.setenv("JUSTMEM_RERANK_KEY", SECRETS["rerank_key"])
     monkeypatch.setenv("JUSTMEM_UPSTREAM_KEY", SECRETS["upstream_key"])
     monkeypatch.setenv(SPACE_KEY, SECRETS["key"])
     monkeypatch.setenv("JUSTMEM_MODEL", f"openai:m@{rude}")
     monkeypatch.setenv("JUSTMEM_EMBEDDER", "justmem.testing:HashEmbedder")
-    monkeypatch.setenv("JUSTMEM_RERANKER", f"rerank:r@{rude}")
+    monkeypatch.setenv("JUSTMEM_RERANKER", "none")
     (tmp_path / "talk.json").write_text(json.dumps(TALK))
     for command in COMMANDS:
         done = CliRunner().invoke(app, command)

@@ -255,11 +255,5 @@ def embeddings_body(vectors: Sequence[Any], *, usage: Any = 10) -> dict[str, Any
     return {"object": "list", "data": rows, "usage": spent}
 
 
-def rerank_body(scores: Sequence[float]) -> dict[str, Any]:
-    """A reranking reply in the Cohere shape, best first."""
-    rows = [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]
-    return {"results": sorted(rows, key=lambda row: -row["relevance_score"])}
-
-
 def error_body(message: str, *, code: str | None = None, param: str | None = None) -> Any:
     return {"error": {"message": message, "type": "error", "code": code, "param": param}}

@@ -11,7 +11,6 @@ import pytest
 from justmem import Budget, SessionState
 from justmem.errors import ModelNonsense, ModelRefused
 from justmem.models.http_embedder import OpenAIEmbedder
-from justmem.models.http_reranker import HttpReranker
 from justmem.models.openai import OpenAIModel
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
@@ -57,16 +56,14 @@ async def test_an_answer_of_another_type_is_still_text(make: Make, answer: str) 
 async def test_nesting_made_to_do_harm_is_a_model_error(body: bytes, status: int) -> None:
     with serve_openai(lambda _: Respond(body, status=status)) as server:
         embedder = OpenAIEmbedder("e", dim=2, base_url=server.url, sleep=at_once)
-        reranker = HttpReranker("r", url=server.url, sleep=at_once)
         model = OpenAIModel("m", base_url=server.url, sleep=at_once)
         for work in (
             embedder.embed(["x"]),
-            reranker.rerank("query", ["x"]),
             model.complete(planning_prompt("Who?", datetime(2024, 5, 1))),
         ):
             with pytest.raises((ModelNonsense, ModelRefused)):
                 await work
-        for part in (embedder, reranker, model):
+        for part in (embedder, model):
             await part.close()
 
 
@@ -77,15 +74,6 @@ async def test_vectors_that_are_none_are_nonsense(vector: Any) -> None:
         with pytest.raises(ModelNonsense):
             await embedder.embed(["x"])
         await embedder.close()
-
-
-@pytest.mark.parametrize("usage", ["free", 7, [1], {"total_tokens": -5}])
-async def test_a_reranker_that_lies_about_usage_is_counted_here(usage: Any) -> None:
-    body = {"results": [{"index": 0, "score": 1}], "usage": usage, "meta": [1]}
-    with serve_openai([body]) as server:
-        reranker = HttpReranker("r", url=server.url, sleep=at_once)
-        assert (await reranker.rerank("query", ["text"])).tokens == 2
-        await reranker.close()
 
 
 class Wrong(HashEmbedder):

@@ -30,7 +30,6 @@ from justmem.testing import (
     chat_body,
     embeddings_body,
     error_body,
-    rerank_body,
     serve_openai,
 )
 
@@ -170,7 +169,6 @@ def test_the_papers_profile_is_the_papers_setting() -> None:
 
     assert settings.model == "openai:gpt-4.1-mini"
     assert settings.embedder == "openai:text-embedding-3-small"
-    assert settings.reranker.startswith("rerank:qwen3-rerank@https://")
     assert providers.build_embedder(settings.embedder, settings, None).dim == 1536
 
 
@@ -232,12 +230,12 @@ def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         ("answerer", "gpt"),
         ("embedder", "rules"),
         ("embedder", "onnx:e@http://x"),
-        ("reranker", "rerank:jina"),
+        ("reranker", "rerank:jina@http://x"),
         ("reranker", "openai:gpt-4.1-mini"),
     ],
 )
 def test_a_spec_that_names_nothing_says_the_valid_forms(setting: str, spec: str) -> None:
-    with pytest.raises(InvalidSetting, match=r"package\.module:attribute|rerank:NAME@URL"):
+    with pytest.raises(InvalidSetting, match=r"package\.module:attribute"):
         load(**{setting: spec})
 
 
@@ -391,36 +389,25 @@ def test_only_openai_gets_the_openai_key(
 
 
 async def test_a_server_that_wants_a_key_says_how_to_set_one() -> None:
-    refusal = Respond(error_body("no key"), status=401)
-    with serve_openai([refusal, refusal]) as server:
-        with pytest.raises(ModelRefused, match=r"none was sent.*or JUSTMEM_API_KEY_ENV"):
-            await asked(f"openai:m@{server.url}")
-        settings = load(reranker=f"rerank:r@{server.url}")
-        reranker = providers.build_reranker(settings.reranker, settings, None)
-        assert reranker is not None
-        with pytest.raises(ModelRefused, match=r"none was sent.*JUSTMEM_RERANK_KEY"):
-            await reranker.rerank("bees", ["honey"])
+    with (
+        serve_openai([Respond(error_body("no key"), status=401)]) as server,
+        pytest.raises(ModelRefused, match=r"none was sent.*or JUSTMEM_API_KEY_ENV"),
+    ):
+        await asked(f"openai:m@{server.url}")
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_no_redirect_is_followed(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+async def test_no_redirect_is_followed(status: int) -> None:
     """Neither the key nor the words go to a server that nobody named."""
-    monkeypatch.setenv("JUSTMEM_RERANK_KEY", "sk-of-reranker")
-    replies = [chat_body({}), embeddings_body([[1.0, 0.0]]), rerank_body([0.5])]
-    with serve_openai(replies) as other:
+    with serve_openai([chat_body({}), embeddings_body([[1.0, 0.0]])]) as other:
         away = Respond({}, status=status, headers={"location": f"{other.url}/chat/completions"})
-        with serve_openai([away] * 3) as server:
-            url = server.url
-            settings = load(embedder=f"openai:e@{url}", dimensions=2, reranker=f"rerank:r@{url}")
-            reranker = providers.build_reranker(settings.reranker, settings, None)
-            assert reranker is not None
+        with serve_openai([away] * 2) as server:
+            settings = load(embedder=f"openai:e@{server.url}", dimensions=2)
             with pytest.raises(ModelRefused, match="redirects to another address"):
                 await asked(f"openai:m@{server.url}", api_key="sk-passed")
             with pytest.raises(ModelRefused, match="redirects to another address"):
                 await providers.build_embedder(settings.embedder, settings, None).embed(["bees"])
-            with pytest.raises(ModelRefused, match="redirects to another address"):
-                await reranker.rerank("bees", ["honey"])
-    assert (len(server.requests), other.requests) == (3, [])
+    assert (len(server.requests), other.requests) == (2, [])
 
 
 # ---------------------------------------------------------------- open

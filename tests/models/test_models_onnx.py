@@ -162,7 +162,6 @@ def test_making_one_loads_nothing_heavy():
     program = (
         "import sys, pathlib; from justmem.models.onnx import OnnxEmbedder;"
         "from justmem.models.openai import OpenAIModel;"
-        "from justmem.models.http_reranker import HttpReranker;"
         "OnnxEmbedder('bge-small-en-v1.5', pathlib.Path('.'));"
         "OpenAIModel('m', base_url='http://localhost/v1');"
         "heavy = {'openai', 'onnxruntime', 'tokenizers', 'bpe_openai'} & set(sys.modules);"

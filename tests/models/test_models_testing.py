@@ -51,12 +51,12 @@ def test_the_server_plays_its_script_and_notes_the_requests():
     with serve_openai([chat_body("hi"), Respond({"no": 1}, status=418)]) as server:
         first = httpx.post(f"{server.url}/chat/completions", json={"a": 1}, trust_env=False)
         second = httpx.post(f"{server.url}/embeddings", json={"b": 2}, trust_env=False)
-        third = httpx.post(f"{server.url}/rerank", json={"c": 3}, trust_env=False)
+        third = httpx.post(f"{server.url}/other", json={"c": 3}, trust_env=False)
     assert first.json()["choices"][0]["message"]["content"] == "hi"
     assert (second.status_code, third.status_code) == (418, 500)
     assert [request.path for request in server.requests] == [
         "/v1/chat/completions",
         "/v1/embeddings",
-        "/v1/rerank",
+        "/v1/other",
     ]
     assert server.requests[1].body == {"b": 2}

@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any
 
-from justmem.testing import Respond, chat_body, embeddings_body, error_body, rerank_body
+from justmem.testing import Respond, chat_body, embeddings_body, error_body
 
 SLOW = 0.4  # seconds: longer than the clients here wait
 _ROW = "User | keeps a cat called Pesto in Porto | 2024-01-02 | ongoing | state | 1"
@@ -86,7 +86,6 @@ _CONTENTS: list[str] = [
     '{"answer": NaN, "used": ["1", "1", "s1.1"], "sufficient": true}',
 ]
 
-# Of an embedder, of a reranker
 _VECTORS: list[Any] = [
     *([1.0] * 7, [], 3.0, [0.0] * 16, [float("nan")] * 16, [float("inf")] * 16, [10**400] * 16),
     *(["a"] * 16, [[1.0]] * 16, "%%%", "AAA="),
@@ -100,23 +99,14 @@ _EMBEDDINGS: list[Respond] = [
     Respond({"data": [{"index": "a"}, {"index": 1}]}),
     *(Respond({"data": [], "usage": usage}) for usage in USAGES),
 ]
-_SCORES: list[Any] = ["high", 10**400, float("nan")]
-_RERANK: list[Respond] = [
-    Respond({"results": []}),
-    Respond(rerank_body([0.5])),
-    *(Respond({"results": [{"index": 0, "relevance_score": score}]}) for score in _SCORES),
-    Respond({"results": [{"index": [], "score": 1}, {"index": -1, "score": 1}]}),
-    *(Respond({"results": [{"index": 0, "score": 1}], "usage": usage}) for usage in USAGES),
-]
-_TABLES = {"embeddings": _EMBEDDINGS, "rerank": _RERANK}
 
 
 def fault(kind: str, chance: random.Random) -> Respond:
-    """`kind` is chat, embeddings or rerank."""
+    """`kind` is chat or embeddings."""
     if chance.random() < 0.5:
         return chance.choice(_TRANSPORT)
     if kind != "chat":
-        return chance.choice(_TABLES[kind])
+        return chance.choice(_EMBEDDINGS)
     if chance.random() < 0.3:
         return Respond({"choices": chance.choice(_CHOICES)})
     options = chance.choice([{}, {"finish_reason": "length"}, {"usage": chance.choice(USAGES)}])

@@ -13,7 +13,6 @@ from typing import Any
 from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.models.http_embedder import OpenAIEmbedder
-from justmem.models.http_reranker import HttpReranker
 from justmem.models.openai import OpenAIModel
 from justmem.testing import (
     HashEmbedder,
@@ -22,7 +21,6 @@ from justmem.testing import (
     chat_body,
     chat_stream,
     embeddings_body,
-    rerank_body,
     serve_openai,
 )
 from stores import spent as spent_in
@@ -41,7 +39,7 @@ DAY = datetime(2024, 6, 1, 12)
 
 
 class Servers:
-    """One server for chat, embeddings and reranking. `faulty` is the share of wrong replies."""
+    """One server for chat and embeddings. `faulty` is the share of wrong replies."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -53,7 +51,7 @@ class Servers:
     def reply(self, request: Request) -> Respond | dict[str, Any]:
         kind = request.path.rpartition("/")[2].replace("completions", "chat")
         with self._lock:
-            if kind not in ("chat", "embeddings", "rerank"):
+            if kind not in ("chat", "embeddings"):
                 return Respond({}, status=302, headers={"location": request.path})
             if self._chance.random() >= self.faulty:
                 self.billed += kind == "chat"
@@ -68,8 +66,6 @@ def _correct(kind: str, body: dict[str, Any]) -> Respond | dict[str, Any]:
     if kind == "embeddings":
         embedded = asyncio.run(HashEmbedder(DIM).embed(body["input"]))
         return embeddings_body(embedded.vectors.tolist())
-    if kind == "rerank":
-        return rerank_body([0.5] * len(body["documents"]))
     system, user = (message["content"] for message in body["messages"])
     asked = json.dumps(body.get("response_format", "")) + system
     answer: dict[str, Any] = {"answer": "A cat.", "used": ["1"], "sufficient": True}
@@ -135,8 +131,6 @@ def _opened(case: str, place: Path, url: str, patience: float) -> Any:
     parts: dict[str, Any] = {"model": OpenAIModel("m", base_url=url, api_key="k", **common)}
     if chance.random() < 0.5:
         parts["embedder"] = OpenAIEmbedder("e", dim=DIM, base_url=url, api_key="k", **common)
-    if chance.random() < 0.5:
-        parts["reranker"] = HttpReranker("r", url=url, **common)
     # Replies of endless length would use up the limit of a session, over all its attempts.
     limit = 100_000_000 if chance.random() < 0.3 else None
     parts["budget"] = Budget(session_tokens=None, day_tokens=limit)

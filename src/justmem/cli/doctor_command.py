@@ -15,7 +15,7 @@ from rich.text import Text
 from justmem.cli.context import Exit, Json, run_of, spaces, with_store
 from justmem.cli.model_commands import configured, present
 from justmem.cli.terminal import amount, out, plain, print_json
-from justmem.config import KEY_VARIABLE, RERANK_KEY_VARIABLE, Settings, providers
+from justmem.config import KEY_VARIABLE, Settings, providers
 from justmem.config.opening import keyring
 from justmem.edits.change_log import check as check_log
 from justmem.errors import InvalidSetting, JustMemError, StoreError
@@ -85,7 +85,7 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     for name in configured(settings):
         yield _weights(name, settings)
     models = {str(each): each for each in map(settings.stage, _STAGES)}
-    for name in dict.fromkeys([*models, str(settings.embedder), str(settings.reranker)]):
+    for name in dict.fromkeys([*models, str(settings.embedder)]):
         yield from _key(name, settings)
     for model in models.values():
         yield _model(model, settings, online)
@@ -202,17 +202,11 @@ def _weights(name: str, settings: Settings) -> Check:
 
 
 def _key(name: str, settings: Settings) -> Iterator[Check]:
-    """Whether there is a key for the server of a model, embedder or reranker."""
-    if name.startswith("rerank:"):
-        key = settings.rerank_key is not None
-        variable: str | None = RERANK_KEY_VARIABLE
-    elif name.startswith("openai:"):
-        key = providers.key_for(providers.parse(name, "model"), settings) is not None
-        variable = settings.api_key_env
-    else:
+    """Whether there is a key for the server of a model or embedder."""
+    if not name.startswith("openai:"):
         return
-    shown = shown_url(name)
-    if key:
+    shown, variable = shown_url(name), settings.api_key_env
+    if providers.key_for(providers.parse(name, "model"), settings) is not None:
         yield Check("ok", f"a key for {shown} is set")
     elif "@http" in name:
         fix = f"set {variable}" if variable else "name its variable with api_key_env"

@@ -41,9 +41,7 @@ ENVIRONMENT = {f"JUSTMEM_{name.upper()}": name for name in _FROM_ENVIRONMENT}
 # The variables with keys. No file names them: two programs with different keys each have an
 # environment of their own.
 KEY_VARIABLE = "JUSTMEM_KEY"
-RERANK_KEY_VARIABLE = "JUSTMEM_RERANK_KEY"
 _KEY_VARIABLES = {
-    "rerank_key": RERANK_KEY_VARIABLE,
     "upstream_key": "JUSTMEM_UPSTREAM_KEY",
     "anthropic_upstream_key": "JUSTMEM_ANTHROPIC_UPSTREAM_KEY",
 }
@@ -57,8 +55,6 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
     "paper": {
         "model": "openai:gpt-4.1-mini",
         "embedder": "openai:text-embedding-3-small",
-        "reranker": "rerank:qwen3-rerank@"
-        "https://dashscope-intl.aliyuncs.com/compatible-api/v1/reranks",
     },
 }
 
@@ -178,7 +174,6 @@ class Settings(BaseModel):
     # Keys come from the environment or from the call, never from a file.
     api_key: SecretStr | None = None
     openai_key: SecretStr | None = None
-    rerank_key: SecretStr | None = None
     key: SecretStr | None = None
     upstream_key: SecretStr | None = None
     anthropic_upstream_key: SecretStr | None = None
@@ -322,7 +317,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{file} is nested too deeply.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
-    for key in ("api_key", "rerank_key", "upstream_key", "anthropic_upstream_key", "key"):
+    for key in ("api_key", "upstream_key", "anthropic_upstream_key", "key"):
         if key in table:
             raise InvalidSetting(
                 f"{file}: {key} does not belong in a file. Put the key into the environment "

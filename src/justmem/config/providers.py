@@ -5,7 +5,6 @@
     openai:NAME                  OpenAI
     openai:NAME@URL              any server with the same protocol
     onnx:NAME                    a local model; its weights are downloaded once
-    rerank:NAME@URL              a reranker over HTTP
     secrets                      the built-in redaction
     package.module:attribute     your own object, or a callable that returns it
 
@@ -39,7 +38,7 @@ Report = Callable[[str, int, int], None]
 _FORMS: dict[Part, tuple[str, ...]] = {
     "model": ("rules", "openai:NAME", "openai:NAME@URL"),
     "embedder": ("onnx:NAME", "openai:NAME", "openai:NAME@URL"),
-    "reranker": ("none", "onnx:NAME", "rerank:NAME@URL"),
+    "reranker": ("none", "onnx:NAME"),
     "redaction": ("none", "secrets"),
 }
 FORMS = {part: f"{', '.join(forms)} or package.module:attribute" for part, forms in _FORMS.items()}
@@ -169,14 +168,9 @@ def build_reranker(value: Any, settings: Settings, report: Report | None) -> Rer
         return None
     if spec is None or spec.scheme == "object":
         return cast("Reranker", _own(value, "reranker", "rerank"))
-    if spec.scheme == "onnx":
-        from justmem.models.onnx import OnnxReranker
+    from justmem.models.onnx import OnnxReranker
 
-        return OnnxReranker(spec.name, _weights(spec.name, settings, report))
-    from justmem.models.http_reranker import HttpReranker
-
-    key = settings.rerank_key.get_secret_value() if settings.rerank_key else None
-    return HttpReranker(spec.name, url=spec.url or "", api_key=key)
+    return OnnxReranker(spec.name, _weights(spec.name, settings, report))
 
 
 def build_redaction(value: Any) -> Redact | None:

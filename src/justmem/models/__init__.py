@@ -2,7 +2,6 @@
 
 openai           language models behind an OpenAI-compatible URL
 http_embedder    embedding models behind such a URL
-http_reranker    rerankers behind HTTP
 http_client      requests to a model server: retries, time limits, errors
 onnx             embedding and reranking on this machine
 e5, graph        multilingual-e5-small: its file, written as an ONNX model

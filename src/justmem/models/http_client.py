@@ -25,6 +25,10 @@ log = logging.getLogger("justmem.models")
 
 # Names of httpx errors that happen before the request is sent, so nothing can have been billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
+_SET_A_KEY = (
+    "Put its key into an environment variable, and name that variable with api_key_env or "
+    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
+)
 LONGEST_WAIT = 60.0  # seconds before another attempt, even if the server asks for more
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context size|maximum context|too long|too many tokens"
@@ -96,7 +100,6 @@ class HttpClient:
         url: str,
         key: str | None,
         *,
-        set_a_key: str,
         timeout: float = 60.0,
         attempts: int = 4,
         sleep: Sleep = asyncio.sleep,
@@ -110,7 +113,6 @@ class HttpClient:
         self._timeout = timeout
         self._attempts = attempts
         self._sleep = sleep
-        self._set_a_key = set_a_key
         # Connections belong to the event loop that opened them, but a model object may outlive a
         # loop (two calls of `asyncio.run`).
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
@@ -245,7 +247,7 @@ class HttpClient:
     def _refusal(self, status: int, text: str, told: str) -> str:
         """What happened and what to do, for a message that begins with the model's name."""
         if status == 401 and not self._key:
-            return f"needs an API key, and none was sent (HTTP 401). {self._set_a_key}"
+            return f"needs an API key, and none was sent (HTTP 401). {_SET_A_KEY}"
         if status == 401:
             # Some servers repeat the key in their message, so the message is left out.
             return "does not accept the API key (HTTP 401). Set the right key for it."
@@ -276,7 +278,7 @@ def count(value: Any) -> int | None:
 
 
 def used_tokens(reply: Any) -> int | None:
-    """The tokens that an embedder or reranker reports."""
+    """The tokens that an embedder reports."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage = usage if isinstance(usage, dict) else {}
     return count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))

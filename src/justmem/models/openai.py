@@ -41,10 +41,6 @@ _FORMAT_WORDS = (
     "requested parameters",
 )
 _FENCE = re.compile(r"```(?:json)?(\s*+)")
-_SET_A_KEY = (
-    "Put its key into an environment variable, and name that variable with api_key_env or "
-    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
-)
 
 
 def openai_client(
@@ -61,7 +57,7 @@ def openai_client(
             f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
             "that needs none."
         )
-    return HttpClient(model, url + path, api_key, set_a_key=_SET_A_KEY, **options)
+    return HttpClient(model, url + path, api_key, **options)
 
 
 class OpenAIModel:
