@@ -34,7 +34,6 @@ VIEWS = [
     "#/key",
     "#/space/ana/ask",
     "#/space/ana/cards",
-    "#/space/ana/timeline",
     "#/space/ana/sessions",
     "#/space/ana/session/bike",
     "#/space/ana/forget?session=bike",
@@ -190,19 +189,6 @@ def test_the_newest_cards_come_first_page_by_page(page: Browser, owner: httpx.Cl
     assert "number 39" in page.text(".cards li")
     page.js("history.back()")
     page.wait_for("1–50 of 90 cards", ".summary")
-
-
-def test_a_month_of_the_timeline_opens_to_its_cards(page: Browser) -> None:
-    go(page, "#/space/ana/timeline")
-    assert re.findall(r"^[A-Z]\w+$", page.text("main"), re.MULTILINE) == [
-        "Timeline",
-        "May",
-        "April",
-        "March",
-    ]
-    page.click(".month:nth-of-type(2) summary")
-    page.wait_for("Kyoto", ".month[open] .cards")
-    assert "gravel" not in page.text(".month[open] .cards")
 
 
 # ---------------------------------------------------------------- forgetting

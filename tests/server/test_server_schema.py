@@ -28,7 +28,6 @@ ROUTES = [
     ("/v1/spaces/{space}", "GET"),
     ("/v1/spaces/{space}", "DELETE"),
     ("/v1/spaces/{space}/cards", "GET"),
-    ("/v1/spaces/{space}/timeline", "GET"),
     ("/v1/spaces/{space}/cards/{id}", "GET"),
     ("/v1/spaces/{space}/cards/{id}", "PATCH"),
     ("/v1/spaces/{space}/cards/{id}/pin", "PUT"),

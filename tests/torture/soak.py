@@ -178,7 +178,7 @@ class Load:
             case "chat":
                 self._chat(url, space, session["turns"][0]["content"])
             case _:
-                for path in ("/cards", "/sessions", "/export", "/timeline", ""):
+                for path in ("/cards", "/sessions", "/export", ""):
                     client.get(url + path)
 
     def _chat(self, url: str, space: str, text: str) -> None:

@@ -10,19 +10,17 @@ import { keyView } from "./key.js";
 import { sessionView } from "./session.js";
 import { sessionsView } from "./sessions.js";
 import { spacesView } from "./spaces.js";
-import { timelineView } from "./timeline.js";
 
 // #/space/NAME/VIEW/ID?query
 const VIEWS = {
   ask: askView,
   cards: cardsView,
   card: cardView,
-  timeline: timelineView,
   sessions: sessionsView,
   session: sessionView,
   forget: forgetView,
 };
-const TABS = { ask: "Ask", cards: "Cards", timeline: "Timeline", sessions: "Sessions", forget: "Forget" };
+const TABS = { ask: "Ask", cards: "Cards", sessions: "Sessions", forget: "Forget" };
 const SHOWN_AS = { card: "cards", session: "sessions" };
 
 const main = document.getElementById("main");

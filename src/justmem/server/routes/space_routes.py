@@ -1,4 +1,4 @@
-"""Spaces: list, count, timeline, change log, export, erase. And health and metrics."""
+"""Spaces: list, count, change log, export, erase. And health and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from justmem.domain import Checked, Entry, Forgotten, Stats
@@ -55,36 +55,6 @@ async def erase_space(access: AdminAccess, verify: Verify = False) -> Forgotten:
     """Forgets everything in the space, and the space itself."""
     work = access.server.spaces.erase(access.space, access.key.actor, verify=verify)
     return await asyncio.shield(access.server.start(work))
-
-
-class Month(BaseModel):
-    """Sessions and cards are listed in order of time, so a month's cards are those from `offset`
-    on, as many as `cards` says."""
-
-    month: str = Field(examples=["2024-05"])
-    sessions: int = 0
-    turns: int = 0
-    cards: int = 0
-    offset: int = Field(0, description="The offset of the month's first card in the list of cards.")
-
-
-class Timeline(BaseModel):
-    months: list[Month]
-
-
-@router.get("/{space}/timeline", summary="Count a space by months")
-async def timeline(memory: Readable) -> Timeline:
-    """Months in which something was said, in order of time."""
-    months: dict[str, Month] = {}
-    offset = 0
-    for record in await memory.sessions():
-        name = record.at.isoformat()[:7]
-        month = months.setdefault(name, Month(month=name, offset=offset))
-        month.sessions += 1
-        month.turns += record.turns
-        month.cards += record.cards
-        offset += record.cards
-    return Timeline(months=list(months.values()))
 
 
 class EntryList(BaseModel):
