@@ -185,7 +185,7 @@ def test_the_core_reads_no_clock() -> None:
         (adapter_imports, "models/onnx.py", "from justmem.budget.ledger import Tally"),
         (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
         (concrete, "discover.py", "from justmem.language import en"),
-        (concrete, "forget/expiry.py", "def late():\n    import justmem.language.en.dates"),
+        (concrete, "forget.py", "def late():\n    import justmem.language.en.dates"),
         (clocks, "plan.py", "def plan(clock=datetime.now): ..."),
         (clocks, "plan.py", "import time\n\nmade = time.time()"),
         (clocks, "plan.py", "import datetime\n\nmade = datetime.datetime.now(None)"),

@@ -34,8 +34,7 @@ from justmem.domain import (
 from justmem.edits import corrections, notes
 from justmem.edits.change_log import check, entries
 from justmem.errors import InputError
-from justmem.forget import expiry
-from justmem.forget.targets import Forgetting, Target
+from justmem.forget import Forgetting, as_target
 from justmem.intake.redaction import Redaction
 from justmem.intake.sessions import Day, When, as_time
 from justmem.parts import Parts
@@ -251,7 +250,10 @@ class StoredMemory:
 
         `verify` searches everywhere for the forgotten text and adds a certificate. NotForgotten
         if any of it is found."""
-        what = Target(card, turn, session, subject, since, until, everything, turns, key)
+        what = as_target(
+            card=card, turn=turn, session=session, subject=subject, since=since, until=until,
+            everything=everything, turns=turns, key=key,
+        )  # fmt: skip
         return await self._forgetting.forget(what, verify=as_flag(verify, "verify"))
 
     async def preview_forget(
@@ -268,20 +270,22 @@ class StoredMemory:
         turns: bool | None = None,
     ) -> Preview:
         """What `forget` would forget. Nothing changes."""
-        what = Target(card, turn, session, subject, since, until, everything, turns, key)
+        what = as_target(
+            card=card, turn=turn, session=session, subject=subject, since=since, until=until,
+            everything=everything, turns=turns, key=key,
+        )  # fmt: skip
         preview = await self._forgetting.preview(what)
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})
 
     async def expiring(self, *, at: When = None) -> Expiring:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
-        return await expiry.expiring(self._store, self.parts.retention, self._time(at))
+        return await self._forgetting.expiring(self.parts.retention, self._time(at))
 
     async def expire(self, *, at: When = None) -> Forgotten:
         """Forgets what is older than `retention` allows at that time, on disk too; default: now.
         Questions do not find it even before that."""
-        when, retention = self._time(at), self.parts.retention
-        return await expiry.expire(self._store, retention, when, self._forgetting.expire)
+        return await self._forgetting.expire(self.parts.retention, self._time(at))
 
     # ------------------------------------------------------------ the whole space
 

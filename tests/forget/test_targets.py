@@ -21,7 +21,7 @@ import pytest
 from justmem import AsyncMemory
 from justmem.domain import Forgotten, SessionState
 from justmem.errors import InputError, NotForgotten, NotInMemory
-from justmem.forget.targets import digest
+from justmem.forget import digest
 from justmem.ports import Prompt
 from justmem.store import drivers
 from justmem.store.erase import Search, text_pieces
@@ -188,7 +188,15 @@ async def test_what_to_forget_is_one_thing_that_can_be_understood(
 
 
 @pytest.mark.parametrize(
-    "what", [{"turn": "bike#9"}, {"turn": "no#1"}, {"card": "cffff"}, {"session": "no"}]
+    "what",
+    [
+        {"turn": "bike#9"},
+        {"turn": "no#1"},
+        {"card": "cffff"},
+        {"session": "no"},
+        {"session": ""},
+        {"key": ""},
+    ],
 )
 async def test_what_is_not_there_cannot_be_forgotten(
     memory: AsyncMemory, what: dict[str, Any]

@@ -1,1 +1,0 @@
-"""Forgetting, expiry and the proof of both."""
