@@ -636,6 +636,26 @@ class SearchContract:
         assert await find(sessions=frozenset({"s0", "s3"}), since=day) == ["fact 3"]
         assert await find(sessions=frozenset()) == []
 
+    async def test_a_row_has_the_day_of_its_turn_or_card(self, open_space: OpenSpace) -> None:
+        store, later = await open_space(), MAY + timedelta(days=3)
+        said = session("s1", "word one", "word two")
+        turns = said.turns[0], said.turns[1].model_copy(update={"at": later})
+        said = said.model_copy(update={"turns": turns})
+        one, two = card(said, "fact one"), card(said, "fact two", turns=(1, 2))
+        two = two.model_copy(update={"said_at": later})
+        await store.keep(said)
+        await store.settle(said, derived(said, one, two))
+        asked = SearchLimits(dense=9, lexical=9, spoken=9, quotes=9, passages=9)
+        for days, numbers in (
+            ({"until": MAY.date()}, [1]),
+            ({"since": later.date()}, [2]),
+            ({}, [1, 2]),
+        ):
+            found = await store.find([view("Ana fact word")], replace(asked, **days))
+            assert sorted(each.turn for each in found.passages.values()) == numbers
+            assert len(found.cards) == len(numbers)
+        assert (await store.check()).sound
+
     async def test_labels_and_ends_are_kept(self, open_space: OpenSpace) -> None:
         store = await open_space()
         labels, until = {"b": "1", "a": "é"}, MAY + timedelta(days=9)

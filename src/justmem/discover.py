@@ -113,7 +113,7 @@ class Discovery:
         best matching turns without a card, as quotes. Expired cards are left out."""
         plan = asked.plan
         found = await self._store.find(views, self._limits(plan, asked.at, where))
-        found = _unexpired(found, self._retention, asked.at, where.as_of)
+        found = _unexpired(found, self._retention, asked.at)
         if self._is_paper:
             return _make_pool(views, plan, replace(found, turns={}), ())
         quotes = _quotes(found, views[0].text, replies=plan.needs_source)
@@ -128,7 +128,7 @@ class Discovery:
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
             since=where.since,
-            until=min(asked.date(), where.until or date.max),
+            until=where.last(asked.date()),
             sessions=where.sessions,
         )
         if self._is_paper:
@@ -220,16 +220,13 @@ def _told(period: EventDate) -> tuple[date, date] | None:
     return period.start, period.end + min(max(lasts, _SOON), date.max - period.end)
 
 
-def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date | None) -> Found:
-    """Without what has expired, and without what was said after the day that is asked about."""
+def _unexpired(found: Found, retention: Retention, asked: datetime) -> Found:
     now = asked.replace(tzinfo=None)
     stay = [
-        not retention.card_expired(card, asked)
-        and (card.until is None or card.until > now)
-        and (as_of is None or card.said_at.date() <= as_of)
+        not retention.card_expired(card, asked) and (card.until is None or card.until > now)
         for card in found.cards.values()
     ]
-    if all(stay) and not retention.limited and as_of is None:
+    if all(stay) and not retention.limited:
         return found
     cards = zip(found.cards.items(), stay, strict=True)
     return replace(
@@ -241,7 +238,6 @@ def _unexpired(found: Found, retention: Retention, asked: datetime, as_of: date 
             for id, session in found.sessions.items()
             if not retention.session_expired(session.at, asked)
             and (session.until is None or session.until > now)
-            and (as_of is None or session.at.date() <= as_of)
         },
     )
 

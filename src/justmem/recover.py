@@ -6,8 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
 
 from justmem import rank
 from justmem.budget.ledger import Tally
@@ -51,13 +50,14 @@ class Recovery:
         self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
     ) -> tuple[list[Source], bool]:
         """The sources, and whether all wanted sessions have their words."""
+        until = replace(where, until=where.last(found.at.date()))
         if self._is_paper:
             best = [candidate.card.session_id for candidate in found.chosen[:1]]
-            read, kept = await self._sessions(best)
+            read, kept = await self._sessions(best, until)
             return [_source(session, _remaining(session)) for session in read], kept
         hits = await self._turns(views, found, where)
         best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
-        read, kept = await self._sessions(best)
+        read, kept = await self._sessions(best, until)
         read = [each for each in read if not self._retention.session_expired(each.at, found.at)]
         sources = _within(self._budget.source_tokens, read, hits)
         shown, all = sum(len(s.turns) for s in sources), sum(len(s.turns) for s in read)
@@ -65,20 +65,24 @@ class Recovery:
             tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
         return sources, kept
 
-    async def _sessions(self, ids: Sequence[str]) -> tuple[list[Session], bool]:
-        """The sessions that have words, and whether that is all of them."""
+    async def _sessions(self, ids: Sequence[str], where: Filter) -> tuple[list[Session], bool]:
+        """The sessions that have words, without turns that may not be read, and whether that is
+        all of them."""
         found = await self._store.texts(ids)
         read = [each for each in found.values() if not all(turn.forgotten for turn in each.turns)]
-        return read, len(read) == len(ids)
+        kept = len(read) == len(ids)
+        return [each.without(_turns_outside(each, where)) for each in read], kept
 
     async def _turns(
         self, views: Sequence[View], found: Evidence, where: Filter
     ) -> dict[str, dict[int, _Hit]]:
         """Turns by session: the source index and the chosen cards, fused by rank. The
         lexical ranking counts twice, because such a question repeats words of the reply."""
-        last = min(found.at.date(), where.until or date.max, where.as_of or date.max)
         limits = SearchLimits(
-            passages=_PASSAGES, since=where.since, until=last, sessions=where.sessions
+            passages=_PASSAGES,
+            since=where.since,
+            until=where.last(found.at.date()),
+            sessions=where.sessions,
         )
         near = await self._store.find(views, limits)
         fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
@@ -98,26 +102,28 @@ class Recovery:
     ) -> Evidence:
         """The evidence with the turns that share most words with the question, as quotes. Turns
         that have cards already are not quoted."""
-        waiting = [session for session in waiting if where.holds(session.id, session.at.date())]
+        waiting = [each for each in waiting if len(_turns_outside(each, where)) < len(each.turns)]
         if not waiting:
             return found
         tally.notes.append(_pending_note(len(waiting)))
         shown = [
             session
             for session in waiting
-            if session.at.date() <= found.at.date()
-            and not self._retention.session_expired(session.at, found.at)
+            if not self._retention.session_expired(session.at, found.at)
         ]
         # In a thread: other work of this event loop does not wait for it.
+        until = replace(where, until=where.last(found.at.date()))
+        shown = [each.without(_turns_outside(each, until)) for each in shown]
         rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
         current = await self._store.texts(list({session.id for _, session, _ in rows}))
+        newest = {session.id: session for session in waiting}
         score = max((one.score for one in found.chosen), default=0.0)
         known = {card.id for card in found.cards}
         more = [
             Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
             for share, session, number in rows
             if session.id in current
-            and number > _turns_with_cards(current[session.id], session)
+            and number > _turns_with_cards(current[session.id], newest[session.id])
             and f"{session.id}#{number}" not in known
         ][:_PENDING_TURNS]
         chosen, cards = found.chosen, found.cards
@@ -231,6 +237,12 @@ def _pending_note(count: int) -> str:
         return "1 session waits for its cards: its turns were searched by their words"
     some = f"{count}" if count < MOST_PENDING else f"{MOST_PENDING} or more"
     return f"{some} sessions wait for their cards: their turns were searched by their words"
+
+
+def _turns_outside(session: Session, where: Filter) -> set[int]:
+    """Numbers of the turns that may not be read."""
+    numbers = range(1, len(session.turns) + 1)
+    return {n for n in numbers if not where.holds(session.id, session.said_at(n).date())}
 
 
 def _by_shared_words(

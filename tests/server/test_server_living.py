@@ -118,6 +118,15 @@ def test_history_and_profile_over_http(ana: httpx.Client) -> None:
     assert ana.get("history").status_code == 422
 
 
+def test_a_filter_by_day_reads_the_day_of_each_turn(ana: httpx.Client) -> None:
+    for day, town in (("2023-01-10", "Graz"), ("2025-02-03", "Vienna")):
+        given = {"turns": [{"speaker": "Mira", "text": f"I live in {town}."}], "at": day}
+        ana.post("sessions/chat/turns", params={"wait": True}, json=given)
+    asked = {"question": "Where does Mira live?", "since": "2025-01-01", "at": "2025-03-01"}
+    found = ana.post("recall", json=asked).json()
+    assert [each["fact"] for each in found["cards"]] == ["said: I live in Vienna."]
+
+
 def test_a_dumped_session_can_be_sent(ana: httpx.Client) -> None:
     turn = Turn(speaker="Mira", text="I moved to Porto.")
     dumped = Session(id="chat", at=datetime(2024, 5, 1), turns=(turn,)).model_dump(mode="json")

@@ -29,7 +29,6 @@ DAMAGE = {
     "DELETE FROM {turns}": "the words of session 's1'",
     "DELETE FROM {sessions}": "belong to no session",
     "DELETE FROM {blocks} WHERE kind = 'cards'": "the index of session 's1' does not match its",
-    "UPDATE {blocks} SET day = 1": "are indexed under another day",
     "UPDATE {blocks} SET vectors = NULL": "have no vectors",
     "DELETE FROM {cards}": "have a wrong number of cards",
     "UPDATE {cards} SET turns = '9'": "names turns that do not exist",

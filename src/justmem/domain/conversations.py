@@ -64,6 +64,10 @@ class Session(Value):
     def turn(self, number: int) -> Turn:
         return self.turns[number - 1]
 
+    def said_at(self, number: int) -> datetime:
+        """When a turn was said. A turn without a time of its own has that of the session."""
+        return self.turn(number).at or self.at
+
     @property
     def user_side(self) -> tuple[tuple[int, Turn], ...]:
         """The numbered turns that cards are made from. In a chat between people: all turns."""
@@ -138,7 +142,7 @@ def turn_as_card(session: Session, number: int) -> Card:
         kind="interaction",
         status="completed",
         session_id=session.id,
-        said_at=turn.at or session.at,
+        said_at=session.said_at(number),
         turns=(number,),
         until=session.until,
     )

@@ -140,7 +140,7 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def _card(draft: Draft, session: Session, turns: tuple[int, ...], language: Language) -> Card:
-    said_at = session.turn(turns[0]).at or session.at
+    said_at = session.said_at(turns[0])
     return Card(
         id=card_id(session.id, draft.subject, draft.fact),
         subject=draft.subject,

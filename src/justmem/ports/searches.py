@@ -71,6 +71,10 @@ class Filter:
             and (self.as_of is None or day <= self.as_of)
         )
 
+    def last(self, asked: date) -> date:
+        """The last day that a question on the day `asked` may read."""
+        return min(asked, self.until or date.max, self.as_of or date.max)
+
 
 NO_FILTER = Filter()
 

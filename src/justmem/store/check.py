@@ -115,17 +115,15 @@ def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
 
 
 def _texts(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
-    for draft, digest, turns, instant, day in db.rows(
-        "SELECT draft, digest, turns, instant, day FROM sessions WHERE space = ? AND id = ?",
+    for draft, digest, turns, instant in db.rows(
+        "SELECT draft, digest, turns, instant FROM sessions WHERE space = ? AND id = ?",
         *(db.space, whole.session.id),
     ):
         text = whole.session if not draft or whole.waiting is None else whole.waiting
         if text.digest != digest:
             which = "changed words" if draft else "words"
             yield Damage(what=f"the {which} of {name} are damaged", fix=AGAIN)
-        elif (turns, instant, day) != (
-            len(text.turns), rows.instant(text.at), text.at.toordinal()
-        ):  # fmt: skip
+        elif (turns, instant) != (len(text.turns), rows.instant(text.at)):
             what = f"{name} has another number of turns or another time than recorded"
             yield Damage(what=what, fix=AGAIN)
 
@@ -150,10 +148,6 @@ def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
         derived.passage_block(session, made.passages, 0, None),
     ):
         block = blocks.get(again.kind, again)
-        if block.day != again.day:
-            yield Damage(
-                what=f"the {again.kind} of {name} are indexed under another day", fix=AGAIN
-            )
         if block.packed() != again.packed() or not all(texts[again.kind]):
             what = f"the word index does not match the {again.kind} of {name}"
             yield Damage(what=what, fix=AGAIN)

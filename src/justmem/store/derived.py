@@ -92,7 +92,8 @@ def card_block(
 ) -> Block:
     places = [(n, turn) for n, card in enumerate(cards) for turn in card.turns]
     texts = [card.text for card in cards]
-    return Block.made("cards", session.id, first, session.at.toordinal(), texts, places, vectors)
+    said = [card.said_at for card in cards]
+    return Block.made("cards", session.id, first, texts, places, said, vectors)
 
 
 def passage_block(
@@ -100,7 +101,8 @@ def passage_block(
 ) -> Block:
     spans = [(each.turn, each.start, each.end) for each in passages]
     texts = rows.passage_texts(session, spans)
-    return Block.made("passages", session.id, first, session.at.toordinal(), texts, spans, vectors)
+    said = [session.said_at(each.turn) for each in passages]
+    return Block.made("passages", session.id, first, texts, spans, said, vectors)
 
 
 def _put_cards(db: Connection, cards: Sequence[Card], key: int) -> None:
@@ -113,9 +115,9 @@ def _put_cards(db: Connection, cards: Sequence[Card], key: int) -> None:
 def _put_block(db: Connection, block: Block, generation: int) -> None:
     if len(block):
         db.run(
-            "INSERT INTO blocks (space, kind, session, generation, first_key, day, postings, "
-            "vectors) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(db.space, block.kind, block.session, generation, block.first, block.day),
+            "INSERT INTO blocks (space, kind, session, generation, first_key, postings, "
+            "vectors) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(db.space, block.kind, block.session, generation, block.first),
             *(block.packed(), block.packed_vectors()),
         )
 

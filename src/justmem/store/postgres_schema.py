@@ -63,7 +63,9 @@ def prepare(connection: Raw, shown: str) -> None:
 
 def _version(connection: Raw, shown: str) -> int:
     asked = (
-        "SELECT to_regclass('justmem.format') IS NULL, to_regclass('justmem.migrations') IS NULL"
+        "SELECT to_regclass('justmem.format') IS NULL AND "
+        "to_regclass('justmem.migrations') IS NULL, "
+        "to_regclass('justmem.versions') IS NULL"
     )
     found = connection.execute(asked).fetchone()
     assert found is not None
@@ -71,14 +73,14 @@ def _version(connection: Raw, shown: str) -> int:
         raise StoreError(schema.explain_old(f"The schema justmem at {shown}"))
     if found[1]:
         return 0
-    row = connection.execute("SELECT max(version) FROM justmem.migrations").fetchone()
+    row = connection.execute("SELECT max(version) FROM justmem.versions").fetchone()
     return int(row[0] or 0) if row else 0
 
 
 def _migrate(connection: Raw, version: int) -> None:
     if version == 0:
         connection.execute("CREATE SCHEMA IF NOT EXISTS justmem")
-        connection.execute("CREATE TABLE justmem.migrations (version INTEGER NOT NULL)")
+        connection.execute("CREATE TABLE justmem.versions (version INTEGER NOT NULL)")
     connection.execute("SET LOCAL search_path = justmem")
     for number, migration in enumerate(schema.MIGRATIONS[version:], version + 1):
         script = migration + _MARKS if number == 1 else migration
@@ -87,7 +89,7 @@ def _migrate(connection: Raw, version: int) -> None:
         for table in re.findall(r"CREATE TABLE (\w+)", script):
             for statement in _secured(table):
                 connection.execute(statement)
-        connection.execute("INSERT INTO migrations VALUES (%s)", [number])
+        connection.execute("INSERT INTO versions VALUES (%s)", [number])
 
 
 def _secured(table: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ from justmem.store.session_index import Block
 _WAITING = (SessionState.PENDING, SessionState.FAILED)
 _NONE = np.zeros((0, 0), np.float32)
 _BATCH = 50  # whole sessions read at a time
-_BLOCK = "kind, session, generation, first_key, day, postings"
+_BLOCK = "kind, session, generation, first_key, postings"
 
 
 # ---------------------------------------------------------------- sessions

@@ -34,7 +34,7 @@ CREATE TABLE spaces (
 -- from it, and searches find them. `draft` 1 is the waiting text: a newer text, or the same one
 -- during a rebuild, whose cards are not made yet. When they are made, the waiting text replaces the
 -- current one, in one transaction. A new session has only draft 0, in the state `pending`.
--- `at` is the time as given, `instant` the same as a number, `day` its day (0001-01-01 is 1).
+-- `at` is the time as given, `instant` the same as a number.
 -- `spent`: tokens spent on cards that are not made yet. `labels` is a JSON object, or empty.
 -- `until`: when a note expires, or empty.
 CREATE TABLE sessions (
@@ -44,7 +44,6 @@ CREATE TABLE sessions (
     number BIGINT NOT NULL,
     at TEXT NOT NULL,
     instant DOUBLE PRECISION NOT NULL,
-    day INTEGER NOT NULL,
     digest TEXT NOT NULL,
     state TEXT NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
@@ -119,7 +118,6 @@ CREATE TABLE blocks (
     session TEXT NOT NULL,
     generation BIGINT NOT NULL,
     first_key BIGINT NOT NULL,
-    day INTEGER NOT NULL,
     postings {blob} NOT NULL,
     vectors {blob},
     PRIMARY KEY (space, kind, session)
@@ -165,9 +163,7 @@ CREATE TABLE log (
     entry TEXT NOT NULL,
     PRIMARY KEY (space, number)
 ) {compact};
-"""
 
-_CORRECTIONS = """
 -- Corrections of cards by the user, as JSON, in order. They are kept when a session is rebuilt.
 CREATE TABLE corrections (
     space TEXT NOT NULL,
@@ -178,7 +174,7 @@ CREATE TABLE corrections (
 ) {compact};
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _CORRECTIONS)
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
 TABLES = (
     "spaces", "sessions", "turns", "cards", "quarantine", "blocks", "forgotten", "spending",
     "queue", "log", "corrections",

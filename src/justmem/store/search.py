@@ -20,7 +20,7 @@ from justmem.ports.vectors import Coded
 from justmem.store import reads, rows
 from justmem.store.engine import Connection, among, one
 from justmem.store.session_index import Block, content_words, unpacked_vectors, words
-from justmem.store.space_index import Arrays, During
+from justmem.store.space_index import Arrays, During, Rows
 
 _HELD = 16 << 20  # bytes of cached vectors of passages
 _CARDS, _TEXTS = 1024, 128  # cached cards and sessions of a space
@@ -107,7 +107,9 @@ class Finder:
         stay = said.allowed(limits)
         spoken = [said.best(v.text, limits.spoken, stay) if limits.spoken else [] for v in views]
         places = self._places(said, spoken)
-        keys |= _resting_on(cards, {place for scores in places for place in scores})
+        keys |= _resting_on(
+            cards, {place for scores in places for place in scores}, cards.allowed(limits)
+        )
         found = _cached(self._cards, sorted(keys), _CARDS, partial(reads.cards_at, db))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
         bare = set(best_bare(places, resting, limits.quotes))
@@ -233,13 +235,16 @@ def _keys(hits: Iterable[Hits]) -> set[int]:
     return {key for each in hits for key, _ in chain(each.dense, each.lexical)}
 
 
-def _resting_on(cards: Arrays, places: Collection[Place]) -> set[int]:
-    """Keys of the cards that rest on any of these turns."""
+def _resting_on(cards: Arrays, places: Collection[Place], stay: Rows | None) -> set[int]:
+    """Keys of the cards that rest on any of these turns. A card may have been said later than the
+    first of its turns."""
     found: set[int] = set()
     for session_id, turn in places:
         if (part := cards.parts.get(session_id)) is not None:
             own = part.places[part.places[:, 1] == turn, 0]
             found.update((own + part.first).tolist())
+    if stay is not None:
+        found = {key for key, row in cards.rows_at(sorted(found)).items() if stay[row]}
     return found
 
 

@@ -7,8 +7,9 @@ import re
 import struct
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from justmem.ports import Index, Vectors
 from justmem.ports.vectors import Coded, coded
 
 TERMS = "en-2"  # change it with the rules of `terms`: stored postings are then made again
-_SIZES = struct.Struct("<4i")  # rows, 0, numbers in `places`, hashes
+_SIZES = struct.Struct("<3i")  # rows, numbers in `places`, hashes
 _WORD = re.compile(r"[^\W_]+")
 _DAMAGED = (
     "The vectors or postings of a session are damaged: restore the store from a "
@@ -67,13 +68,13 @@ class Block:
 
     Row `n` has the key `first + n` and the next `counts[n]` of the term `hashes`.
     `places` has a line (row, turn) for each turn that a card rests on; of passages it has a line
-    (turn, start, end) for each row. The vectors may be missing."""
+    (turn, start, end) for each row. `days`: when each row was said. The vectors may be missing."""
 
     kind: Index
     session: str
     first: int
-    day: int
     places: Ints
+    days: Ints
     counts: Ints
     hashes: Hashes
     vectors: Coded | None = None
@@ -85,9 +86,9 @@ class Block:
         kind: Index,
         session: str,
         first: int,
-        day: int,
         texts: Sequence[str],
         places: Sequence[Sequence[int]],
+        said_at: Iterable[datetime],
         vectors: Vectors | None,
     ) -> Block:
         if vectors is not None and not np.isfinite(vectors).all():
@@ -97,8 +98,8 @@ class Block:
             kind,
             session,
             first,
-            day,
             places=np.array(places, np.int32).reshape(-1, 2 if kind == "cards" else 3),
+            days=np.array([at.toordinal() for at in said_at], np.int32),
             counts=np.array([len(each) for each in found], np.int32),
             hashes=np.array([hash for each in found for hash in each], np.uint32),
             vectors=None if vectors is None else coded(vectors),
@@ -112,16 +113,20 @@ class Block:
         return Coded.empty(len(self), 0) if self.vectors is None else self.vectors
 
     def bare(self) -> Block:
-        """Without terms and vectors. Copies, because a view would keep the blob in memory."""
-        return replace(self, places=self.places.copy(), hashes=self.hashes[:0].copy(), vectors=None)
+        """Without terms, days and vectors. Copies, because a view would keep the blob in memory."""
+        none = self.days[:0].copy()
+        return replace(
+            self, places=self.places.copy(), days=none, hashes=none.view(np.uint32), vectors=None
+        )
 
     def packed(self) -> bytes:
         """All but the vectors: sizes, then the arrays. Counts are at most 65,535, because a passage
         is that short."""
         return b"".join(
             [
-                _SIZES.pack(len(self), 0, self.places.size, len(self.hashes)),
+                _SIZES.pack(len(self), self.places.size, len(self.hashes)),
                 self.places.astype("<i4").tobytes(),
+                self.days.astype("<i4").tobytes(),
                 self.hashes.astype("<u4").tobytes(),
                 self.counts.astype("<u2").tobytes(),
             ]
@@ -140,24 +145,23 @@ class Block:
         session: str,
         generation: int,
         first: int,
-        day: int,
         postings: bytes,
         vectors: bytes | None = None,
     ) -> Block:
         try:
-            rows, zero, places, hashes = _SIZES.unpack_from(postings)
-            whole: Any = np.frombuffer(postings, "<i4", places + hashes, _SIZES.size)
+            rows, places, hashes = _SIZES.unpack_from(postings)
+            whole: Any = np.frombuffer(postings, "<i4", places + rows + hashes, _SIZES.size)
             counts = np.frombuffer(postings, "<u2", offset=_SIZES.size + whole.nbytes)
-            if len(counts) != rows or zero or counts.sum() != hashes or not rows:
+            if len(counts) != rows or counts.sum() != hashes or not rows:
                 raise ValueError("sizes")
             return cls(
                 kind,
                 session,
                 first,
-                day,
                 whole[:places].reshape(-1, 2 if kind == "cards" else 3),
+                whole[places : places + rows],
                 counts.astype(np.int32),
-                whole[places:].view(np.uint32),
+                whole[places + rows :].view(np.uint32),
                 unpacked_vectors(vectors, rows),
                 generation,
             )

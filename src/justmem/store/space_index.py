@@ -147,9 +147,8 @@ class Arrays:
         while some := list(islice(blocks, _AT_ONCE)):
             if self.dense:
                 vectors.append(_joined([block.coded for block in some]))
-            sizes = [len(block) for block in some]
             keys.append(np.concatenate([np.arange(len(b)) + b.first for b in some]))
-            days.append(np.repeat(np.array([block.day for block in some], np.int32), sizes))
+            days += [block.days for block in some]
             counts = np.concatenate([block.counts for block in some])
             hashes = np.concatenate([block.hashes for block in some]).astype(np.uint64)
             numbers = np.arange(rows, rows + len(counts), dtype=np.uint64)

@@ -134,8 +134,8 @@ def _damaged(where: str, error: Exception) -> StoreDamaged:
 
 # ---------------------------------------------------------------- the schema
 
-APPLICATION = 0x4A4D3032  # "JM02", in the file's header: tells our files from other SQLite files
-OLD_APPLICATION = 0x4A4D454D  # of version 0.1.0
+APPLICATION = 0x4A4D3033  # "JM03", in the file's header: tells our files from other SQLite files
+OLD_APPLICATIONS = (0x4A4D454D, 0x4A4D3032)
 
 
 def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
@@ -170,7 +170,7 @@ def _version(db: sqlite3.Connection, where: str) -> int:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if application == OLD_APPLICATION:
+    if application in OLD_APPLICATIONS:
         raise StoreError(schema.explain_old(where))
     if application != APPLICATION and (version or tables):
         raise StoreDamaged(

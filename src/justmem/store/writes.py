@@ -158,12 +158,12 @@ def _write(
     labels = session.labels
     if known and not labels and not session.is_note:
         labels = reads.record(db, session.id).labels
-    values = (at.isoformat(), rows.instant(at), at.toordinal(), session.digest, state, reason)
+    values = (at.isoformat(), rows.instant(at), session.digest, state, reason)
     db.run(
-        "INSERT INTO sessions (space, id, draft, number, at, instant, day, digest, state, reason, "
-        "turns, labels, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO sessions (space, id, draft, number, at, instant, digest, state, reason, "
+        "turns, labels, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (space, id, draft) DO UPDATE "
-        "SET at = excluded.at, instant = excluded.instant, day = excluded.day, "
+        "SET at = excluded.at, instant = excluded.instant, "
         "digest = excluded.digest, state = excluded.state, reason = excluded.reason, "
         "turns = excluded.turns, spent = 0, labels = excluded.labels, until = excluded.until",
         *(db.space, session.id, draft, number, *values, len(session.turns)),

@@ -102,7 +102,7 @@ def _citation(session: Session, passage: Passage) -> Citation:
         session_id=session.id,
         turn=passage.turn,
         speaker=turn.speaker,
-        said_at=turn.at or session.at,
+        said_at=session.said_at(passage.turn),
         quote=turn.text[passage.start : passage.end],
         start=passage.start,
         end=passage.end,
