@@ -46,18 +46,6 @@ async def test_a_plan_by_the_caller_needs_no_planning_call(make: Make) -> None:
     assert [prompt.stage for prompt in model.prompts] == ["answer"]
 
 
-async def test_an_answer_with_a_plan_can_be_followed(make: Make) -> None:
-    memory, model = await remembered(make)
-
-    steps = [
-        step async for step in memory.follow("What hurts?", at=NOW, plan={"needs_source": True})
-    ]
-
-    assert isinstance(steps[0], Plan)
-    assert steps[0].needs_source
-    assert [prompt.stage for prompt in model.prompts] == ["answer"]
-
-
 async def test_the_synchronous_memory_takes_a_plan_too(tmp_path: Any) -> None:
     store = await open_store(tmp_path / "memory", "test")
     memory = Memory(AsyncMemory(store, Parts(HashEmbedder(64), **by_rules())))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from justmem.budget import metered_calls
 from justmem.domain import Card, Citation, Evidence, Session, Source
@@ -23,7 +21,6 @@ from justmem.ports import (
     LanguageModel,
     Prompt,
     Reply,
-    StreamingModel,
 )
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.evidence import drop_least_important, evidence_text, reading_order
@@ -38,7 +35,6 @@ class AnswerReply(ModelReply):
 
 
 _LEAST_REPLY = 60
-_NEWS = 32  # a streamed reply is parsed again when it has grown by a 32nd
 _QUOTE_NOBODY = (
     "The conversations themselves are not kept: tell what the memory lines say, quote nobody."
 )
@@ -73,40 +69,8 @@ class ModelAnswerer:
     ) -> Reply:
         evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
         completion = await metered_calls.complete(self.model, prompt, notes)
-        return await _reply(completion, evidence, sessions, notes)
-
-    async def stream(
-        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
-    ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the answer, before it is checked. The Reply is complete only at the end: then
-        `sufficient` is known, and the citations are found."""
-        if not isinstance(self.model, StreamingModel):
-            yield await self.answer(evidence, sessions, limit=limit)
-            return
-        evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
-        written = said = ""
-        read = 0  # characters of `written` that were parsed
-        async with aclosing(metered_calls.stream(self.model, prompt, notes)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    if more := _continuation(written, said):
-                        yield more
-                    yield await _reply(piece, evidence, sessions, notes)
-                    return
-                written += piece
-                # The whole text is parsed each time. So wait for more new text if it is long.
-                if len(written) > read + read // _NEWS:
-                    read = len(written)
-                    if more := _continuation(written, said):
-                        yield more
-                        said += more
-
-
-async def _reply(
-    completion: Completion, evidence: Evidence, sessions: Mapping[str, Session], notes: list[str]
-) -> Reply:
-    with metered_calls.carrying([completion.call]):
-        return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
+        with metered_calls.carrying([completion.call]):
+            return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
 
 
 def _check_reply(
@@ -132,25 +96,6 @@ def _check_reply(
 def _prepare(evidence: Evidence, limit: int | None) -> tuple[Evidence, Prompt, list[str]]:
     evidence, notes = cut_to_limit(evidence, limit)
     return evidence, answering_prompt(evidence).within(limit, least=_LEAST_REPLY), notes
-
-
-def _continuation(written: str, said: str) -> str:
-    """What the answer has after the text that was sent already."""
-    answer = _answer_so_far(written)
-    return answer[len(said) :] if answer.startswith(said) else ""
-
-
-def _answer_so_far(written: str) -> str:
-    """The `answer` field of JSON that is still being written. Empty if the reply does not begin
-    with JSON: then nothing is sent before it is complete."""
-    if not written.lstrip().startswith("{"):
-        return ""
-    try:
-        value = from_json(written, allow_partial="trailing-strings")
-    except ValueError:
-        return ""
-    answer = value.get("answer") if isinstance(value, dict) else None
-    return answer.lstrip() if isinstance(answer, str) else ""
 
 
 def answering_prompt(evidence: Evidence) -> Prompt:

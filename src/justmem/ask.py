@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,7 +31,6 @@ from justmem.ports import (
     Reply,
     Snapshot,
     Store,
-    StreamingAnswerer,
     spends_tokens,
 )
 from justmem.recover import MOST_PENDING, Recovery
@@ -43,7 +40,6 @@ from justmem.select import Selection
 from justmem.subjects.history import profile_asked
 from justmem.subjects.user_name import Names, read_names
 
-Step = Plan | Evidence | str | Answer
 GivenPlan = Plan | Mapping[str, Any] | None
 
 UNRELATED = "nothing in memory is relevant to this"
@@ -67,65 +63,29 @@ class Asker:
         self._recovery = Recovery(store, parts)
         self._answerer = parts.answerer
 
-    async def steps(
-        self,
-        question: str,
-        at: datetime,
-        speaker: str | None,
-        given: GivenPlan,
-        *,
-        answer: bool = True,
-        streaming: bool = False,
-        where: Filter = NO_FILTER,
-    ) -> AsyncGenerator[Step]:
-        """The plan, the evidence, the text (in pieces, if streaming), the answer."""
-        plan, tally = check_plan(given), Tally()
-        async with self._ledger.allow(self._budget.ask_tokens, tally) as tokens:
-            asked = await self._understand(question, at, speaker, tally)
-            # Read before the cards: a session that gets its cards meanwhile is found either way.
-            memory = await self._store.look(waiting=MOST_PENDING)
-            tally.history_tokens = memory.tokens
-            names = await read_names(self._store, self._language, at.date())
-            found = await self._without_search(asked, plan, memory, names, tally)
-            if found is None:
-                left = tokens - _ANSWER_TOKENS if answer and tokens is not None else tokens
-                asked = await self._plan(asked, plan, memory, tally, left)
-                yield asked.plan
-                found = await self._retrieve(asked, memory, names, tally, where)
-            else:
-                yield found.plan
-            evidence = found.model_copy(update={"receipt": tally.receipt()})
-            yield evidence
-            if not answer:
-                return
-            steps = self._answer(evidence, names, tally, tokens, streaming=streaming)
-            async with aclosing(steps):
-                async for step in steps:
-                    yield step
-
     async def recall(
         self, question: str, at: datetime, speaker: str | None, given: GivenPlan, where: Filter
     ) -> Evidence:
-        steps = self.steps(question, at, speaker, given, answer=False, where=where)
-        evidence = await _last(steps)
-        assert isinstance(evidence, Evidence)
-        return evidence
+        plan, tally = check_plan(given), Tally()
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+            evidence, _ = await self._find(question, at, speaker, plan, where, tally, limit)
+            return evidence
 
     async def ask(
         self, question: str, at: datetime, speaker: str | None, given: GivenPlan
     ) -> Answer:
-        answer = await _last(self.steps(question, at, speaker, given))
-        assert isinstance(answer, Answer)
-        return answer
+        plan, tally = check_plan(given), Tally()
+        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+            left = None if limit is None else limit - _ANSWER_TOKENS
+            evidence, names = await self._find(question, at, speaker, plan, NO_FILTER, tally, left)
+            return await self._answer(evidence, names, tally, limit)
 
     async def answer(self, evidence: Evidence) -> Answer:
         """The answer call alone, from evidence that was retrieved before."""
         tally = Tally()
         async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
             names = await read_names(self._store, self._language, evidence.at.date())
-            answer = await _last(self._answer(evidence, names, tally, limit))
-        assert isinstance(answer, Answer)
-        return answer
+            return await self._answer(evidence, names, tally, limit)
 
     async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
         """The profile as prose, by one answer call that reads its cards."""
@@ -142,6 +102,28 @@ class Asker:
         )
         answer = await self.answer(evidence)
         return profile.model_copy(update={"text": answer.text, "receipt": answer.receipt})
+
+    async def _find(
+        self,
+        question: str,
+        at: datetime,
+        speaker: str | None,
+        given: Plan | PlanParts | None,
+        where: Filter,
+        tally: Tally,
+        limit: int | None,
+    ) -> tuple[Evidence, Names]:
+        """The evidence for a question. `limit`: tokens that the plan may spend."""
+        asked = await self._understand(question, at, speaker, tally)
+        # Read before the cards: a session that gets its cards meanwhile is found either way.
+        memory = await self._store.look(waiting=MOST_PENDING)
+        tally.history_tokens = memory.tokens
+        names = await read_names(self._store, self._language, at.date())
+        found = await self._without_search(asked, given, memory, names, tally)
+        if found is None:
+            planned = await self._plan(asked, given, memory, tally, limit)
+            found = await self._retrieve(planned, memory, names, tally, where)
+        return found.model_copy(update={"receipt": tally.receipt()}), names
 
     async def _understand(
         self, question: str, at: datetime, speaker: str | None, tally: Tally
@@ -238,64 +220,28 @@ class Asker:
         return await profile_asked(*parts, asked, where)
 
     async def _answer(
-        self,
-        evidence: Evidence,
-        names: Names,
-        tally: Tally,
-        limit: int | None,
-        *,
-        streaming: bool = False,
-    ) -> AsyncGenerator[str | Answer]:
-        """The text (in pieces, if streaming), the answer."""
+        self, evidence: Evidence, names: Names, tally: Tally, limit: int | None
+    ) -> Answer:
         sessions = await self._sessions_of(evidence, names)
-        reply, written = Reply("", False), False
         with tally.stage("answer"):
-            pieces = self._reply(evidence, sessions, tally.left(limit), streaming)
-            async with aclosing(pieces):
-                async for piece in pieces:
-                    if isinstance(piece, str):
-                        written = True
-                        yield piece
-                    else:
-                        reply = piece
-                        tally.calls += reply.calls
+            if evidence.chosen or evidence.sources:
+                left = tally.left(limit)
+                reply = await self._answerer.answer(evidence, sessions, limit=left)
+                tally.calls += reply.calls
+            else:
+                notes = ["nothing was found: no answer call was made"]
+                reply = Reply(NOT_IN_MEMORY, False, notes=notes)
         tally.notes += reply.notes
-        if not written:
-            yield reply.text
-        yield Answer(
-            text=reply.text,
+        text = reply.text
+        if not evidence.sources_kept:
+            text = _FROM_CARDS + text if reply.sufficient else _NOT_IN_CARDS
+        return Answer(
+            text=text,
             sufficient=reply.sufficient,
             citations=tuple(reply.citations),
             evidence=evidence,
             receipt=tally.receipt(),
         )
-
-    async def _reply(
-        self,
-        evidence: Evidence,
-        sessions: Mapping[str, Session],
-        limit: int | None,
-        streaming: bool,
-    ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the text, if it is streamed and the answerer can stream. Then the whole
-        reply."""
-        answerer = self._answerer
-        if not evidence.chosen and not evidence.sources:
-            notes = ["nothing was found: no answer call was made"]
-            yield Reply(NOT_IN_MEMORY, False, notes=notes)
-            return
-        if not streaming or not isinstance(answerer, StreamingAnswerer):
-            reply = await answerer.answer(evidence, sessions, limit=limit)
-            yield _note_missing_words(reply, evidence)
-            return
-        first = True
-        async with aclosing(answerer.stream(evidence, sessions, limit=limit)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Reply):
-                    yield _note_missing_words(piece, evidence)
-                else:
-                    yield _FROM_CARDS + piece if first and not evidence.sources_kept else piece
-                    first = False
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
@@ -308,16 +254,3 @@ class Asker:
         ]
         found |= await self._store.texts(grown, newest=True) if grown else {}
         return {id: names.session(session) for id, session in found.items()}
-
-
-def _note_missing_words(reply: Reply, evidence: Evidence) -> Reply:
-    """The reply, with a note if the question needs exact words that are not kept."""
-    if evidence.sources_kept:
-        return reply
-    return replace(reply, text=_FROM_CARDS + reply.text if reply.sufficient else _NOT_IN_CARDS)
-
-
-async def _last(steps: AsyncGenerator[Step] | AsyncGenerator[str | Answer]) -> Step:
-    async with aclosing(steps):
-        *_, last = [step async for step in steps]
-    return last

@@ -13,11 +13,10 @@ What reads, changes and forgets what is stored is in stored.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from justmem.ask import Asker, GivenPlan, Step
+from justmem.ask import Asker, GivenPlan
 from justmem.budget.ledger import Ledger
 from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
@@ -232,17 +231,6 @@ class AsyncMemory(StoredMemory):
             raise InputError(f"evidence must be what `recall` returned, not {describe(evidence)}.")
         await self._bind()
         return await self._asker.answer(evidence)
-
-    async def follow(
-        self, question: str, *, at: When = None, speaker: str | None = None, plan: GivenPlan = None
-    ) -> AsyncGenerator[Step]:
-        """`ask`, step by step: the plan, the evidence, pieces of the text as the model writes
-        them, and the answer. Only the answer is checked and cited."""
-        await self._bind()
-        steps = self._asker.steps(question, self._time(at), speaker, plan, streaming=True)
-        async with aclosing(steps):
-            async for step in steps:
-                yield step
 
     async def profile(
         self,

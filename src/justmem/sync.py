@@ -90,7 +90,6 @@ class Memory:
     recall = _blocking(AsyncMemory.recall)
     ask = _blocking(AsyncMemory.ask)
     answer = _blocking(AsyncMemory.answer)
-    follow = _blocking_iterator(AsyncMemory.follow)
     forget = _blocking(AsyncMemory.forget)
     preview_forget = _blocking(AsyncMemory.preview_forget)
     cards = _blocking(AsyncMemory.cards)

@@ -113,12 +113,11 @@ def test_a_question_can_come_with_a_plan(ana: httpx.Client, verb: str) -> None:
         ("COMPOSE", "A plan must be a Plan or a mapping"),
     ],
 )
-@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_a_plan_that_cannot_be_used_is_a_problem_that_names_the_part(
-    ana: httpx.Client, given: Any, why: str, accept: str
+    ana: httpx.Client, given: Any, why: str
 ) -> None:
     asked = {**ASKED, "plan": given}
-    answer = ana.post("/v1/spaces/ana/ask", json=asked, headers={"accept": accept})
+    answer = ana.post("/v1/spaces/ana/ask", json=asked)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == PROBLEM
     assert re.search(why, answer.json()["detail"])
@@ -139,37 +138,6 @@ def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:
     session = ana.get(f"/v1/spaces/ana/sessions/{quoted['session_id']}").json()
     said = session["turns"][quoted["turn"] - 1]["text"]
     assert said[quoted["start"] : quoted["end"]] == quoted["quote"]
-
-
-def events_of(text: str) -> list[tuple[str, Any]]:
-    blocks = [block for block in text.split("\n\n") if block.startswith("event:")]
-    parted = [block.split("\n", 1) for block in blocks]
-    return [(head[7:], json.loads(data[6:])) for head, data in parted]
-
-
-def test_an_answer_can_be_streamed(ana: httpx.Client) -> None:
-    streaming = {"accept": "text/event-stream"}
-    answer = ana.post("/v1/spaces/ana/ask", json=ASKED, headers=streaming)
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    events = events_of(answer.text)
-    told = dict(events)
-    assert list(told) == ["plan", "evidence", "token", "answer", "receipt"]
-    assert told["plan"]["access"] == "LOOKUP"
-    pieces = [data["text"] for name, data in events if name == "token"]
-    assert len(pieces) > 1
-    assert "".join(pieces) == told["answer"]["text"] == "It cost 1,450 euros."
-    assert told["answer"]["citations"][0]["quote"]
-    assert told["receipt"]["tokens"] >= 120
-
-
-def test_a_question_that_cannot_be_asked_is_refused_before_the_stream_begins(
-    ana: httpx.Client,
-) -> None:
-    streaming = {"accept": "text/event-stream"}
-    answer = ana.post("/v1/spaces/nobody/ask", json=ASKED, headers=streaming)
-    assert answer.status_code == 404
-    blank = ana.post("/v1/spaces/ana/ask", json={"question": " \n"}, headers=streaming)
-    assert events_of(blank.text)[0][0] == "error"
 
 
 # ---------------------------------------------------------------- looking and forgetting

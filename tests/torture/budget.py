@@ -12,8 +12,7 @@ import dataclasses
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -115,12 +114,6 @@ class Provider:
         self._fails = chance.choice([0.0, 0.0, 0.15, 0.6])
 
     async def complete(self, prompt: Prompt) -> Completion:
-        async with aclosing(self.stream(prompt)) as pieces:
-            *_, last = [piece async for piece in pieces]
-        assert isinstance(last, Completion)
-        return last
-
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
         work, most = _work_of(prompt), prompt.tokens + prompt.max_tokens
         self._made["calls"] += 1
         self._account.open(work, most)
@@ -133,11 +126,9 @@ class Provider:
                 error, bill = self._failure(prompt)
                 raise error
             text = self._text(prompt)
-            yield text[: len(text) // 2]
             await asyncio.sleep(0)
-            yield text[len(text) // 2 :]
             call, bill = self._usage(prompt, text)
-            yield Completion(text, call, self._chance.random() < 0.1)
+            return Completion(text, call, self._chance.random() < 0.1)
         finally:
             self._account.close(work, most, bill)
 
@@ -226,14 +217,13 @@ class Case:
         self._provider = Provider(chance, self._account, self.made)
         self._loses = chance.choice([0.0, 0.0, 0.0, 0.2]) if self._budget.day_tokens else 0.0
         self._names = 0
-        self._left_early = False  # then more may be entered than was billed
         self._memories: list[AsyncMemory] = []
 
     async def run(self) -> None:
         for _ in range(self.chance.choice([1, 1, 2])):
             self._memories.append(await self._open())
         actions = [self._remember, self._remember, self._ask, self._ask, self._ask, self._retry]
-        actions += [self._several, self._leave, self._cancel, self._start_again]
+        actions += [self._several, self._cancel, self._start_again]
         for _ in range(self.chance.randint(1, 4)):
             await self.chance.choice(actions)()
         await self._check_ledger()
@@ -298,22 +288,6 @@ class Case:
         chosen = [self.chance.choice([self._ask, self._remember]) for _ in range(3)]
         await asyncio.gather(*(asyncio.create_task(_run(each)) for each in chosen))
 
-    async def _leave(self) -> None:
-        """Stops reading an answer after a few steps."""
-        self._left_early = True
-        steps = self._any().follow(self._new_question(), at=_ASKED)
-        left = self.chance.randint(1, 4)
-
-        async def read() -> None:
-            nonlocal left
-            async with aclosing(steps):
-                async for _ in steps:
-                    left -= 1
-                    if not left:
-                        return
-
-        await self._attempt(read())
-
     async def _cancel(self) -> None:
         task = asyncio.create_task(_run(self.chance.choice([self._ask, self._remember])))
         for _ in range(self.chance.randint(1, 40)):
@@ -338,12 +312,12 @@ class Case:
         return None
 
     async def _check_ledger(self) -> None:
-        """The ledger has what was billed. It may have more after a loss or an early leave."""
+        """The ledger has what was billed. It may have more after a loss."""
         store = self._memories[0]._store
         limit, billed = self._budget.day_tokens, self._account.day
         loses, self._loses = self._loses, 0.0
         entered = await spent(store, self._day)
-        if not loses and not self._left_early:
+        if not loses:
             assert entered == billed, f"entered {entered}, billed {billed}"
         elif limit is not None and not self._account.excess:
             assert entered >= billed, f"entered {entered}, billed {billed}"

@@ -19,7 +19,6 @@ from justmem.testing import (
     Request,
     Respond,
     chat_body,
-    chat_stream,
     embeddings_body,
     serve_openai,
 )
@@ -73,7 +72,7 @@ def _correct(kind: str, body: dict[str, Any]) -> Respond | dict[str, Any]:
         answer = {"cards": card_rows(user)}
     elif '"spans' in asked:
         answer = PLAN
-    return Respond(chat_stream(answer)) if body.get("stream") else chat_body(answer)
+    return chat_body(answer)
 
 
 def run(count: int, *, seed: int = 7) -> str:
@@ -102,7 +101,7 @@ async def _case(case: str, servers: Servers, place: Path) -> None:
                 assert done.state != SessionState.FAILED or done.reason, "failed without a reason"
                 spent += _counted(done.receipt)
             await _kept(mine, said)
-            spent += await _asked(mine, case)
+            spent += await _asked(mine)
             entered = await spent_in(mine._store, DAY.date())
             assert entered >= spent, f"{spent} tokens are on receipts, {entered} in the ledger"
             assert spent >= 100 * servers.billed, f"{servers.billed} calls cost {spent} tokens"
@@ -143,14 +142,10 @@ async def _kept(mine: Any, said: list[Any]) -> None:
         assert (waiting.get(each.id) or await mine.session(each.id)) == each, "words were lost"
 
 
-async def _asked(mine: Any, case: str) -> int:
+async def _asked(mine: Any) -> int:
     """An answer, or an error that says whose fault it is; in both cases what it cost."""
-    chance = random.Random(f"{case} asks")
     try:
-        if chance.random() < 0.5:
-            answer = await mine.ask("Which cat do I keep in Porto?")
-        else:
-            *_, answer = [step async for step in mine.follow("What did I say about the cat?")]
+        answer = await mine.ask("Which cat do I keep in Porto?")
     except (ModelError, BudgetExceeded) as error:  # the latter: a plan of endless length
         return sum(call.tokens_in + call.tokens_out for call in error.calls)
     assert isinstance(answer, Answer)

@@ -278,8 +278,6 @@ def _by_http(method: str, path: str, about: Any) -> Operation:
         address = path.replace("{space}", quote(space, safe=""))
         address = address.replace("{id}", quote(_id(me, other, r), safe=""))
         headers = {"x-justmem-space": quote(space, safe="")} if r.random() < 0.5 else {}
-        if path.endswith("/ask") and r.random() < 0.3:
-            headers["accept"] = "text/event-stream"
         query = _given(query_names, me, other, r)
         query |= {"wait": "true"} if "wait" in query_names else {}
         body = BODIES[kind](me, other, r) if kind else None

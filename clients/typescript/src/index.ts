@@ -20,7 +20,6 @@ export type Recall = Question & {
   until?: string;
   as_of?: string;
 };
-export type Step = { event: string; data: unknown };
 
 export type Options = {
   url: string;
@@ -57,13 +56,8 @@ export class JustMem {
 
   /** One request: the parsed answer, or a JustMemError. */
   async request<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const answer = await this.send(method, path, body, "application/json");
-    return (await answer.json()) as T;
-  }
-
-  async send(method: string, path: string, body: unknown, accept: string): Promise<Response> {
     const { url, key, retries, timeout, fetch } = this.#options;
-    const headers: Record<string, string> = { accept };
+    const headers: Record<string, string> = { accept: "application/json" };
     if (key) headers.authorization = `Bearer ${key}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     for (let attempt = 0; ; attempt++) {
@@ -73,7 +67,7 @@ export class JustMem {
         body: body === undefined ? undefined : JSON.stringify(body),
         signal: AbortSignal.timeout(timeout),
       });
-      if (answer.ok) return answer;
+      if (answer.ok) return (await answer.json()) as T;
       const busy = answer.status === 429 || answer.status === 503;
       if (!busy || attempt >= retries) throw new JustMemError(await problemOf(answer));
       await answer.body?.cancel();
@@ -116,19 +110,6 @@ export class Space {
 
   ask(question: string, options: Question = {}): Promise<Answer> {
     return this.client.request("POST", `${this.#path}/ask`, { question, ...options });
-  }
-
-  /** The steps of an answer as they come: plan, evidence, token, answer, receipt. */
-  async *follow(
-    question: string,
-    options: Question = {},
-  ): AsyncGenerator<Step, void, undefined> {
-    const body = { question, ...options };
-    const answer = await this.client.send("POST", `${this.#path}/ask`, body, "text/event-stream");
-    for await (const step of events(answer)) {
-      if (step.event === "error") throw new JustMemError(step.data as Problem);
-      yield step;
-    }
   }
 
   /** Stores a text as it is. A note with the same key is replaced. */
@@ -207,18 +188,4 @@ async function problemOf(answer: Response): Promise<Problem> {
   const detail = text.slice(0, 200) || answer.statusText;
   const { status } = answer;
   return { type: "about:blank", title: "Refused", status, detail, instance: "", error: null };
-}
-
-async function* events(answer: Response): AsyncGenerator<Step, void, undefined> {
-  if (!answer.body) return;
-  let rest = "";
-  for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {
-    const blocks = (rest + piece).split("\n\n");
-    rest = blocks.pop() ?? "";
-    for (const block of blocks) {
-      const name = /^event: (.*)$/m.exec(block)?.[1];
-      const data = /^data: (.*)$/m.exec(block)?.[1];
-      if (name && data) yield { event: name, data: JSON.parse(data) };
-    }
-  }
 }

@@ -42,15 +42,12 @@ before(async () => {
 
 after(() => server.kill());
 
-test("remembers, recalls, asks, follows and forgets", async () => {
+test("remembers, recalls, asks and forgets", async () => {
   const space = client.space("ana/1");
   await space.remember([{ role: "user", content: SAID }], { id: "s1", at: "2024-05-20", wait: true });
   const found = await space.recall(ASKED, { prompt: 500, plan: { needs_source: true } });
   assert.match(found.prompt ?? "", /walnuts/);
   assert.match((await space.ask(ASKED)).text, /walnuts/);
-  const steps: string[] = [];
-  for await (const step of space.follow(ASKED)) steps.push(step.event);
-  assert.deepEqual([steps[0], steps[1], steps.at(-1)], ["plan", "evidence", "receipt"]);
   assert.equal((await space.sessions()).sessions.length, 1);
   assert.equal((await space.session("s1")).turns.length, 1);
   assert.equal((await space.stats()).turns, 1);

@@ -34,7 +34,7 @@ class Tally:
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     history_tokens: int = 0
-    abandoned: bool = False  # in the middle of a stage
+    abandoned: bool = False  # nobody knows what it cost: the whole reservation counts
 
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
@@ -45,9 +45,6 @@ class Tally:
         except JustMemError as error:
             self.calls += error.calls
             error.calls = tuple(self.calls)
-            raise
-        except GeneratorExit:  # the caller stopped reading the steps, perhaps during a call
-            self.abandoned = True
             raise
         except BaseException as error:
             self.calls += getattr(error, "calls", ())

@@ -8,13 +8,13 @@ interrupted may still be billed, so it counts with its longest reply.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from justmem.domain import Call
 from justmem.errors import JustMemError, ModelError, ModelNonsense
-from justmem.ports import Completion, LanguageModel, Prompt, StreamingModel
+from justmem.ports import Completion, LanguageModel, Prompt
 from justmem.runtime import tokens
 
 _LEAST_SHARE = 0.5  # a reported count below this share of our own is replaced by our own
@@ -28,23 +28,6 @@ async def complete(model: LanguageModel, prompt: Prompt, notes: list[str]) -> Co
     with _count_failures(model.name, prompt, notes):
         completion = await model.complete(prompt)
     return _check_completion(completion, prompt, notes)
-
-
-async def stream(
-    model: StreamingModel, prompt: Prompt, notes: list[str]
-) -> AsyncGenerator[str | Completion]:
-    name = getattr(model, "name", "")
-    with _count_failures(name, prompt, notes):
-        length = 0
-        async with aclosing(model.stream(prompt)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Completion):
-                    yield _check_completion(piece, prompt, notes)
-                    continue
-                length += len(piece)
-                if length > _longest_reply(prompt):
-                    raise _too_long(prompt, _interrupted(name, prompt, "too long a reply"))
-                yield piece
 
 
 @contextmanager
@@ -64,7 +47,7 @@ def _count_failures(model: str, prompt: Prompt, notes: list[str]) -> Iterator[No
     except ModelError as error:
         error.calls = tuple(check_usage(call, prompt, None, notes) for call in error.calls)
         raise
-    except (JustMemError, GeneratorExit):
+    except JustMemError:
         raise
     except BaseException as error:  # a cancellation, or an error of another library
         reason = f"broken off ({type(error).__name__})"

@@ -7,8 +7,7 @@ import json
 import logging
 import random
 import re
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -91,8 +90,8 @@ class Declined(Exception):
 
 
 class HttpClient:
-    """Posts JSON to one URL. `timeout` limits a whole reply, streamed or not. The key is sent to
-    this URL only: redirects are not followed."""
+    """Posts JSON to one URL. `timeout` limits a whole reply. The key is sent to this URL only:
+    redirects are not followed."""
 
     def __init__(
         self,
@@ -175,36 +174,6 @@ class HttpClient:
         self._check(reply)
         return self._json(reply.content)
 
-    async def stream(self, body: Any) -> AsyncGenerator[Any]:
-        """The events of a streamed reply. A server that does not stream sends the whole reply as
-        the only one. Raises as `post` does."""
-        ends = time.perf_counter() + self._timeout
-        with self._translated():
-            sending = self._client().stream("POST", self._url, content=_encoded(body))
-            async with asyncio.timeout(self._timeout):
-                reply = await sending.__aenter__()
-            try:
-                if reply.status_code >= 300 or "json" in reply.headers.get("content-type", ""):
-                    async with asyncio.timeout(ends - time.perf_counter()):
-                        await reply.aread()
-                    self._check(reply)
-                    yield self._json(reply.content)
-                    return
-                lines = reply.aiter_lines()
-                # A deadline for each line: the consumer may pause between two of them.
-                while (line := await _within(ends, lines)) is not None:
-                    data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-                    if data and data != "[DONE]":
-                        yield self._event(data)
-            finally:
-                await sending.__aexit__(None, None, None)
-
-    def _event(self, data: str) -> Any:
-        event = self._json(data.encode())
-        if isinstance(event, dict) and event.get("error"):
-            raise Setback(self.cleaned(data), sent=True)
-        return event
-
     def _json(self, data: bytes) -> Any:
         try:
             return json.loads(data)
@@ -286,13 +255,6 @@ def used_tokens(reply: Any) -> int | None:
 
 def _encoded(body: Any) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-async def _within(ends: float, lines: Any) -> str | None:
-    """The next line, or None at the end."""
-    async with asyncio.timeout(max(0.0, ends - time.perf_counter())):
-        line: str | None = await anext(lines, None)
-        return line
 
 
 def _message(text: str) -> str:

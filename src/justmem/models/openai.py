@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
 from justmem.domain import Call
 from justmem.errors import (
@@ -23,8 +22,6 @@ from justmem.ports import Completion, Prompt
 from justmem.runtime import tokens
 from justmem.runtime.addresses import OPENAI_URL, checked_url
 from justmem.runtime.text import clean
-
-T = TypeVar("T")
 
 # Ways to ask for JSON, from the strictest to the loosest.
 Format = Literal["schema", "object", "text"]
@@ -79,65 +76,34 @@ class OpenAIModel:
         self._format: Format = "schema"
         self._temperature = {"temperature": 0.0}
         self._limit_by = "max_tokens"
-        self._usage_in_stream = True
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, base_url={self._client.shown_url!r})"
 
     async def complete(self, prompt: Prompt) -> Completion:
-        exchange, reply = _Exchange(prompt, self.name), _Reply()
+        exchange = _Exchange(prompt, self.name)
         try:
-            sent = await self._client.retried(lambda: self._attempt(exchange, self._client.post))
+            sent = await self._client.retried(lambda: self._attempt(exchange))
         except ModelError as error:
             error.calls = (exchange.call(error=str(error)),)
             raise
-        reply.add(sent)
-        return self._completion(reply, exchange)
-
-    async def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
-        """As `complete`, with the text as it arrives. After the first text there is no retry."""
-        exchange, reply = _Exchange(prompt, self.name, streamed=True), _Reply()
-
-        async def opened(body: dict[str, Any]) -> tuple[str, AsyncGenerator[Any]]:
-            chunks = self._client.stream(body)
-            return reply.add(await anext(chunks, None)), chunks
-
-        try:
-            first, chunks = await self._client.retried(lambda: self._attempt(exchange, opened))
-            if first:
-                yield first
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    if text := reply.add(chunk):
-                        yield text
-        except ModelError as error:
-            error.calls = (exchange.call(error=str(error)),)
-            raise
-        except Setback as setback:
-            message = f"{self._client} stopped in the middle of its reply ({setback}). Ask again."
-            call = exchange.call(reply, error=message)
-            rest = max(0, prompt.max_tokens - call.tokens_out)  # it may have continued
-            call = call.model_copy(update={"undelivered": call.undelivered + rest})
-            raise ModelUnavailable(message, call) from None
-        yield self._completion(reply, exchange)
+        return self._completion(_read(sent), exchange)
 
     async def close(self) -> None:
         await self._client.close()
 
     # ------------------------------------------------------------ one attempt
 
-    async def _attempt(
-        self, exchange: _Exchange, send: Callable[[dict[str, Any]], Awaitable[T]]
-    ) -> T:
+    async def _attempt(self, exchange: _Exchange) -> Any:
         """One attempt. It is repeated at once in another form if the server does not support the
         first form; each repetition removes one feature for good, so there are few."""
         exchange.check_limit(str(self._client))
         while True:
             form = self._format
-            exchange.body = self._body(exchange.prompt, form, streamed=exchange.streamed)
+            exchange.body = self._body(exchange.prompt, form)
             exchange.requests += 1
             try:
-                return await send(exchange.body)
+                return await self._client.post(exchange.body)
             except Setback as setback:
                 if setback.sent:
                     exchange.lose()
@@ -149,7 +115,7 @@ class OpenAIModel:
                 if not self._adapts(declined, form, exchange.body):
                     raise declined.failure from None
 
-    def _body(self, prompt: Prompt, form: Format, *, streamed: bool) -> dict[str, Any]:
+    def _body(self, prompt: Prompt, form: Format) -> dict[str, Any]:
         system = prompt.system
         if form != "schema":
             shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
@@ -168,19 +134,13 @@ class OpenAIModel:
             body["response_format"] = {"type": "json_schema", "json_schema": shape_of}
         elif form == "object":
             body["response_format"] = {"type": "json_object"}
-        if streamed:
-            body["stream"] = True
-            if self._usage_in_stream:
-                body["stream_options"] = {"include_usage": True}
         return body
 
     def _adapts(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
         """Whether the request can be changed after this refusal. Changes it for all calls."""
         if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.text):
             return False
-        if "stream_options" in body and declined.names("stream_options", "include_usage"):
-            self._usage_in_stream = False
-        elif form != "text" and declined.names(*_FORMAT_WORDS):
+        if form != "text" and declined.names(*_FORMAT_WORDS):
             if self._format == form:  # unless another call has changed it
                 self._format = _LOOSER[form]
         elif "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
@@ -214,7 +174,6 @@ class _Exchange:
 
     prompt: Prompt
     model: str
-    streamed: bool = False
     started: float = field(default_factory=time.perf_counter)
     body: dict[str, Any] = field(default_factory=dict)  # of the last request
     requests: int = 0
@@ -268,33 +227,27 @@ class _Exchange:
         )
 
 
+@dataclass(frozen=True, slots=True)
 class _Reply:
-    """A chat reply, whole or in chunks. Servers do not always follow the protocol."""
+    text: str
+    refusal: str
+    reason: str
+    usage: Mapping[str, Any]
 
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self.refusal = ""
-        self.reason = ""
-        self.usage: dict[str, Any] = {}
 
-    def add(self, chunk: Any) -> str:
-        """The text in the chunk, which may be empty."""
-        chunk = _dict(chunk)
-        self.usage = _dict(chunk.get("usage")) or self.usage
-        choices = chunk.get("choices")
-        choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
-        self.reason = str(choice.get("finish_reason") or self.reason)
-        said = _dict(choice.get("delta") or choice.get("message"))  # `message`: not streamed
-        self.refusal += str(said.get("refusal") or "")
-        text = said.get("content")
-        if not isinstance(text, str):
-            return ""
-        self._text.append(text)
-        return text
-
-    @property
-    def text(self) -> str:
-        return clean("".join(self._text))
+def _read(sent: Any) -> _Reply:
+    """Servers do not always follow the protocol."""
+    body = _dict(sent)
+    choices = body.get("choices")
+    choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
+    message = _dict(choice.get("message"))
+    text = message.get("content")
+    return _Reply(
+        text=clean(text) if isinstance(text, str) else "",
+        refusal=str(message.get("refusal") or ""),
+        reason=str(choice.get("finish_reason") or ""),
+        usage=_dict(body.get("usage")),
+    )
 
 
 def bare(text: str) -> str:

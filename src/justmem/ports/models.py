@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,16 +69,6 @@ class LanguageModel(Protocol):
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Retries temporary failures. A ModelError holds the call that was paid."""
-        ...
-
-
-@runtime_checkable
-class StreamingModel(Protocol):
-    """A language model that can also send its reply in pieces."""
-
-    def stream(self, prompt: Prompt) -> AsyncGenerator[str | Completion]:
-        """The reply's text in pieces, then the whole Completion. Read it to the end: only then the
-        cost is known."""
         ...
 
 

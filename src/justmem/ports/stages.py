@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from justmem.domain import Call, Card, Citation, Evidence, Plan, Quarantined, Session
 
@@ -63,17 +63,6 @@ class Answerer(Protocol):
     ) -> Reply:
         """`sessions` holds the raw session of every chosen card, for exact quotations; not those
         whose words are not kept."""
-        ...
-
-
-@runtime_checkable
-class StreamingAnswerer(Protocol):
-    """An answerer that can also send its reply in pieces."""
-
-    def stream(
-        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
-    ) -> AsyncGenerator[str | Reply]:
-        """Pieces of the answer's text, then the Reply that `answer` would return."""
         ...
 
 

@@ -227,11 +227,9 @@ class Server:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: asyncio warns otherwise
 
-    async def read_ahead(
-        self, items: AsyncGenerator[T], most: int = 0, silence: float | None = None
-    ) -> AsyncIterator[T | None]:
+    async def read_ahead(self, items: AsyncGenerator[T], most: int) -> AsyncIterator[T]:
         """Reads in a task of its own, at most `most` items ahead, so that a slow client holds
-        nothing open. None after each `silence` seconds without an item."""
+        nothing open."""
         queue: asyncio.Queue[T] = asyncio.Queue(most)
 
         async def read() -> None:
@@ -243,14 +241,11 @@ class Server:
         try:
             while not (reading.done() and queue.empty()):
                 item = asyncio.ensure_future(queue.get())
-                first = asyncio.FIRST_COMPLETED
-                await asyncio.wait({item, reading}, timeout=silence, return_when=first)
+                await asyncio.wait({item, reading}, return_when=asyncio.FIRST_COMPLETED)
                 if item.done():
                     yield item.result()
-                    continue
-                item.cancel()
-                if not reading.done():
-                    yield None
+                else:
+                    item.cancel()
             reading.result()
         finally:
             reading.cancel()

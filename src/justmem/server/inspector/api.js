@@ -76,25 +76,3 @@ export async function gone(path) {
     throw error;
   }
 }
-
-/** The events of an answer as they come: [name, data]. */
-export async function* follow(path, body, signal) {
-  const options = json(body);
-  options.headers.accept = "text/event-stream";
-  const response = await sent(new URL(path, BASE), { ...options, signal });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    held += value;
-    const blocks = held.split("\n\n");
-    held = blocks.pop();
-    for (const block of blocks) {
-      const lines = block.split("\n");
-      const name = lines.find((line) => line.startsWith("event: "))?.slice(7);
-      const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
-      if (name) yield [name, JSON.parse(data.join("\n"))];
-    }
-  }
-}

@@ -1,6 +1,6 @@
 // A question, and everything between it and its answer.
 
-import { follow, inSpace, Problem } from "./api.js";
+import { inSpace, post } from "./api.js";
 import { conversation, quoteOf } from "./conversation.js";
 import { announce, count, day, field, h, moment } from "./dom.js";
 import { tags, told, when } from "./lists.js";
@@ -51,37 +51,17 @@ export function askView({ space, signal, fail }) {
   return view;
 }
 
-/** Fills `result` as the events come: the answer above, how it came about below. */
+/** Fills `result`: the answer above, how it came about below. */
 async function answered(space, body, result, signal) {
-  const text = h("p", { class: "answer waiting" }, "Planning…");
-  const cited = h("div");
-  const steps = h("div", { class: "steps" });
-  const cost = h("div");
-  result.replaceChildren(h("section", { "aria-labelledby": "answer" }, h("h2", { id: "answer", class: "unseen" }, "Answer"), text, cited), cost, steps);
-  let said = "";
-  let ended = false;
-  for await (const [event, data] of follow(inSpace(space, "ask"), body, signal)) {
-    if (event === "plan") {
-      steps.append(planned(data));
-      text.textContent = "Looking through memory…";
-    } else if (event === "evidence") {
-      steps.append(...found(space, data));
-      text.textContent = "Answering…";
-    } else if (event === "token") {
-      text.textContent = said += data.text;
-    } else if (event === "answer") {
-      text.textContent = data.text;
-      text.className = data.sufficient ? "answer" : "answer insufficient";
-      cited.replaceChildren(...citations(space, data));
-      announce(`${data.text} ${count(data.citations.length, "citation")}.`);
-    } else if (event === "receipt") {
-      cost.replaceChildren(receiptChart(data));
-      ended = true;
-    } else if (event === "error") {
-      throw new Problem(data.status, data.detail);
-    }
-  }
-  if (!ended) throw new Problem(0, "The connection ended before the answer did: ask again.");
+  result.replaceChildren(h("p", { class: "answer waiting" }, "Answering…"));
+  const answer = await post(inSpace(space, "ask"), body, signal);
+  result.replaceChildren(
+    h("section", { "aria-labelledby": "answer" }, h("h2", { id: "answer", class: "unseen" }, "Answer"),
+      h("p", { class: answer.sufficient ? "answer" : "answer insufficient" }, answer.text),
+      h("div", {}, citations(space, answer))),
+    h("div", {}, receiptChart(answer.receipt)),
+    h("div", { class: "steps" }, planned(answer.evidence), found(space, answer.evidence)));
+  announce(`${answer.text} ${count(answer.citations.length, "citation")}.`);
 }
 
 function citations(space, { citations: list, sufficient }) {

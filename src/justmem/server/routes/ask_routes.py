@@ -1,26 +1,19 @@
-"""recall and ask. An answer comes as JSON or as a stream of events."""
+"""recall and ask."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from datetime import date
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
-from starlette.responses import StreamingResponse
+from pydantic import Field
 
-from justmem.domain import Answer, Evidence, Plan, SpacesEvidence
-from justmem.errors import JustMemError
+from justmem.domain import Answer, Evidence, SpacesEvidence
 from justmem.plan import PlanParts
-from justmem.server.problems import problem_of
 from justmem.server.routes.shared import (
     Body,
     Labels,
     ReadAccess,
-    SpaceAccess,
     Time,
     key_of,
     server_of,
@@ -28,8 +21,6 @@ from justmem.server.routes.shared import (
 )
 
 router = APIRouter(prefix="/v1", tags=["questions"])
-EVENTS = ("plan", "evidence", "token", "answer", "receipt", "error")
-_SILENCE = 15.0  # seconds between comments that keep the connection alive
 
 
 class Question(Body):
@@ -125,59 +116,10 @@ async def recall(body: Recall, access: ReadAccess) -> EvidenceView:
     return EvidenceView.trusted(**dict(body.shown(found)), prompt_text=text)
 
 
-@router.post(
-    "/spaces/{space}/ask",
-    summary="Ask",
-    response_model=Answer,
-    responses={
-        200: {
-            "description": "The answer; or, with `Accept: text/event-stream`, the events "
-            "plan, evidence, token (many), answer, receipt as they come, or error.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        }
-    },
-)
-async def ask(body: Question, access: ReadAccess, request: Request) -> Answer | StreamingResponse:
+@router.post("/spaces/{space}/ask", summary="Ask")
+async def ask(body: Question, access: ReadAccess) -> Answer:
     """An answer from memory, with citations and a receipt."""
     async with access.server.asking(access.key, access.space) as memory:
-        if "text/event-stream" not in request.headers.get("accept", ""):
-            answer = await memory.ask(body.question, **body.options)
-            access.server.metrics.receipt(answer.receipt)
-            return answer.model_copy(update={"evidence": body.shown(answer.evidence)})
-    # A question that may not be asked was refused above, with a proper status.
-    return StreamingResponse(_stream(body, access), media_type="text/event-stream")
-
-
-async def _stream(body: Question, access: SpaceAccess) -> AsyncIterator[str]:
-    # Read in another task: a model call is then cancelled and counted if the client leaves.
-    events = access.server.read_ahead(_events(body, access), silence=_SILENCE)
-    async for event in events:
-        yield event or ": still there\n\n"
-
-
-async def _events(body: Question, access: SpaceAccess) -> AsyncGenerator[str]:
-    try:
-        async with (
-            access.server.asking(access.key, access.space) as memory,
-            aclosing(memory.follow(body.question, **body.options)) as steps,
-        ):
-            async for step in steps:
-                if isinstance(step, Plan):
-                    plan = step.model_dump_json()
-                    yield _event("plan", f'{{"access":"{step.access.value}","plan":{plan}}}')
-                elif isinstance(step, Evidence):
-                    yield _event("evidence", body.shown(step))
-                elif isinstance(step, str):
-                    yield _event("token", json.dumps({"text": step}))
-                else:
-                    access.server.metrics.receipt(step.receipt)
-                    parts = {"text", "sufficient", "citations"}
-                    yield _event("answer", step.model_dump_json(include=parts))
-                    yield _event("receipt", step.receipt)
-    except JustMemError as error:
-        yield _event("error", problem_of(error, "/v1/spaces/{space}/ask"))
-
-
-def _event(name: str, data: BaseModel | str) -> str:
-    text = data if isinstance(data, str) else data.model_dump_json()
-    return f"event: {name}\ndata: {text}\n\n"
+        answer = await memory.ask(body.question, **body.options)
+    access.server.metrics.receipt(answer.receipt)
+    return answer.model_copy(update={"evidence": body.shown(answer.evidence)})

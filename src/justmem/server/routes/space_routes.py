@@ -98,8 +98,7 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
 async def _stream(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
     """An export that was cut short has no last line."""
     async for line in access.server.read_ahead(_lines(access, vectors), _LINES_AHEAD):
-        if line is not None:
-            yield line
+        yield line
 
 
 async def _lines(access: SpaceAccess, vectors: bool) -> AsyncGenerator[str]:
