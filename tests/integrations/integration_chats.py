@@ -24,7 +24,7 @@ OWN_SUITE = "own suite: "  # `make integrations` shows lines that begin so
 SAID = "I am allergic to walnuts."
 REPLY = "I will keep that in mind."
 ASKED = "What am I allergic to?"
-ARGUMENTS = {"question", "rewrites", "exact_words", "spans_sessions", "period"}  # of `recall`
+ARGUMENTS = {"question", "rewrites", "needs_source", "spans_sessions", "period"}  # of `recall`
 
 
 async def turns(memory: SafeMemory) -> list[str]:

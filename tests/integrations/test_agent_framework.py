@@ -49,7 +49,7 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID)])
     recall = tool(memory.recall)
     assert set(recall.parameters()["properties"]) == ARGUMENTS
-    found = await recall.invoke(arguments={"question": ASKED, "exact_words": True})
+    found = await recall.invoke(arguments={"question": ASKED, "needs_source": True})
     assert "walnuts" in found[0].text
 
 

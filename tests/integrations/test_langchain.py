@@ -94,7 +94,7 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     tool = recall_tool(memory)
     assert set(tool.args) == ARGUMENTS
     await memory.append("chat", [turn("user", SAID)])
-    asked = {"question": ASKED, "exact_words": True}
+    asked = {"question": ASKED, "needs_source": True}
     assert "walnuts" in await tool.ainvoke(asked)
     assert "walnuts" in tool.invoke(asked)
 

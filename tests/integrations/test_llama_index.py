@@ -68,7 +68,7 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID)])
     recall = FunctionTool.from_defaults(async_fn=memory.recall)
     assert set(recall.metadata.get_parameters_dict()["properties"]) == ARGUMENTS
-    assert "walnuts" in str(await recall.acall(question=ASKED, exact_words=True))
+    assert "walnuts" in str(await recall.acall(question=ASKED, needs_source=True))
 
 
 @pytest.mark.usefixtures("quiet_settings")

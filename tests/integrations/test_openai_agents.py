@@ -119,7 +119,7 @@ async def test_the_tool_takes_the_callers_plan(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID)])
     recall = function_tool(memory.recall)
     assert set(recall.params_json_schema["properties"]) == ARGUMENTS
-    asked = json.dumps(dict.fromkeys(ARGUMENTS) | {"question": ASKED, "exact_words": True})
+    asked = json.dumps(dict.fromkeys(ARGUMENTS) | {"question": ASKED, "needs_source": True})
     context: Any = ToolContext(None, tool_name="recall", tool_call_id="1", tool_arguments=asked)
     assert "walnuts" in await recall.on_invoke_tool(context, asked)
 

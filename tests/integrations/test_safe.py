@@ -18,7 +18,7 @@ async def test_what_is_appended_is_in_the_next_note(memory: SafeMemory) -> None:
     await memory.append("chat", [turn("user", SAID, "1")])  # sent again
     note = await memory.prompt(ASKED)
     assert note.count("walnuts") == 1
-    assert "walnuts" in await memory.recall(ASKED, exact_words=True)
+    assert "walnuts" in await memory.recall(ASKED, needs_source=True)
     assert memory.error is None
 
 

@@ -231,7 +231,7 @@ async def test_an_answer_over_http_cites_its_source(server: Running) -> None:
     assert answer.structured_content["tokens"] >= 120
 
 
-PLANNED = ["rewrites", "exact_words", "spans_sessions", "period"]
+PLANNED = ["rewrites", "needs_source", "spans_sessions", "period"]
 
 
 async def test_an_agent_can_plan_inside_its_call(server: Running) -> None:
@@ -247,7 +247,7 @@ async def test_an_agent_can_plan_inside_its_call(server: Running) -> None:
         for parts, access in (
             ({}, "LOOKUP"),
             ({"rewrites": ["paid for the gravel bike"]}, "COMPOSE"),
-            ({"exact_words": True, "period": "2024-05"}, "REPLAY"),
+            ({"needs_source": True, "period": "2024-05"}, "REPLAY"),
             ({"spans_sessions": True}, "COMPOSE"),
         ):
             found = await client.call_tool("recall", {**asked, **parts})

@@ -152,7 +152,7 @@ VALUES: Mapping[str, Value] = {
     **dict.fromkeys(
         ("verify", "preview", "vectors", "wait", "cards", "prose"), _one_of(True, False)
     ),
-    **dict.fromkeys(("exact_words", "spans_sessions", "everything"), _one_of(True)),
+    **dict.fromkeys(("needs_source", "spans_sessions", "everything"), _one_of(True)),
     **dict.fromkeys(("on_done", "on_loaded", "extractor"), _one_of(None)),
     "turns": _one_of(True, False),
     "event_date": _one_of("2024-05", "2024-05-09"),

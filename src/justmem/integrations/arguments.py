@@ -17,7 +17,7 @@ Rewrites = Annotated[
     list[str] | None,
     Field(description="Up to 2 other wordings, if one search may miss some evidence."),
 ]
-ExactWords = Annotated[
+NeedsSource = Annotated[
     bool | None,
     Field(description="True for the original words: a quote, a list, an earlier reply."),
 ]
@@ -76,7 +76,7 @@ def plan_arguments(
 # Each becomes an argument of its own in place of `plan`.
 PLAN = plan_arguments(
     rewrites=("rewrites", Rewrites),
-    exact_words=("needs_source", ExactWords),
+    needs_source=("needs_source", NeedsSource),
     spans_sessions=("spans_sessions", SpansSessions),
     period=("period", Period),
 )
