@@ -25,8 +25,7 @@ from pydantic import AnyUrl
 from justmem.config import load
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
-from justmem.server.mcp import grants
-from justmem.server.mcp.oauth import OAuth
+from justmem.server.mcp.oauth import FILE, Grant, Grants, OAuth
 from justmem.server.state import Server
 from justmem.testing import HashEmbedder
 from servers import Running, serve
@@ -212,17 +211,15 @@ def test_a_client_finds_the_oauth_metadata(server: Running) -> None:
 
 
 def test_the_number_of_clients_without_a_token_is_limited(tmp_path: Path) -> None:
-    known = grants.Grants(tmp_path)
-    grant = grants.Grant(
-        client="c0", key="key", space="ana", scopes=("read",), resource="x", family="f", expires=10
-    )
+    known = Grants(tmp_path)
+    grant = Grant(client="c0", key="key", space="ana", scopes=["read"], family="f", expires=10)
     known.add_client("c0", "{}")
     known.add(grant)
     for number in range(1, 1005):
-        with closing(sqlite3.connect(tmp_path / grants.FILE)) as db, db:
+        with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
             db.execute("INSERT INTO clients VALUES (?, '{}')", (f"c{number}",))
     known.add_client("last", "{}")
-    with closing(sqlite3.connect(tmp_path / grants.FILE)) as db:
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
         (count,) = db.execute("SELECT count(*) FROM clients").fetchone()
     assert count == 1001  # the newest thousand, and the one with a token
     assert known.client("c0") == "{}"
@@ -236,7 +233,9 @@ def oauth_of(folder: Path) -> tuple[Server, OAuth, str]:
     return server, OAuth(server, "http://127.0.0.1:9"), token
 
 
-async def consented(oauth: OAuth, token: str, client: OAuthClientInformationFull) -> str:
+async def consented(
+    server: Server, oauth: OAuth, token: str, client: OAuthClientInformationFull
+) -> str:
     """The code that the client gets."""
     await oauth.register_client(client)
     asked = AuthorizationParams(
@@ -247,15 +246,15 @@ async def consented(oauth: OAuth, token: str, client: OAuthClientInformationFull
         redirect_uri_provided_explicitly=True,
     )
     ticket = (await oauth.authorize(client, asked)).partition("ticket=")[2]
-    key = oauth.identify(token)
+    key = server.identify(token)
     assert key is not None
     return parse_qs(urlsplit(oauth.allow(ticket, key, "ana", write=True)).query)["code"][0]
 
 
 async def test_of_two_requests_with_one_code_or_token_only_one_succeeds(tmp_path: Path) -> None:
-    _, oauth, token = oauth_of(tmp_path)
+    server, oauth, token = oauth_of(tmp_path)
     client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl(BACK)])
-    code = await consented(oauth, token, client)
+    code = await consented(server, oauth, token, client)
     codes = [await oauth.load_authorization_code(client, code) for _ in range(2)]
     assert codes[0] is not None
     assert codes[1] is not None
@@ -277,7 +276,9 @@ async def test_keys_that_cannot_be_read_let_no_token_in(tmp_path: Path) -> None:
     server, oauth, token = oauth_of(tmp_path)
     server.sign_in = oauth
     client = OAuthClientInformationFull(client_id="c", redirect_uris=[AnyUrl(BACK)])
-    code = await oauth.load_authorization_code(client, await consented(oauth, token, client))
+    code = await oauth.load_authorization_code(
+        client, await consented(server, oauth, token, client)
+    )
     assert code is not None
     access = (await oauth.exchange_authorization_code(client, code)).access_token
     assert server.identify(access, signed_in=True) is not None

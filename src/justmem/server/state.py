@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from justmem.config import Settings
 from justmem.config.providers import Report
@@ -24,21 +24,15 @@ from justmem.server.rate_limits import Limits
 from justmem.spaces import Spaces
 from justmem.spaces.opened import no_such_space
 
+if TYPE_CHECKING:
+    from justmem.server.mcp.oauth import OAuth
+
 T = TypeVar("T")
 log = logging.getLogger("justmem.server")
 
 OPEN_SPACES = 64  # an open space costs a file handle and a few MB; reopening takes milliseconds
 EXPIRE_SECONDS = 3600.0  # between two expiry runs: ages are counted in days
 _VERBS: dict[Right, str] = {"read": "read", "write": "write", "admin": "administer"}
-
-
-class SignIn(Protocol):
-    """OAuth for MCP clients that have no key."""
-
-    @property
-    def challenge(self) -> str: ...
-
-    def key(self, token: str) -> Key | None: ...
 
 
 class Server:
@@ -57,7 +51,7 @@ class Server:
         self.serving = settings.server
         self.clock = clock
         self.keys = keys
-        self.sign_in: SignIn | None = None
+        self.sign_in: OAuth | None = None  # for MCP clients that have no key
         self.metrics = Metrics()
         self.limits = Limits(self.serving)
         self.spaces = Spaces(

@@ -7,9 +7,16 @@ one space, which works only at /mcp and only until the key is revoked.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+import sqlite3
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import (
@@ -26,21 +33,113 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.routes import create_auth_routes, create_protected_resource_routes
 from mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, BaseModel
+from starlette.requests import Request as HttpRequest
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from justmem.errors import InvalidSetting
+from justmem.runtime import private_files
 from justmem.runtime.addresses import is_loopback
-from justmem.server.access_keys import RIGHTS, Key, Right
-from justmem.server.mcp.consent import Consent
-from justmem.server.mcp.grants import PREFIX, Grant, Grants
+from justmem.server.access_keys import RIGHTS, Key
 from justmem.server.state import Server
 
-SCOPES = ("read", "write")
+FILE = "oauth.sqlite3"
+_SCOPES = ["read", "write"]
+_PREFIX = "jmo_"
 _WAITING = 600  # seconds for the owner to decide, and for the client to use its code
 _ACCESS = 3600
 _REFRESH = 60 * 24 * 3600
-_MOST_WAITING = 1000
+_MOST = 1000  # requests, codes and clients without a token: anybody may make one
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS clients (id TEXT PRIMARY KEY, info TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS tokens (
+  hash TEXT PRIMARY KEY, client TEXT NOT NULL, family TEXT NOT NULL, expires INTEGER NOT NULL,
+  used INTEGER NOT NULL DEFAULT 0, granted TEXT NOT NULL);
+"""
+T = TypeVar("T")
+
+
+class Grant(BaseModel):
+    """What an owner allowed one client. The tokens of one consent are a `family`."""
+
+    client: str
+    key: str
+    space: str
+    scopes: list[str]
+    family: str
+    kind: Literal["access", "refresh"] = "access"
+    expires: int = 0
+
+
+class Grants:
+    """Clients and tokens, in one small SQLite file. It stores only hashes of the tokens."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    @contextmanager
+    def _file(self) -> Iterator[sqlite3.Connection]:
+        if not self._path.exists():
+            private_files.folder(self._path.parent)
+            private_files.write(self._path, b"")
+        with closing(sqlite3.connect(self._path, timeout=5)) as db, db:
+            db.executescript(_SCHEMA)
+            yield db
+
+    def client(self, id: str) -> str | None:
+        with self._file() as db:
+            row = db.execute("SELECT info FROM clients WHERE id = ?", (id,)).fetchone()
+        return row[0] if row else None
+
+    def add_client(self, id: str, info: str) -> None:
+        """The oldest client without a token goes if there are too many."""
+        with self._file() as db:
+            db.execute("INSERT INTO clients VALUES (?, ?)", (id, info))
+            db.execute(
+                "DELETE FROM clients WHERE id NOT IN (SELECT client FROM tokens) AND rowid <= "
+                "(SELECT max(rowid) FROM clients) - ?",
+                (_MOST,),
+            )
+
+    def add(self, grant: Grant) -> str:
+        """The new token: shown once, stored as a hash."""
+        token = _PREFIX + secrets.token_urlsafe(32)
+        row = (_hash(token), grant.client, grant.family, grant.expires, grant.model_dump_json())
+        with self._file() as db:
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, 0, ?)", row)
+        return token
+
+    def find(self, token: str, kind: str) -> Grant | None:
+        if not token.startswith(_PREFIX):
+            return None
+        with self._file() as db:
+            found = "SELECT granted FROM tokens WHERE hash = ?"
+            row = db.execute(found, (_hash(token),)).fetchone()
+        grant = Grant.model_validate_json(row[0]) if row else None
+        return grant if grant and grant.kind == kind else None
+
+    def use(self, token: str) -> bool:
+        """False if it was used before. A refresh token works once. It stays known, so that a second
+        use is noticed."""
+        with self._file() as db:
+            used = "UPDATE tokens SET used = 1 WHERE hash = ? AND used = 0"
+            return db.execute(used, (_hash(token),)).rowcount == 1
+
+    def revoke(self, family: str) -> None:
+        with self._file() as db:
+            db.execute("DELETE FROM tokens WHERE family = ?", (family,))
+
+    def clean(self, now: int) -> None:
+        with self._file() as db:
+            db.execute("DELETE FROM tokens WHERE expires < ?", (now,))
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+# ---------------------------------------------------------------- the provider for the SDK
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +150,24 @@ class Request:
     params: AuthorizationParams
     expires: float
 
-    @property
-    def scopes(self) -> list[str]:
-        return self.params.scopes or list(SCOPES)
+    def back(self, **given: str) -> str:
+        uri = str(self.params.redirect_uri)
+        return construct_redirect_uri(uri, state=self.params.state, **given)
 
 
 class Code(AuthorizationCode):
-    key: str
-    space: str
+    grant: Grant
+
+
+class Access(AccessToken):
+    grant: Grant
 
 
 class Refresh(RefreshToken):
     grant: Grant
 
 
-class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
+class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, Access]):
     def __init__(self, server: Server, url: str) -> None:
         split = urlsplit(url)
         secure = split.scheme == "https" or is_loopback(split.hostname or "")
@@ -74,58 +176,45 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
                 f"public_url is the https address of this server without a path, not {url!r}."
             )
         self._server = server
-        self.issuer = url.rstrip("/")
-        self.resource = f"{self.issuer}/mcp"
+        self._issuer = url.rstrip("/")
         self._grants = Grants(server.settings.folder)
         self._waiting: OrderedDict[str, Request] = OrderedDict()
         self._codes: OrderedDict[str, Code] = OrderedDict()
+        # This header tells a client where to begin.
+        metadata = f"{self._issuer}/.well-known/oauth-protected-resource/mcp"
+        self.challenge = f'Bearer realm="justmem", resource_metadata="{metadata}"'
 
     def routes(self) -> list[BaseRoute]:
-        issuer, scopes = AnyHttpUrl(self.issuer), list(SCOPES)
+        issuer, resource = AnyHttpUrl(self._issuer), AnyHttpUrl(f"{self._issuer}/mcp")
         registration = ClientRegistrationOptions(
-            enabled=True, valid_scopes=scopes, default_scopes=scopes
+            enabled=True, valid_scopes=_SCOPES, default_scopes=_SCOPES
         )
         revocation = RevocationOptions(enabled=True)
-        consent = Consent(self)
         return [
             *create_auth_routes(self, issuer, None, registration, revocation),
-            *create_protected_resource_routes(
-                AnyHttpUrl(self.resource), [issuer], scopes, "JustMem"
-            ),
-            Route("/oauth/consent", consent.show, methods=["GET"]),
-            Route("/oauth/consent", consent.decide, methods=["POST"]),
+            *create_protected_resource_routes(resource, [issuer], _SCOPES, "JustMem"),
+            Route("/oauth/consent", self._show, methods=["GET"]),
+            Route("/oauth/consent", self._decide, methods=["POST"]),
         ]
-
-    @property
-    def challenge(self) -> str:
-        """The header that tells a client where to begin."""
-        metadata = f"{self.issuer}/.well-known/oauth-protected-resource/mcp"
-        return f'Bearer realm="justmem", resource_metadata="{metadata}"'
 
     def key(self, token: str) -> Key | None:
         """The key behind an access token, narrowed to what was granted."""
-        grant = self._found("access", token)
-        if grant is None or grant.expires < self._now or grant.resource != self.resource:
+        grant = self._grants.find(token, "access")
+        if grant is None or grant.expires < self._now:
             return None
-        key = self._key(grant.key)
+        key = self._key_of(grant)
         if key is None or not key.opens(grant.space):
             return None
-        right = min(key.right, _right(grant.scopes), key=RIGHTS.index)
-        return replace(key, right=right, spaces=(grant.space,))
+        right = key.right if "write" in grant.scopes else "read"
+        return replace(key, right=min(right, "write", key=RIGHTS.index), spaces=(grant.space,))
 
-    def _found(self, kind: str, token: str) -> Grant | None:
-        grant = self._grants.find(token) if token.startswith(PREFIX) else None
-        return grant if grant is not None and grant.kind == kind else None
-
-    def _key(self, id: str) -> Key | None:
-        keys = self._server.keys
-        return next((key for key in keys.all() if key.id == id), None) if keys else None
+    def _key_of(self, grant: Grant) -> Key | None:
+        keys = self._server.keys.all() if self._server.keys else []
+        return next((key for key in keys if key.id == grant.key), None)
 
     @property
     def _now(self) -> float:
         return self._server.clock().timestamp()
-
-    # ------------------------------------------------------------ clients
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         info = self._grants.client(client_id)
@@ -137,58 +226,17 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
                 uri.scheme == "http" and not is_loopback(uri.host or "")
             ):
                 raise RegistrationError("invalid_redirect_uri", "Use https or a loopback address.")
-        assert client_info.client_id is not None
-        self._grants.add_client(client_info.client_id, client_info.model_dump_json())
-
-    # ------------------------------------------------------------ consent
+        self._grants.add_client(str(client_info.client_id), client_info.model_dump_json())
 
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        if params.resource is not None and params.resource.rstrip("/") != self.resource:
-            raise AuthorizeError("invalid_target", f"Tokens are issued for {self.resource} only.")
+        resource = f"{self._issuer}/mcp"
+        if params.resource is not None and params.resource.rstrip("/") != resource:
+            raise AuthorizeError("invalid_target", f"Tokens are issued for {resource} only.")
         ticket = secrets.token_urlsafe(24)
-        self._waiting[ticket] = Request(client, params, self._now + _WAITING)
-        while len(self._waiting) > _MOST_WAITING:
-            self._waiting.popitem(last=False)
-        return f"{self.issuer}/oauth/consent?ticket={ticket}"
-
-    def waiting(self, ticket: str) -> Request | None:
-        request = self._waiting.get(ticket)
-        return request if request and request.expires > self._now else None
-
-    def identify(self, secret: str) -> Key | None:
-        return self._server.identify(secret)
-
-    def allow(self, ticket: str, key: Key, space: str, write: bool) -> str:
-        """Where the browser goes next, with a code for the client."""
-        request = self._waiting.pop(ticket)
-        params, client_id = request.params, request.client.client_id
-        assert client_id is not None
-        code = Code(
-            code=secrets.token_urlsafe(32),
-            scopes=[scope for scope in request.scopes if write or scope != "write"],
-            expires_at=self._now + _WAITING,
-            client_id=client_id,
-            code_challenge=params.code_challenge,
-            redirect_uri=params.redirect_uri,
-            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
-            resource=self.resource,
-            key=key.id,
-            space=space,
-        )
-        self._codes[code.code] = code
-        while len(self._codes) > _MOST_WAITING:
-            self._codes.popitem(last=False)
-        return self._back(params, code=code.code)
-
-    def refuse(self, ticket: str) -> str:
-        return self._back(self._waiting.pop(ticket).params, error="access_denied")
-
-    def _back(self, params: AuthorizationParams, **given: str) -> str:
-        return construct_redirect_uri(str(params.redirect_uri), state=params.state, **given)
-
-    # ------------------------------------------------------------ tokens
+        _keep(self._waiting, ticket, Request(client, params, self._now + _WAITING))
+        return f"{self._issuer}/oauth/consent?ticket={ticket}"
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -198,35 +246,18 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: Code
     ) -> OAuthToken:
-        code = authorization_code
-        if self._codes.pop(code.code, None) is None:
+        if self._codes.pop(authorization_code.code, None) is None:
             raise TokenError("invalid_grant", "The code was used before.")
         self._grants.clean(int(self._now))
-        return self._issued(
-            Grant(
-                client=code.client_id,
-                key=code.key,
-                space=code.space,
-                scopes=tuple(code.scopes),
-                resource=self.resource,
-                family=secrets.token_hex(16),
-            )
-        )
+        return self._issued(authorization_code.grant)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> Refresh | None:
-        grant = self._found("refresh", refresh_token)
-        if grant is None or self._key(grant.key) is None:
+        grant = self._grants.find(refresh_token, "refresh")
+        if grant is None or self._key_of(grant) is None:
             return None
-        return Refresh(
-            token=refresh_token,
-            client_id=grant.client,
-            scopes=list(grant.scopes),
-            expires_at=grant.expires,
-            resource=grant.resource,
-            grant=grant,
-        )
+        return Refresh(token=refresh_token, **_shared(grant))
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: Refresh, scopes: list[str]
@@ -237,7 +268,7 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
         if not self._grants.use(refresh_token.token):
             self._grants.revoke(grant.family)
             raise TokenError("invalid_grant", "The refresh token was used before.")
-        return self._issued(grant.model_copy(update={"scopes": tuple(scopes)}))
+        return self._issued(grant.model_copy(update={"scopes": scopes}))
 
     def _issued(self, grant: Grant) -> OAuthToken:
         now = int(self._now)
@@ -250,18 +281,116 @@ class OAuth(OAuthAuthorizationServerProvider[Code, Refresh, AccessToken]):
             scope=" ".join(grant.scopes),
         )
 
-    async def load_access_token(self, token: str) -> AccessToken | None:
-        grant = self._found("access", token)
-        if grant is None:
-            return None
-        scopes, expires = list(grant.scopes), grant.expires
-        return AccessToken(token=token, client_id=grant.client, scopes=scopes, expires_at=expires)
+    async def load_access_token(self, token: str) -> Access | None:
+        grant = self._grants.find(token, "access")
+        return None if grant is None else Access(token=token, **_shared(grant))
 
-    async def revoke_token(self, token: AccessToken | Refresh) -> None:
+    async def revoke_token(self, token: Access | Refresh) -> None:
         """Both tokens of the consent."""
-        if grant := self._grants.find(token.token):
-            self._grants.revoke(grant.family)
+        self._grants.revoke(token.grant.family)
+
+    # ------------------------------------------------------------ the consent page
+
+    async def _show(self, request: HttpRequest) -> Response:
+        return self._page(request.query_params.get("ticket", ""))
+
+    async def _decide(self, request: HttpRequest) -> Response:
+        form = {name: str(value).strip() for name, value in (await request.form()).items()}
+        ticket, space = form.get("ticket", ""), form.get("space", "")
+        if self._asked(ticket) is None:
+            return self._page(ticket)
+        if form.get("answer") != "allow":
+            return RedirectResponse(self._waiting.pop(ticket).back(error="access_denied"), 303)
+        key = self._server.identify(form.get("key", ""))
+        if key is None:
+            return self._page(ticket, "This key is not known.", space)
+        space = space or key.only or ""
+        if not space:
+            return self._page(ticket, "This key opens several spaces: name one.")
+        if not key.opens(space) or len(space) > 200 or not space.isprintable():
+            return self._page(ticket, "This key does not open that space.")
+        return RedirectResponse(self.allow(ticket, key, space, "write" in form), 303)
+
+    def _asked(self, ticket: str) -> Request | None:
+        request = self._waiting.get(ticket)
+        return request if request and request.expires > self._now else None
+
+    def allow(self, ticket: str, key: Key, space: str, write: bool) -> str:
+        """Where the browser goes next, with a code for the client."""
+        request = self._waiting.pop(ticket)
+        scopes = [scope for scope in _scopes(request) if write or scope != "write"]
+        client, family = str(request.client.client_id), secrets.token_hex(16)
+        code = Code(
+            code=secrets.token_urlsafe(32),
+            expires_at=self._now + _WAITING,
+            client_id=client,
+            scopes=scopes,
+            code_challenge=request.params.code_challenge,
+            redirect_uri=request.params.redirect_uri,
+            redirect_uri_provided_explicitly=request.params.redirect_uri_provided_explicitly,
+            resource=f"{self._issuer}/mcp",
+            grant=Grant(client=client, key=key.id, space=space, scopes=scopes, family=family),
+        )
+        _keep(self._codes, code.code, code)
+        return request.back(code=code.code)
+
+    def _page(self, ticket: str, error: str = "", space: str = "") -> Response:
+        request = self._asked(ticket)
+        if request is None:
+            return HTMLResponse(_PAGE.format(body=_GONE), 404)
+        to = urlsplit(str(request.params.redirect_uri))
+        body = _FORM.format(
+            name=escape(request.client.client_name or "A program"),
+            place=escape(to.hostname or f"{to.scheme}:"),
+            write="checked" if "write" in _scopes(request) else "disabled",
+            error=escape(error),
+            ticket=escape(ticket),
+            space=escape(space),
+        )
+        # Browsers apply form-action to the redirect after the form as well.
+        origin = f"//{to.netloc}" if to.scheme in ("http", "https") else ""
+        policy = (
+            "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+            f"form-action 'self' {to.scheme}:{origin}"
+        )
+        headers = {"content-security-policy": policy}
+        return HTMLResponse(_PAGE.format(body=body), 400 if error else 200, headers)
 
 
-def _right(scopes: tuple[str, ...]) -> Right:
-    return "write" if "write" in scopes else "read"
+def _scopes(request: Request) -> list[str]:
+    return request.params.scopes or _SCOPES
+
+
+def _shared(grant: Grant) -> dict[str, Any]:
+    """The fields that access and refresh tokens share."""
+    shared = {"client_id": grant.client, "scopes": grant.scopes, "expires_at": grant.expires}
+    return {**shared, "grant": grant}
+
+
+def _keep(known: OrderedDict[str, T], name: str, value: T) -> None:
+    known[name] = value
+    while len(known) > _MOST:
+        known.popitem(last=False)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Connect to JustMem</title><link rel="stylesheet" href="/style.css">
+<main><h1>Connect to your memory</h1>{body}</main></html>
+"""
+_FORM = """
+<p><b>{name}</b> at <code>{place}</code> asks to use one space of this memory.
+Continue only if you have just started this yourself.</p>
+<p role="alert">{error}</p>
+<form method="post" action="/oauth/consent">
+<input type="hidden" name="ticket" value="{ticket}">
+<p><label>Your JustMem key <input type="password" name="key" required autocomplete="off"
+autofocus></label></p>
+<p><label>Space <input name="space" value="{space}"
+placeholder="only if your key opens several"></label></p>
+<p><label><input type="checkbox" name="write" value="yes" {write}> It may also remember and
+forget</label></p>
+<p><button name="answer" value="allow">Allow</button>
+<button name="answer" value="refuse" formnovalidate>Refuse</button></p></form>
+"""
+_GONE = "<p>This request is over or unknown. Start again from the program that sent you here.</p>"

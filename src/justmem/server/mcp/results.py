@@ -7,16 +7,7 @@ from collections.abc import Collection, Sequence
 
 from pydantic import BaseModel
 
-from justmem.domain import (
-    Answer,
-    Card,
-    Citation,
-    Evidence,
-    Forgotten,
-    HistoryEntry,
-    Remembered,
-    Source,
-)
+from justmem.domain import Card, Citation, HistoryEntry, Note, SessionRecord, Source
 from justmem.errors import InputError
 from justmem.memory import AsyncMemory
 from justmem.prompts import fence, new_mark, one_line
@@ -26,88 +17,63 @@ _ID = re.compile("c[0-9a-f]{12}")
 _ALL = 2**31
 
 
-class RecallResult(BaseModel):
+class Result(BaseModel):
+    @property
+    def text(self) -> str:
+        """For clients that show only text."""
+        return self.model_dump_json()
+
+
+class RecallResult(Result):
     access: str
     cards: list[str]
     sources: list[str]
     tokens: int  # spent by our models
 
-    @classmethod
-    def of(cls, evidence: Evidence) -> RecallResult:
-        return cls(
-            access=evidence.access.value,
-            cards=card_lines(evidence.cards, evidence.earlier),
-            sources=[conversation(source) for source in evidence.sources],
-            tokens=evidence.receipt.tokens,
-        )
+    @property
+    def text(self) -> str:
+        return _fenced("\n".join(self.cards), *self.sources)
+
+
+class ShowResult(Result):
+    lines: list[str]
 
     @property
     def text(self) -> str:
-        return fenced(["\n".join(self.cards) or "(nothing in memory)", *self.sources])
+        return _fenced("\n".join(self.lines))
 
 
-class AskResult(BaseModel):
+class AskResult(Result):
     answer: str
     sufficient: bool
     quotes: list[str]
     tokens: int
 
-    @classmethod
-    def of(cls, answer: Answer) -> AskResult:
-        return cls(
-            answer=answer.text,
-            sufficient=answer.sufficient,
-            quotes=[quotation(citation) for citation in answer.citations],
-            tokens=answer.receipt.tokens,
-        )
 
-
-class RememberResult(BaseModel):
+class RememberResult(Result):
     session: str
     state: str  # pending: the words are stored, the cards follow
     reason: str = ""
     cards: list[str]
 
-    @classmethod
-    def of(cls, done: Remembered) -> RememberResult:
-        state, cards = done.state.value, card_lines(done.cards)
-        return cls(session=done.session_id, state=state, reason=done.reason, cards=cards)
 
-
-class CardResult(BaseModel):
+class CardResult(Result):
     card: str
 
-    @classmethod
-    def of(cls, card: Card) -> CardResult:
-        return cls(card=card_lines([card])[0])
 
-
-class ForgetResult(BaseModel):
+class ForgetResult(Result):
     cards: int
     sessions: int
     turns: int
     verified: bool = False
 
-    @classmethod
-    def of(cls, gone: Forgotten) -> ForgetResult:
-        verified = gone.certificate is not None
-        return cls(cards=gone.cards, sessions=gone.sessions, turns=gone.turns, verified=verified)
-
-
-class ShowResult(BaseModel):
-    lines: list[str]
-
-    @property
-    def text(self) -> str:
-        return fenced(["\n".join(self.lines) or "(nothing in memory)"])
-
 
 # ---------------------------------------------------------------- lines
 
 
-def fenced(parts: Sequence[str]) -> str:
+def _fenced(lines: str, *more: str) -> str:
     """In a fence that remembered text cannot close, so it cannot imitate the tool's own words."""
-    return fence("memory", "\n\n".join(parts), new_mark())
+    return fence("memory", "\n\n".join([lines or "(nothing in memory)", *more]), new_mark())
 
 
 def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str]:
@@ -116,7 +82,9 @@ def card_lines(cards: Sequence[Card], earlier: Collection[str] = ()) -> list[str
     for card in cards:
         day = f"{card.said_at:%Y-%m-%d} "
         line = card_line(card, earlier=card.id in earlier)
-        lines.append(f"{short_id(card.id)} {line.removeprefix(day) if day == above else line}")
+        # Seven characters tell the cards of a space apart; `full_id` finds the card again.
+        id = card.id[:7] if _ID.fullmatch(card.id) else card.id
+        lines.append(f"{id} {line.removeprefix(day) if day == above else line}")
         above = day
     return lines
 
@@ -131,11 +99,6 @@ def quotation(citation: Citation) -> str:
     return f"{citation.said_at:%Y-%m-%d} {one_line(citation.speaker)}: {words}"
 
 
-def short_id(id: str) -> str:
-    """Seven characters tell the cards of a space apart; `full_id` finds the card again."""
-    return id[:7] if _ID.fullmatch(id) else id
-
-
 async def full_id(memory: AsyncMemory, id: str) -> str:
     """The id that a short one stands for."""
     if len(id) != 7:
@@ -147,64 +110,47 @@ async def full_id(memory: AsyncMemory, id: str) -> str:
     return found[0].id if found else id
 
 
-# ---------------------------------------------------------------- what `show` lists
+# ---------------------------------------------------------------- what the tool `show` lists
 
 
-async def show_profile(memory: AsyncMemory, name: str | None) -> list[str]:
-    return (await memory.profile(name)).text.splitlines()
-
-
-async def show_history(memory: AsyncMemory, name: str | None) -> list[str]:
-    card = await full_id(memory, name or "")
-    by_card = _ID.fullmatch(card) is not None
-    entries = await memory.history(None if by_card else name, card=card if by_card else None)
-    return [f"{_held(each)}: {card_lines([each.card])[0]}" for each in entries]
+async def show(memory: AsyncMemory, what: str, name: str | None) -> list[str]:
+    given = name or ""
+    match what:
+        case "profile":
+            return (await memory.profile(name)).text.splitlines()
+        case "history":
+            id = await full_id(memory, given)
+            is_card = _ID.fullmatch(id) is not None
+            entries = await memory.history(None if is_card else name, card=id if is_card else None)
+            return [_held(entry) for entry in entries]
+        case "about":
+            found = await memory.about(given)
+            return [*card_lines(found.known), *map(quotation, found.said)]
+        case "notes":
+            return [_note(note) for note in await memory.notes(given)]
+        case "sessions":  # the latest first
+            records = reversed(await memory.sessions())
+            return [_record(record) for record in records if given in record.id]
+        case "session":
+            session = await memory.session(given)
+            turns = [f"{turn.speaker}: {turn.text}" for turn in session.turns if not turn.forgotten]
+            return [f"{session.at:%A %Y-%m-%d}", *turns]
+        case _:  # the source of a card
+            id = await full_id(memory, given)
+            card, source = await memory.card(id), await memory.source(id)
+            return [card_line(card), *conversation(source).splitlines()]
 
 
 def _held(entry: HistoryEntry) -> str:
-    return entry.note if entry.corrected_at else f"{entry.since} to {entry.until or 'now'}"
+    when = entry.note if entry.corrected_at else f"{entry.since} to {entry.until or 'now'}"
+    return f"{when}: {card_lines([entry.card])[0]}"
 
 
-async def show_about(memory: AsyncMemory, name: str | None) -> list[str]:
-    found = await memory.about(name or "")
-    return [*card_lines(found.known), *map(quotation, found.said)]
+def _note(note: Note) -> str:
+    return f"{note.key}: {note.text}" + (f" = {note.value_json}" if note.value_json else "")
 
 
-async def show_notes(memory: AsyncMemory, name: str | None) -> list[str]:
-    return [
-        f"{note.key}: {note.text}" + (f" = {note.value_json}" if note.value_json else "")
-        for note in await memory.notes(name or "")
-    ]
-
-
-async def show_sessions(memory: AsyncMemory, name: str | None) -> list[str]:
-    """The latest first."""
-    return [
-        f"{one_line(each.id)}: {each.at:%Y-%m-%d %H:%M}, {each.state.value}, {each.turns} turns, "
-        f"{each.cards} cards"
-        for each in reversed(await memory.sessions())
-        if (name or "") in each.id
-    ]
-
-
-async def show_session(memory: AsyncMemory, name: str | None) -> list[str]:
-    found = await memory.session(name or "")
-    turns = [f"{turn.speaker}: {turn.text}" for turn in found.turns if not turn.forgotten]
-    return [f"{found.at:%A %Y-%m-%d}", *turns]
-
-
-async def show_source(memory: AsyncMemory, name: str | None) -> list[str]:
-    id = await full_id(memory, name or "")
-    card, source = await memory.card(id), await memory.source(id)
-    return [card_line(card), *conversation(source).splitlines()]
-
-
-SHOW = {
-    "profile": show_profile,
-    "history": show_history,
-    "about": show_about,
-    "notes": show_notes,
-    "sessions": show_sessions,
-    "session": show_session,
-    "source": show_source,
-}
+def _record(record: SessionRecord) -> str:
+    counts = f"{record.turns} turns, {record.cards} cards"
+    when, state = f"{record.at:%Y-%m-%d %H:%M}", record.state.value
+    return f"{one_line(record.id)}: {when}, {state}, {counts}"

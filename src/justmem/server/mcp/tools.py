@@ -13,20 +13,24 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from justmem.domain import Evidence
+from justmem.domain import Card
 from justmem.errors import InputError, JustMemError
 from justmem.integrations.arguments import PLAN, Question
 from justmem.memory import AsyncMemory
 from justmem.server.access_keys import OWNER, Key, Right
 from justmem.server.mcp.results import (
-    SHOW,
     AskResult,
     CardResult,
     ForgetResult,
     RecallResult,
     RememberResult,
+    Result,
     ShowResult,
+    card_lines,
+    conversation,
     full_id,
+    quotation,
+    show,
 )
 from justmem.server.middleware import KEY
 from justmem.server.problems import public
@@ -35,8 +39,6 @@ from justmem.server.state import Server
 
 _WAIT = 20.0  # seconds that `remember` waits for the cards
 Call = Context[Any, Any]
-
-
 When = Annotated[str | None, Field(description="As 2024-05-20T14:30. Default: now.")]
 Labels = dict[str, str] | None
 
@@ -67,21 +69,15 @@ class Tools:
 
     @asynccontextmanager
     async def memory(
-        self, context: Call, right: Right = "read", *, create: bool = False
+        self, context: Call, right: Right = "read", *, create: bool = False, asks: bool = False
     ) -> AsyncIterator[AsyncMemory]:
-        async with (
-            self._access(context, right) as (key, space),
-            self._server.spaces.use(space, key.actor, create=create) as memory,
-        ):
-            yield memory
-
-    @asynccontextmanager
-    async def _asking(self, context: Call) -> AsyncIterator[AsyncMemory]:
-        async with (
-            self._access(context, "read") as (key, space),
-            self._server.asking(key, space) as memory,
-        ):
-            yield memory
+        async with self._access(context, right) as (key, space):
+            if asks:
+                opened = self._server.asking(key, space)
+            else:
+                opened = self._server.spaces.use(space, key.actor, create=create)
+            async with opened as memory:
+                yield memory
 
     def _caller(self, context: Call) -> tuple[Key, str]:
         if self._space is not None:
@@ -90,11 +86,16 @@ class Tools:
         key = request.scope[KEY]
         return key, space_for(key, request.headers.get("x-justmem-space"))
 
-    async def evidence(self, context: Call, question: str, **options: Any) -> Evidence:
-        async with self._asking(context) as memory:
+    async def recalled(self, context: Call, question: str, **options: Any) -> RecallResult:
+        async with self.memory(context, asks=True) as memory:
             found = await memory.recall(question, **options)
         self._server.metrics.receipt(found.receipt)
-        return found
+        return RecallResult(
+            access=found.access.value,
+            cards=card_lines(found.cards, found.earlier),
+            sources=[conversation(source) for source in found.sources],
+            tokens=found.receipt.tokens,
+        )
 
     # ------------------------------------------------------------ read
 
@@ -117,8 +118,7 @@ class Tools:
         `id day words`; a line without a day has the day of the line above."""
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
-        found = await self.evidence(context, question, at=at, plan=plan, **filters)
-        return _result(RecallResult.of(found))
+        return _result(await self.recalled(context, question, at=at, plan=plan, **filters))
 
     @PLAN
     async def ask(
@@ -130,10 +130,16 @@ class Tools:
     ) -> Annotated[CallToolResult, AskResult]:
         """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
         recall only if the user wants proof: it may call a model. Arguments as in recall."""
-        async with self._asking(context) as memory:
+        async with self.memory(context, asks=True) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
         self._server.metrics.receipt(answer.receipt)
-        return _result(AskResult.of(answer))
+        result = AskResult(
+            answer=answer.text,
+            sufficient=answer.sufficient,
+            quotes=[quotation(citation) for citation in answer.citations],
+            tokens=answer.receipt.tokens,
+        )
+        return _result(result)
 
     async def show(
         self,
@@ -147,7 +153,7 @@ class Tools:
         card (what was true when), all about a subject, notes by the start of their key, all
         sessions, one session, the source of a card that is unclear."""
         async with self.memory(context) as memory:
-            lines = await SHOW[what](memory, name)
+            lines = await show(memory, what, name)
         return _result(ShowResult(lines=lines[max(0, offset) :][: max(1, limit)]))
 
     # ------------------------------------------------------------ write
@@ -172,14 +178,16 @@ class Tools:
             if rebuild:
                 async with self._server.spaces.use(space, key.actor) as memory:
                     (done,) = await memory.rebuild(session)
-                return _result(RememberResult.of(done))
-            given = [
-                turn.model_dump(exclude_none=True) for turn in turns or [TurnIn(text=text or "")]
-            ]
-            done = await self._server.remember(
-                key, space, given, id=session, at=at, append=append, wait=_WAIT
-            )
-        return _result(RememberResult.of(done))
+            else:
+                said = turns or [TurnIn(text=text or "")]
+                given = [turn.model_dump(exclude_none=True) for turn in said]
+                done = await self._server.remember(
+                    key, space, given, id=session, at=at, append=append, wait=_WAIT
+                )
+        state, cards = done.state.value, card_lines(done.cards)
+        return _result(
+            RememberResult(session=done.session_id, state=state, reason=done.reason, cards=cards)
+        )
 
     async def note(
         self,
@@ -194,7 +202,7 @@ class Tools:
         the user said goes to remember."""
         async with self.memory(context, "write", create=True) as memory:
             card = await memory.note(text, key=key, value=value, until=until, labels=labels)
-        return _result(CardResult.of(card))
+        return _card(card)
 
     async def correct(
         self,
@@ -214,9 +222,9 @@ class Tools:
         async with self.memory(context, "write") as memory:
             id = await full_id(memory, card)
             if action == "correct":
-                return _result(CardResult.of(await memory.correct(id, **changes)))
+                return _card(await memory.correct(id, **changes))
             change = {"pin": memory.pin, "unpin": memory.unpin, "undo": memory.undo}[action]
-            return _result(CardResult.of(await change(id)))
+            return _card(await change(id))
 
     async def forget(
         self,
@@ -246,7 +254,12 @@ class Tools:
                 gone = (await memory.preview_forget(**what)).forgotten
             else:
                 gone = await memory.forget(**what, verify=verify)
-        return _result(ForgetResult.of(gone))
+        verified = gone.certificate is not None
+        return _result(
+            ForgetResult(
+                cards=gone.cards, sessions=gone.sessions, turns=gone.turns, verified=verified
+            )
+        )
 
     # ------------------------------------------------------------ their definitions
 
@@ -268,10 +281,12 @@ def _client(context: Call) -> str:
     return f"mcp:{known.client_info.name[:100]}" if known else "mcp"
 
 
-def _result(found: BaseModel) -> CallToolResult:
-    """The same twice: as data, and as text for clients that show only text."""
-    text = found.text if isinstance(found, RecallResult | ShowResult) else found.model_dump_json()
-    content = TextContent(type="text", text=text)
+def _card(card: Card) -> CallToolResult:
+    return _result(CardResult(card=card_lines([card])[0]))
+
+
+def _result(found: Result) -> CallToolResult:
+    content = TextContent(type="text", text=found.text)
     return CallToolResult(content=[content], structured_content=found.model_dump(mode="json"))
 
 
