@@ -109,6 +109,9 @@ def _span(text: str) -> tuple[date, date, Precision]:
 UNKNOWN_DATE = EventDate()
 
 
+SAID = "said: "  # in the stored format: begins the fact of a card that quotes its subject
+
+
 class Card(Value):
     """One atomic memory, linked to the turns that support it.
 
@@ -134,6 +137,21 @@ class Card(Value):
         if self.kind == "note":
             return self.fact  # exactly as the caller gave it
         return f"{self.subject} {self.fact}"
+
+    @property
+    def is_quote(self) -> bool:
+        """Whether it has the subject's own words. A model's card is about the subject instead."""
+        return self.fact.startswith(SAID)
+
+    @property
+    def words(self) -> str:
+        """The fact. Of a quotation: only what was said."""
+        return self.fact.removeprefix(SAID)
+
+    @property
+    def line(self) -> str:
+        """The text as a line of a prompt, such as "Nora: I moved to Ghent"."""
+        return f"{self.subject}: {self.words}" if self.is_quote else self.text
 
     @property
     def since(self) -> date:

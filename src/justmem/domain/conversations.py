@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from justmem.domain.cards import UNKNOWN_DATE, Card, Value
+from justmem.domain.cards import SAID, UNKNOWN_DATE, Card, Value
 
 Role = Literal["user", "assistant", "system", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -137,7 +137,7 @@ def turn_as_card(session: Session, number: int) -> Card:
     return Card.trusted(
         id=f"{session.id}#{number}",
         subject=turn.speaker,
-        fact=f"said: {' '.join(turn.text.split())[:_LONGEST_QUOTE]}",
+        fact=f"{SAID}{' '.join(turn.text.split())[:_LONGEST_QUOTE]}",
         event_date=UNKNOWN_DATE,
         kind="interaction",
         status="completed",

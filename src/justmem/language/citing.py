@@ -49,7 +49,7 @@ def cite_turn(hint: str, session: Session, turn: int, *, card_id: str | None = N
 
 def show_correction(card: Card, date: str, line: str) -> str:
     """A card that somebody corrected by hand. `line` quotes the words that it rests on."""
-    words = card.text.replace(" said: ", ": ", 1).rstrip(".")
+    words = card.line.rstrip(".")
     return f"{words}{date}. Corrected by hand. The words were: {line}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from justmem.domain import Card, EventDate, Evidence, Plan, Session
@@ -72,6 +72,10 @@ class Languages:
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return self._of(text).resolve_date(text, at)
+
+    @property
+    def name_words(self) -> Sequence[str]:
+        return [word for code in self._registered for word in self._load(code).name_words]
 
     def own_name(self, card: Card) -> str | None:
         return self._of(card.text).own_name(card)

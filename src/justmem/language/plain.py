@@ -4,10 +4,11 @@ There is no grammar and there are no dates."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 
 from justmem.domain import (
+    SAID,
     UNKNOWN_DATE,
     Candidate,
     Card,
@@ -29,7 +30,7 @@ MOST_PER_TURN = 12  # the rest of a turn can still be found by its words
 _LONGEST = 40  # words: sentences share a card up to this length
 _QUOTED = 3  # quotations of an answer
 _MIN_OVERLAP = 0.5  # share of the question's words that a quoted card must have
-_SPOKEN = re.compile(r"(?P<who>[^\n:]{1,80}?) said: ")
+_SPOKEN = re.compile(rf"(?P<who>[^\n:]{{1,80}}?) {SAID}")
 LASTING = frozenset(("state", "preference", "relation", "note"))  # kinds that describe somebody
 _CHARACTERS_PER_WORD = 5  # characters that count as a word in scripts without spaces
 
@@ -43,7 +44,7 @@ class Plain:
             deadlines.check()
             speaker = subject_name(turn.speaker)
             for said in group_sentences(turn.text):
-                fact = f"said: {said}"
+                fact = f"{SAID}{said}"
                 card = Card(
                     id=card_id(session.id, speaker, fact),
                     subject=speaker,
@@ -77,6 +78,8 @@ class Plain:
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return UNKNOWN_DATE
+
+    name_words: Sequence[str] = ()
 
     def own_name(self, card: Card) -> str | None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
@@ -36,6 +36,11 @@ class Language(Protocol):
 
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         """The date that words such as "last Friday" name; unknown if they name none."""
+        ...
+
+    @property
+    def name_words(self) -> Sequence[str]:
+        """Every card that gives a name has one of these words."""
         ...
 
     def own_name(self, card: Card) -> str | None:

@@ -42,7 +42,7 @@ def _words(card: Card, *, earlier: bool, corrected: bool, times: int) -> str:
     notes += ["earlier"] if earlier else []
     notes += ["corrected"] if corrected else []
     notes += [f"said {times} times"] if times > 1 else []
-    words = one_line(card.text).replace(" said: ", ": ", 1)
+    words = one_line(card.line)
     return words + (f" ({', '.join(notes)})" if notes else "")
 
 

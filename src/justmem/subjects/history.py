@@ -181,7 +181,7 @@ def _profile(
     seen: set[str] = set()
     left = limit
     for card in ordered:
-        text = shorten(card.fact.removeprefix("said: "), _LINE, placeholder=" …")
+        text = shorten(card.words, _LINE, placeholder=" …")
         line = f"- {text} ({card.since}) [{card.id}]"
         size = tokens.count(line) + 1
         if text.casefold() in seen or size > left:

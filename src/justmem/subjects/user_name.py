@@ -15,7 +15,6 @@ from justmem.domain import Candidate, Card, Citation, Evidence, Session, Source,
 from justmem.ports import CardFilter, Language, Store
 
 USER = "User"
-_WORD = "name"  # in every card that gives a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,11 @@ def _instant(at: datetime) -> float:
 
 async def read_names(store: Store, language: Language, until: date | None = None) -> Names:
     """As far as they were given by that day."""
-    cards = await store.cards(CardFilter(subject=USER, text=_WORD))
+    cards = [
+        card
+        for word in language.name_words
+        for card in await store.cards(CardFilter(subject=USER, text=word))
+    ]
     given = [
         (card.said_at, name)
         for card in cards

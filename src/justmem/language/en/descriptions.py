@@ -48,7 +48,7 @@ def person_asked(question: str) -> str | None:
 
 def describes(card: Card, person: str) -> int | None:
     """As in `Language`."""
-    said = card.fact.removeprefix("said: ")
+    said = card.words
     if card.kind == "interaction" or len(said.partition(" (")[0].split()) < _LEAST_WORDS:
         return None
     own = not person or card.subject.casefold() == person.casefold()
@@ -57,7 +57,7 @@ def describes(card: Card, person: str) -> int | None:
         return 0
     if not own:
         return 1 if _introduces(person, card.text) else 2
-    if said == card.fact:  # a model's card: the subject is not "I"
+    if not card.is_quote:  # a model's card: the subject is not "I"
         return 1 if card.kind in LASTING else 2
     if _WHO.search(said):
         return 0

@@ -37,6 +37,8 @@ class English(Plain):
     def resolve_date(self, text: str, at: datetime) -> EventDate:
         return dates.resolve(text, at)
 
+    name_words = (speaker_rules.NAME_WORD,)
+
     def own_name(self, card: Card) -> str | None:
         return speaker_rules.own_name(card)
 

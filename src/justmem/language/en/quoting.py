@@ -105,7 +105,7 @@ def statement_from(
     near = max(-10.0, min(10.0, (scores.get("cosine", 0.0) - 0.68) * 80))
     # Without a reranker, shared words say more than vectors.
     closeness = scores.get("rerank", max(near, 8 * coverage(asked, stems) - 4))
-    text = card.fact.removeprefix("said: ").removeprefix("asked the assistant: ")
+    text = card.words.removeprefix("asked the assistant: ")
     correction = _correction(card, sessions.get(card.session_id))
     return Statement(card, _CONTEXT.sub("", text), stems, closeness, correction)
 

@@ -14,6 +14,7 @@ from justmem.language.words import is_stop
 
 # ---------------------------------------------------------------- the speaker's own name
 
+NAME_WORD = "name"  # the statements add it to a card that gives a name without it
 _NAME = r"(?P<name>(?-i:[A-Z])[\w'’-]*\w(?: (?-i:[A-Z])[\w'’-]*\w){0,2})"
 _END = r"(?=\s*(?:[.,;!?)\n]|$|\b(?:and|but|by the way|btw|n|here)\b))"
 _PLAIN = re.compile(rf"\bmy (?:first |full )?name(?:['’]?s| is) {_NAME}", re.IGNORECASE)
@@ -36,7 +37,7 @@ _VERB = re.compile(r".*(?:ed|ing)")
 def own_name(card: Card) -> str | None:
     if card.kind == "interaction":
         return None
-    return name_in(card.fact.removeprefix("said: "))
+    return name_in(card.words)
 
 
 def name_in(text: str) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from justmem.domain import (
+    SAID,
     UNKNOWN_DATE,
     Card,
     EventDate,
@@ -27,7 +28,7 @@ from justmem.language import plain
 from justmem.language.detection import detect
 from justmem.language.en import dates
 from justmem.language.en.sentence_types import asks_memory, is_request, is_small_talk
-from justmem.language.en.speaker import name_in
+from justmem.language.en.speaker import NAME_WORD, name_in
 from justmem.language.en.word_lists import english
 from justmem.language.words import content_stems, sentences, stem, words
 from justmem.runtime import deadlines
@@ -37,6 +38,8 @@ _SHORT = 12  # words: two statements that are shorter together are one card
 _CONTEXT = 25  # words of what a statement answers or points at
 _PASTE = 1000  # characters: nobody types this much about themselves in one turn
 _OPENING = 40  # words of a paste or a request that its card keeps
+
+_ASKED = "asked the assistant: "  # begins the fact of a request
 
 _CAPTION = re.compile(
     r"\[((?:shared an? )?(?:image|photo|picture|video|audio|file|tool call)\b[^\[\]\n]{0,400})\]",
@@ -86,11 +89,9 @@ def _card(session: Session, speaker: str, at: datetime, piece: _Piece) -> Card:
     )
     kind: Kind = "interaction" if piece.request else kind_of(piece.text, status, when)
     photo = piece.photo and f"photo: {piece.photo}"
-    # By this word the card is found when the user's name is looked up.
-    name = "" if foreign or piece.request or "name" in piece.text else name_in(piece.text)
-    notes = "; ".join(filter(None, (piece.context, photo, name and f"name: {name}")))
-    how = "asked the assistant" if piece.request else "said"
-    fact = f"{how}: {piece.text}" + (f" ({notes})" if notes else "")
+    name = "" if foreign or piece.request or NAME_WORD in piece.text else name_in(piece.text)
+    notes = "; ".join(filter(None, (piece.context, photo, name and f"{NAME_WORD}: {name}")))
+    fact = (_ASKED if piece.request else SAID) + piece.text + (f" ({notes})" if notes else "")
     return Card(
         id=card_id(session.id, speaker, fact),
         subject=speaker,

@@ -55,11 +55,10 @@ class State(NamedTuple):
 def states_in(card: Card) -> list[State]:
     """The states that a card gives a value for."""
     found: list[State] = []
-    own = "" if card.fact.startswith("said: ") else card.subject.lower()  # a model's card
-    said = card.fact.removeprefix("said: ")
+    own = "" if card.is_quote else card.subject.lower()
     for attribute, pattern in _patterns():
-        for match in pattern.finditer(said):
-            before = re.split(r"[.!?] ", said[: match.start()])[-1]
+        for match in pattern.finditer(card.words):
+            before = re.split(r"[.!?] ", card.words[: match.start()])[-1]
             holder = _find_holder(before.strip(), card.subject) or own
             value = match["value"].rstrip(".,'’").lower()
             plain = not is_stop(value) and not _NOT_SO.search(_CLAUSE.split(before)[-1])

@@ -225,7 +225,7 @@ def _checked(conversation: str) -> str:
 def _without_echo(evidence: Evidence, question: str) -> Evidence:
     """In a tool loop the question itself has been remembered already."""
     asked = one_line(question)
-    new = [c for c in evidence.cards if one_line(c.fact.removeprefix("said: ")) not in asked]
+    new = [c for c in evidence.cards if one_line(c.words) not in asked]
     ids = {card.id for card in new}
     chosen = tuple(each for each in evidence.chosen if each.card.id in ids)
     return evidence.model_copy(update={"cards": tuple(new), "chosen": chosen})
