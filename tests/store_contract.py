@@ -170,7 +170,7 @@ class KeepingContract:
     ) -> None:
         at = datetime(2024, 2, 29, 23, 59, 1, 17, tzinfo=timezone(timedelta(hours=-9, minutes=-30)))
         turns = (
-            Turn(speaker='Zoë "Z"', text="naïve\0 \N{PILE OF POO}\r\n\\u0041 'quoted'", at=at),
+            Turn(speaker='Zoë "Z"', text="naïve \N{PILE OF POO}\r\n\\u0041 'quoted'", at=at),
             Turn(speaker="", role="assistant", text=""),
         )
         odd = Session(id="weird/\n id", at=datetime(2024, 1, 1), turns=turns)

@@ -20,9 +20,8 @@ from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.parts import Parts
 from justmem.plan import RulesPlanner
-from justmem.store import vacuum
+from justmem.store import postgres
 from justmem.store.postgres import PostgresStorage, open_store
-from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
 from postgres import ROLE, Server
 
@@ -33,8 +32,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "postgresql.md"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vacuum, "_TRIES", 2)
-    monkeypatch.setattr(vacuum, "_LOCK_TIMEOUT", "500ms")
+    monkeypatch.setattr(postgres, "_TRIES", 2)
+    monkeypatch.setattr(postgres, "_LOCK_TIMEOUT", "500ms")
 
 
 @pytest.fixture
@@ -104,35 +103,24 @@ _READER = ("BEGIN", "SELECT count(*) FROM justmem.turns")  # it keeps its locks 
 async def test_no_certificate_while_a_transaction_keeps_the_rows(
     memory: AsyncMemory, in_files: Callable[[], bool], administrator: str, held: tuple[str, ...]
 ) -> None:
-    with _transaction(administrator, *held) as other:
+    with _transaction(administrator, *held):
         with pytest.raises(StoreBusy) as refused:
             await memory.forget(session="kite", verify=True)
         assert in_files()
         said = str(refused.value)
-        assert f"pid {other.info.backend_pid}" in said
         assert "no certificate" in said
         assert "justmem sweep --rewrite" in said
-
-
-async def test_the_age_of_a_transaction_is_said_where_the_role_may_see_it(
-    memory: AsyncMemory, database_url: str
-) -> None:
-    with (
-        _transaction(database_url, *_SNAPSHOT),
-        pytest.raises(StoreBusy, match=r"pid \d+, open for 00:00:\d\d"),
-    ):
-        await memory.forget(session="kite", verify=True)
 
 
 async def test_a_sweep_says_that_rows_are_kept_and_works_afterwards(
     memory: AsyncMemory, in_files: Callable[[], bool], database_url: str, administrator: str
 ) -> None:
-    database = PostgresStorage(database_url).database
+    database = PostgresStorage(database_url)
     with _transaction(administrator, *_SNAPSHOT):
         await memory.forget(session="kite")
         with pytest.raises(StoreBusy, match="still sees deleted rows"):
-            await sweep(database, rewrite=True)
-    await sweep(database, rewrite=True)
+            await database.sweep(rewrite=True)
+    await database.sweep(rewrite=True)
     await database.close()
     assert not in_files()
 
@@ -178,9 +166,9 @@ async def test_no_sweep_is_claimed_where_the_server_says_nothing(
 ) -> None:
     """A server may be set to keep its warnings to itself."""
     url = f"{as_app}&options=-c%20client_min_messages%3Derror"
-    database = PostgresStorage(url).database
+    database = PostgresStorage(url)
     with pytest.raises(StoreError, match="did not vacuum justmem"):
-        await sweep(database, rewrite=rewrite)
+        await database.sweep(rewrite=rewrite)
     await database.close()
 
 

@@ -13,7 +13,6 @@ import justmem
 from justmem.errors import StoreTooNew
 from justmem.store import schema
 from justmem.store.postgres import open_store
-from justmem.store.vacuum import sweep
 from justmem.testing import HashEmbedder
 from justmem.transfer.lines import session_line
 from postgres import Server, create_database, rows
@@ -82,7 +81,7 @@ async def test_no_byte_of_what_was_forgotten_stays_after_a_sweep(
     assert _markers(postgres_server) >= {b"Marzipan01", b"Marzipan03", b"Marzipan05"}
     await store.forget(cards=[card(of, "likes Marzipan03").id], sessions=["s2"])
     await store.forget(sessions=["s1"])
-    await sweep(store.engine.database, rewrite=True)
+    await store.engine.sweep(thorough=True)
     with psycopg.connect(administrator_url, autocommit=True) as db:
         db.execute("CHECKPOINT")
     assert _markers(postgres_server) == set()

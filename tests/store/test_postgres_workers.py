@@ -14,9 +14,8 @@ from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.parts import Parts
 from justmem.ports import Extraction
-from justmem.store.pool import Database
+from justmem.store.postgres import Job, PostgresStorage
 from justmem.store.storage import storage
-from justmem.store.workers import Job, take
 from justmem.testing import HashEmbedder
 from postgres import rows
 from store_contract import (
@@ -69,8 +68,8 @@ class TestWorkers:
         taken: list[Job] = []
 
         async def worker() -> None:
-            database = Database(database_url, size=1)
-            while jobs := await take(database, 3):
+            database = PostgresStorage(database_url, size=1)
+            while jobs := await database.take(3):
                 taken.extend(jobs)
             await database.close()
 
@@ -82,32 +81,32 @@ class TestWorkers:
     ) -> None:
         store = await open_postgres()
         await store.keep(session())
-        dead, alive = Database(database_url), Database(database_url)
-        assert len(await take(dead)) == 1
-        assert await take(alive) == []
+        dead, alive = PostgresStorage(database_url), PostgresStorage(database_url)
+        assert len(await dead.take()) == 1
+        assert await alive.take() == []
         await rows(  # time passes
             database_url,
             "UPDATE justmem.queue SET due = due - 3600 RETURNING 1",
             space="ana",
         )
-        assert [job.session for job in await take(alive)] == [session()]
+        assert [job.session for job in await alive.take()] == [session()]
         await dead.close()
         await alive.close()
 
     async def test_spaces_take_turns_and_what_was_tried_before_comes_last(
         self, open_postgres: OpenSpace, database_url: str
     ) -> None:
-        database = Database(database_url)
+        database = PostgresStorage(database_url)
         for space, id in (("ana", "tried"), ("ana", "a1"), ("ana", "a2"), ("ben", "b1")):
             await (await open_postgres(space)).keep(session(id))
             if id == "tried":
-                await take(database, lease=0)  # and its worker died
+                await database.take(lease=0)  # and its worker died
         order = []
         for busy, full in (((), ()), (("ana",), ()), (("ana",), ("ana",)), ((), ())):
-            taken = await take(database, busy=busy, full=full)
+            taken = await database.take(busy=busy, full=full)
             order.append([job.session.id for job in taken])
         assert order == [["a1"], ["b1"], [], ["a2"]]
-        assert [job.session.id for job in await take(database)] == ["tried"]
+        assert [job.session.id for job in await database.take()] == ["tried"]
         await database.close()
 
     async def test_a_wrong_clock_steals_no_claim(
@@ -123,11 +122,11 @@ class TestWorkers:
     async def test_a_failed_session_is_left_alone_for_a_while(
         self, open_postgres: OpenSpace, database_url: str
     ) -> None:
-        store, database = await open_postgres(), Database(database_url)
+        store, database = await open_postgres(), PostgresStorage(database_url)
         await store.keep(session())
-        await take(database)
+        await database.take()
         await fail(store, "s1", "the model stayed away")
-        assert await take(database) == []
+        assert await database.take() == []
         assert await waiting(store) == [session()]
         async with store.claim("s1") as mine:  # but `retry` may
             assert mine

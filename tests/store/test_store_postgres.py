@@ -73,7 +73,7 @@ class TestRowSecurity:
             "WHERE n.nspname = 'justmem' AND c.relkind IN ('r', 'p') "
             "AND NOT (c.relrowsecurity AND c.relforcerowsecurity)",
         )
-        assert unguarded == [("migrations",)]
+        assert unguarded == [("versions",)]
 
     async def test_the_tests_role_is_one_that_row_security_holds_for(
         self, database_url: str

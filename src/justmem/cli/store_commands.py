@@ -21,8 +21,7 @@ from justmem.store.sqlite import rekey as rekey_file
 
 if TYPE_CHECKING:
     from justmem.parts import Parts
-    from justmem.store.postgres import PostgresStorage
-    from justmem.store.workers import Job
+    from justmem.store.postgres import Job, PostgresStorage
 
 _AT_A_TIME = 4  # sessions
 _MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
@@ -73,11 +72,10 @@ def sweep(
         url = _address(run_of(context))
         need("postgres")
         from justmem.store.postgres import PostgresStorage
-        from justmem.store.vacuum import sweep
 
         place = PostgresStorage(url)
         try:
-            await sweep(place.database, rewrite=rewrite)
+            await place.sweep(rewrite=rewrite)
         finally:
             await place.close()
 
@@ -102,7 +100,6 @@ def work(
 
 async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
     need("postgres")
-    from justmem.store import workers
     from justmem.store.postgres import PostgresStorage
 
     place = PostgresStorage(url)
@@ -111,12 +108,11 @@ async def working(settings: Settings, url: str, *, once: bool, pause: float) -> 
     done = 0
     at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
     try:
-        database = place.database
         while True:
             while len(at_work) < _AT_A_TIME:
                 spaces = Counter(at_work.values())
                 full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
-                jobs = await workers.take(database, busy=list(spaces), full=full)
+                jobs = await place.take(busy=list(spaces), full=full)
                 if not jobs:
                     break
                 for job in jobs:

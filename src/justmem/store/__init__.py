@@ -9,8 +9,7 @@ erase                        searches tables and files for remains of what was f
 engine                       what the operations need of a database
 sqlite, sqlite_connection,   SQLite: engine and opening; connections and migrations;
 drivers, files               file locks and encryption; names, keys and spaces of a folder
-postgres, pool, postgres_schema,  PostgreSQL: engine and opening; connections; migrations and
-postgres_errors, vacuum,     row-level security; errors; removing bytes of deleted rows;
-workers                      the queue of all spaces
+postgres, postgres_connection  PostgreSQL: engine, opening, the queue of all spaces, vacuum;
+                             connections, errors, migrations and row-level security
 memory, storage              spaces in memory; opening spaces by folder or address
 """

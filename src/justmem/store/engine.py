@@ -15,6 +15,10 @@ from justmem.runtime.forks import Origin
 T = TypeVar("T")
 Row = tuple[Any, ...]
 _AT_ONCE = 500  # values in one list
+NOT_UNICODE = (
+    "The session holds text that is not valid Unicode (a lone surrogate): "
+    "decode it with errors='replace' and remember it again."
+)
 
 
 class Connection(Protocol):
@@ -121,8 +125,12 @@ def one(db: Connection, sql: str, *values: Any) -> Row:
     """A row that exists unless the space was erased."""
     found = row(db, sql, *values)
     if found is None:
-        raise StoreError(f"The space {db.space!r} was erased by another process: open it again.")
+        raise erased(db.space)
     return found
+
+
+def erased(space: str) -> StoreError:
+    return StoreError(f"The space {space!r} was erased by another process: open it again.")
 
 
 def among(db: Connection, sql: str, ids: Sequence[Any], *values: Any) -> Iterator[Row]:

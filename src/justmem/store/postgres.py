@@ -1,4 +1,5 @@
-"""The PostgreSQL engine: all spaces in one database, kept apart by row-level security.
+"""The PostgreSQL engine: all spaces in one database, kept apart by row-level security; the queue of
+all spaces; and vacuum, which removes the bytes of deleted rows.
 
 No extension, partition, trigger or function is needed, so that the schema also runs where tables
 are distributed by their first column.
@@ -7,25 +8,36 @@ are distributed by their first column.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from justmem.errors import InvalidSetting, NoSuchSpace, StoreError
+import psycopg
+from psycopg.errors import Diagnostic
+
+from justmem.domain import Session
+from justmem.errors import InvalidSetting, NoSuchSpace, StoreBusy, StoreError
 from justmem.ports import Searched
-from justmem.store import schema, writes
-from justmem.store.engine import Connection
-from justmem.store.pool import OF_ALL, READ, Database, PostgresConnection, of_space
-from justmem.store.postgres_schema import Raw
-from justmem.store.store import SqlStore
-from justmem.store.vacuum import remains, sweep
+from justmem.store import erase, reads, schema, writes
+from justmem.store.engine import Connection, Row, erased
+from justmem.store.postgres_connection import (
+    OF_ALL,
+    READ,
+    Database,
+    PostgresConnection,
+    Raw,
+    of_space,
+)
+from justmem.store.store import LEASE, SqlStore
 
 T = TypeVar("T")
-_NO_BACKUP = (
-    "A space in PostgreSQL is backed up with its database: use pg_dump. `justmem export` or "
-    "`justmem copy` writes one space."
-)
+_MOST_ATTEMPTS = 10  # of workers at a session; then it waits for `justmem retry`
+_DUE = f"due <= extract(epoch FROM clock_timestamp()) AND attempts < {_MOST_ATTEMPTS}"
+_LOOKED_AT = 50  # sessions that a worker chooses from
 
 
 class PostgresEngine:
@@ -39,63 +51,51 @@ class PostgresEngine:
         self.closed = False
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        begin = f"{READ}; {of_space(self.space)}"
-        return await self._transaction(begin, work)
+        return await self._transaction(READ, work)
 
     async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
         """The lock of the space's row keeps other writers waiting, as SQLite's lock of the file
         does. `once` leaves a mark: if the connection is lost while it commits, the mark tells
         whether it happened."""
-        mark = secrets.token_hex(16) if once else ""
+        mark = secrets.token_hex(16)
         done: list[T] = []
 
         def job(db: Connection) -> T:
             if not db.rows("SELECT 1 FROM spaces WHERE space = ? FOR UPDATE", self.space):
                 if done:  # it was erased, and the answer was lost
                     return done[-1]
-                raise StoreError(
-                    f"The space {self.space!r} was erased by another process: open it again."
-                )
-            if mark:
-                if done and db.rows(
-                    "SELECT 1 FROM marks WHERE space = ? AND id = ?", self.space, mark
-                ):
+                raise erased(self.space)
+            if once:
+                marked = "SELECT 1 FROM marks WHERE space = ? AND id = ?"
+                if done and db.rows(marked, self.space, mark):
                     return done[-1]
-                db.run(
-                    "DELETE FROM marks WHERE space = ? AND at < ?", self.space, db.seconds() - 3600
-                )
-                db.run(
-                    "INSERT INTO marks (space, id, at) VALUES (?, ?, ?)",
-                    *(self.space, mark, db.seconds()),
-                )
+                now = db.seconds()
+                db.run("DELETE FROM marks WHERE space = ? AND at < ?", self.space, now - 3600)
+                db.run("INSERT INTO marks VALUES (?, ?, ?)", self.space, mark, now)
             done.append(work(db))
             return done[-1]
 
-        return await self._transaction(f"BEGIN; {of_space(self.space)}", job)
+        return await self._transaction("BEGIN", job)
 
     async def _transaction(self, begin: str, work: Callable[[Connection], T]) -> T:
-        def job() -> T:
-            return self.database.transaction(
-                begin, lambda connection: work(PostgresConnection(connection, self.space))
+        database, space = self.database, self.space
+        return await database.run(
+            lambda: database.transaction(
+                f"{begin}; {of_space(space)}",
+                lambda connection: work(PostgresConnection(connection, space)),
             )
-
-        return await self.database.run(job)
+        )
 
     def is_dead(self, owner: str) -> bool:
         return False  # owners are processes of any machine
 
     async def size(self) -> int:
-        def work(db: Connection) -> int:
-            return sum(
-                int(row[0])
-                for table in schema.TABLES
-                for row in db.rows(
-                    f"SELECT coalesce(sum(pg_column_size(t.*)), 0) FROM {table} t WHERE space = ?",
-                    self.space,
-                )
-            )
-
-        return await self.read(work)
+        sizes = " UNION ALL ".join(
+            f"SELECT sum(pg_column_size(t.*)) FROM {table} t WHERE space = ?"
+            for table in schema.TABLES
+        )
+        found = await self.read(lambda db: db.rows(sizes, *[self.space] * len(schema.TABLES)))
+        return sum(int(size or 0) for (size,) in found)
 
     async def damage(self) -> Sequence[tuple[str, str]]:
         return []
@@ -103,11 +103,11 @@ class PostgresEngine:
     async def sweep(self, *, thorough: bool = False) -> None:
         """Deleted rows are out of reach at once. Their bytes go with the server's own vacuum."""
         if thorough:
-            await sweep(self.database, rewrite=True)
+            await self.database.run(lambda: _vacuum(self.database, rewrite=True))
 
     async def remains(self, pieces: Collection[bytes]) -> Searched:
         # Outside the pool: it is asked for after `erase` too, when that is closed.
-        return await asyncio.to_thread(remains, self.database, self.space, pieces)
+        return await asyncio.to_thread(_remains, self.database, self.space, pieces)
 
     async def erase(self) -> None:
         def work(db: Connection) -> None:
@@ -118,7 +118,10 @@ class PostgresEngine:
         await self.close()
 
     async def backup(self, target: Path) -> None:
-        raise InvalidSetting(_NO_BACKUP)
+        raise InvalidSetting(
+            "A space in PostgreSQL is backed up with its database: use pg_dump. `justmem export` "
+            "or `justmem copy` writes one space."
+        )
 
     async def close(self) -> None:
         self.closed = True
@@ -126,7 +129,7 @@ class PostgresEngine:
             await self.database.close()
 
 
-# ---------------------------------------------------------------- opening
+# ---------------------------------------------------------------- all spaces
 
 
 async def open_store(url: str, space: str, *, create: bool = True) -> SqlStore:
@@ -139,54 +142,181 @@ async def open_store(url: str, space: str, *, create: bool = True) -> SqlStore:
         raise
 
 
-class PostgresStorage:
-    """One pool of connections for all spaces of a database."""
+class Job(NamedTuple):
+    """A session that this worker has claimed."""
 
-    def __init__(self, url: str, *, size: int = 8) -> None:
-        self.database = Database(url, size=size)
+    space: str
+    session: Session
+
+
+class PostgresStorage(Database):
+    """All spaces of a database."""
 
     async def open(self, space: str, *, create: bool = True, close: bool = False) -> SqlStore:
         """`close`: the connections are closed with the store."""
         _check_name(space)
-        database = self.database
-        if not await database.run(lambda: _find(database, space, create=create)):
-            raise NoSuchSpace(f"There is no space {space!r} in {database.shown}.")
-        return SqlStore(PostgresEngine(database, space, close=close))
+        if not await self.run(lambda: self._find(space, create=create)):
+            raise NoSuchSpace(f"There is no space {space!r} in {self.shown}.")
+        return SqlStore(PostgresEngine(self, space, close=close))
+
+    def _find(self, space: str, *, create: bool) -> bool:
+        """Whether the space exists or was created."""
+
+        def find(connection: Raw) -> bool:
+            db = PostgresConnection(connection, space)
+            return bool(db.rows("SELECT 1 FROM spaces WHERE space = ?", space))
+
+        def make(connection: Raw) -> None:
+            writes.create(PostgresConnection(connection, space))
+
+        found = self.transaction(f"{READ}; {of_space(space)}", find)
+        if not found and create:
+            self.transaction(f"BEGIN; {of_space(space)}", make)
+        return found or create
 
     async def spaces(self) -> list[str]:
         """The names of all spaces, in order."""
-        database = self.database
 
         def work(connection: Raw) -> list[str]:
-            found = PostgresConnection(connection, "").rows("SELECT space FROM spaces")
-            return sorted(name for (name,) in found)
+            return sorted(name for (name,) in connection.execute("SELECT space FROM spaces"))
 
-        return await database.run(lambda: database.transaction(f"{READ}; {OF_ALL}", work))
+        return await self.run(lambda: self.transaction(f"{READ}; {OF_ALL}", work))
 
-    async def close(self) -> None:
-        await self.database.close()
+    async def sweep(self, *, rewrite: bool) -> None:
+        """VACUUM for all tables. It makes the room of deleted rows free. `rewrite` copies the
+        tables without them instead, so that no byte stays; others wait meanwhile."""
+        await self.run(lambda: _vacuum(self, rewrite=rewrite))
 
+    async def take(
+        self,
+        count: int = 1,
+        *,
+        lease: float = LEASE,
+        busy: Sequence[str] = (),
+        full: Sequence[str] = (),
+    ) -> list[Job]:
+        """Claims up to `count` waiting sessions, those that wait longest first. Later come those of
+        `busy` spaces, and last those that were tried before: one may have ended the worker that had
+        it. Nothing is taken of `full` spaces."""
 
-def _find(database: Database, space: str, *, create: bool) -> bool:
-    """Whether the space exists or was created."""
+        def waiting(connection: Raw) -> list[Row]:
+            return PostgresConnection(connection, "").rows(
+                f"SELECT space, session FROM queue WHERE {_DUE} AND NOT space = ANY(?) "
+                f"ORDER BY attempts > 0, space = ANY(?), due LIMIT {_LOOKED_AT}",
+                *(list(full), list(busy)),
+            )
 
-    def find(connection: Raw) -> bool:
-        db = PostgresConnection(connection, space)
-        return bool(db.rows("SELECT 1 FROM spaces WHERE space = ?", space))
+        def job() -> list[Job]:
+            jobs: list[Job] = []
+            for space, session_id in self.transaction(f"{READ}; {OF_ALL}", waiting):
+                if len(jobs) < count and (one := self._taken(space, session_id, lease)):
+                    jobs.append(one)
+            return jobs
 
-    found = database.transaction(f"{READ}; {of_space(space)}", find)
-    if not found and create:
-        database.transaction(
-            f"BEGIN; {of_space(space)}",
-            lambda connection: writes.create(PostgresConnection(connection, space)),
-        )
-    return found or create
+        return await self.run(job)
+
+    def _taken(self, space: str, session_id: str, lease: float) -> Job | None:
+        """None if another worker was quicker."""
+
+        def work(connection: Raw) -> Job | None:
+            db = PostgresConnection(connection, space)
+            here = (space, session_id)
+            free = f"SELECT 1 FROM queue WHERE space = ? AND session = ? AND {_DUE}"
+            if not db.rows(f"{free} FOR UPDATE SKIP LOCKED", *here):
+                return None
+            db.run(
+                "UPDATE queue SET owner = ?, attempts = attempts + 1, due = ? "
+                "WHERE space = ? AND session = ?",
+                *(self.owner, db.seconds() + lease, *here),
+            )
+            text = reads.texts(db, [session_id], newest=True).get(session_id)
+            return None if text is None else Job(space, text)
+
+        return self.transaction(f"BEGIN; {of_space(space)}", work)
 
 
 def _check_name(space: str) -> None:
-    if not space.strip():
+    if not space.strip() or "\0" in space:
         raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
     try:
         space.encode()
     except UnicodeEncodeError:
         raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
+
+
+# ---------------------------------------------------------------- vacuum
+
+_TRIES, _PAUSE = 30, 0.2  # while someone's transaction still sees the deleted rows
+_LOCK_TIMEOUT = "20s"
+_SAMPLES = """
+    SELECT coalesce(most_common_vals::text, '') || ' ' || coalesce(histogram_bounds::text, '')
+        || ' ' || coalesce(most_common_elems::text, '') FROM pg_stats WHERE schemaname = 'justmem'
+"""
+
+
+def _vacuum(database: Database, *, rewrite: bool) -> None:
+    said: list[tuple[str, str, str]] = []  # severity, message and detail
+
+    def note(told: Diagnostic) -> None:
+        texts = told.severity_nonlocalized, told.message_primary, told.message_detail
+        said.append((texts[0] or "", texts[1] or "", texts[2] or ""))
+
+    with database.connection() as connection:
+        connection.add_notice_handler(note)
+        connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+        for table in schema.TABLES:
+            _vacuum_table(connection, table, said, rewrite=rewrite)
+
+
+def _vacuum_table(
+    connection: Raw, table: str, said: list[tuple[str, str, str]], *, rewrite: bool
+) -> None:
+    """The report of a rewrite begins its detail with the number of dead rows that had to be kept,
+    in any language. A server that sends no report did nothing."""
+    for left in range(_TRIES - 1, -1, -1):
+        said.clear()
+        try:
+            options = "FULL, VERBOSE" if rewrite else "VERBOSE"
+            connection.execute(f"VACUUM ({options}) justmem.{table}")
+        except psycopg.errors.LockNotAvailable:
+            break
+        report = [detail for severity, _, detail in said if severity == "INFO"]
+        dead = [int(number[0]) for detail in report if (number := re.search(r"\d+", detail))]
+        if not (dead if rewrite else report):
+            why = next((text for severity, text, _ in said if severity == "WARNING"), "no reason")
+            raise StoreError(
+                f"PostgreSQL did not vacuum justmem.{table} ({why}): use the role that owns the "
+                "tables, or let the owner run GRANT MAINTAIN ON ALL TABLES IN SCHEMA justmem "
+                f"TO {connection.info.user} (PostgreSQL 17 or later)."
+            )
+        if not rewrite or not any(dead):
+            return
+        if left:
+            time.sleep(_PAUSE)
+    raise StoreBusy(
+        f"A transaction that began earlier still sees deleted rows of justmem.{table}, or keeps "
+        "the table locked: end it (pg_stat_activity lists them), and sweep again with "
+        "`justmem sweep --rewrite`. Prepared transactions, replication slots and standbys "
+        "with feedback keep rows too."
+    )
+
+
+def _remains(database: Database, space: str, pieces: Collection[bytes]) -> Searched:
+    """Files of the server are out of reach here: what is checked are its tables, after they were
+    written anew, and the samples that its planner keeps. Its write-ahead log keeps old pages until
+    it is recycled, and its backups as long as they are kept (see docs/forgetting.md)."""
+    try:
+        _vacuum(database, rewrite=True)
+    except StoreError as error:
+        raise type(error)(
+            "It is forgotten and no query finds it, but its bytes may still be in the tables' "
+            f"files, so there is no certificate. {error}"
+        ) from error
+    with database.connection() as connection:
+        connection.execute(f"{READ}; {of_space(space)}")
+        db = PostgresConnection(connection, space)
+        tables = (
+            (table, db.each(f"SELECT * FROM {table} WHERE space = ?", space))
+            for table in schema.TABLES
+        )
+        return erase.in_tables(chain(tables, [("pg_stats", db.each(_SAMPLES))]), pieces)

@@ -20,6 +20,7 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.store import drivers, schema
+from justmem.store.engine import NOT_UNICODE
 
 if TYPE_CHECKING:
     from justmem.ports import Author
@@ -95,10 +96,7 @@ def translated(where: str) -> Iterator[None]:
     except drivers.errors() as error:
         raise _named(error, where) from error
     except UnicodeEncodeError:
-        raise InvalidSession(
-            "The session holds text that is not valid Unicode (a lone surrogate): "
-            "decode it with errors='replace' and remember it again."
-        ) from None
+        raise InvalidSession(NOT_UNICODE) from None
     except _UNREADABLE as error:
         raise _damaged(where, error) from error
 
