@@ -2,7 +2,7 @@
 # make test     everything that has to hold
 # make check    style and types
 # make torture  tries to break every promise of docs/promises.md
-# make bench    speed and scale, beside the limits of this machine
+# make bench    the store, encryption and the local models, beside the limits of this machine
 # make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
 # make compare  JustMem beside other memory systems (PEERS="mem0 mempalace": installed by pip)
 # make gate     check that retrieval still finds what tests/eval/gate.toml lists
@@ -35,7 +35,8 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check $(CODE) && $(BIN)/mypy
 
 bench: $(VENV)/.dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python bench/run.py $(ARGS)
+	$(BIN)/python bench/store.py --cards 1000 10000 100000 && \
+	  $(BIN)/python bench/locked.py && $(BIN)/python bench/models.py
 
 # Where the official benchmark files are: `justmem-eval data` says where to get them.
 DATA ?= $(firstword $(wildcard data ../shared/data) data)

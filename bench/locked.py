@@ -31,12 +31,13 @@ from typing import Any
 
 from published import publish
 from pydantic import SecretStr
-from recall import QUESTION, local_embedder
 
-from justmem import AsyncMemory, transfer
+from justmem import AsyncMemory, config, transfer
 from justmem.answer import RulesAnswerer
 from justmem.extract.rules import RulesExtractor
 from justmem.language.languages import LANGUAGES
+from justmem.models.onnx import OnnxEmbedder
+from justmem.models.weights import ensure
 from justmem.parts import Parts
 from justmem.plan import RulesPlanner
 from justmem.ports import SearchLimits
@@ -46,7 +47,13 @@ from justmem.store.storage import storage
 from justmem.store.store import SqlStore
 from store import CARDS_A_SESSION, Writer, build
 
+QUESTION = "When did Mira's {} {} have the {} {}?"
 FIRST, KEYS = (Keyring(SecretStr(digits * 32)) for digits in ("a1", "5f"))
+
+
+def local_embedder() -> Any:
+    name = "bge-small-en-v1.5"
+    return OnnxEmbedder(name, ensure(name, folder=config.load().models_folder), threads=1)
 
 
 async def took(work: Awaitable[object]) -> float:

@@ -49,14 +49,10 @@ def sentences(count: int, seed: int = 7) -> list[str]:
     return [" ".join(chance.choices(words, k=length)) for length in lengths]
 
 
-def session(path: Path, **options: Any) -> Any:
+def session(path: Path) -> Any:
     chosen = ort.SessionOptions()
-    chosen.intra_op_num_threads = options.get("threads", 1)
-    chosen.inter_op_num_threads = 1
-    chosen.enable_cpu_mem_arena = options.get("arena", False)
-    chosen.enable_mem_pattern = options.get("pattern", True)
-    if not options.get("optimise", True):
-        chosen.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    chosen.intra_op_num_threads = chosen.inter_op_num_threads = 1
+    chosen.enable_cpu_mem_arena = False
     return ort.InferenceSession(str(path), chosen, providers=["CPUExecutionProvider"])
 
 
@@ -133,26 +129,6 @@ def best(scores: np.ndarray) -> set[int]:
     return set(np.argsort(-scores)[:10].tolist())
 
 
-def settings(name: str, encoded: Sequence[Any], pooling: str, rounds: int) -> Table:
-    variants: dict[str, dict[str, Any]] = {
-        "as shipped (1 thread, no arena)": {},
-        "memory arena on": {"arena": True},
-        "memory patterns off": {"pattern": False},
-        "2 threads for one text": {"threads": 2},
-        "basic graph optimisation": {"optimise": False},
-    }
-    path = weights.ensure(name, folder=folder()) / "model.onnx"
-    table = Table("session", "CPU ms each", "wall ms each", title=f"{name}: session options")
-    for label, options in variants.items():
-        model = session(path, **options)
-        started = time.perf_counter()
-        _, cpu = timed(lambda m=model: [run(m, [e], pooling) for e in encoded], rounds)
-        wall = (time.perf_counter() - started) / rounds
-        each = 1000 / len(encoded)
-        table.add_row(label, f"{cpu * each:.2f}", f"{wall * each:.2f}")
-    return table
-
-
 def embedders(texts: Sequence[str], rounds: int, found: dict[str, float]) -> Table:
     """`found`: the same figures by name."""
     table = Table("embedder", "MB", "CPU s to load", "tokens each", "CPU ms each")
@@ -201,10 +177,8 @@ def main() -> None:
         console.print(f"{len(texts)} texts of {length:.0f} tokens on average")
         pooling = weights.known(name).pooling
         console.print(batching(name, encoded, pooling, chosen.rounds))
-        console.print(settings(name, encoded, pooling, chosen.rounds))
     pairs = tokenizer(RERANKER).encode_batch([("Who adopted a puppy?", text) for text in texts])
     console.print(batching(RERANKER, pairs, "logit", chosen.rounds))
-    console.print(settings(RERANKER, pairs, "logit", chosen.rounds))
 
 
 if __name__ == "__main__":
