@@ -19,12 +19,11 @@ from justmem.config import providers
 from justmem.domain import Call
 from justmem.errors import ModelError, ModelUnavailable
 from justmem.ports import Completion, Prompt
-from justmem_eval.calls import Cap, CapReached, Replies, prompt_key
+from justmem_eval.models import Cap, CapReached, Replies, prompt_key
 from justmem_eval.records import append_line
+from justmem_eval.settings import BATCH
 from justmem_eval.text import count, prompt_tokens
 
-SCHEME = "batch:"
-PARALLEL = 500  # things done at once with a batch model: all of them wait for the same batch
 QUIET = 2.0  # seconds without a new call after which a batch is sent
 POLL = 30.0  # seconds between two looks at a running batch
 _OPENAI = "https://api.openai.com/v1"
@@ -45,7 +44,7 @@ class BatchModel:
         cap: Cap,
         state: Path,
     ) -> None:
-        parsed = providers.parse(f"openai:{spec.removeprefix(SCHEME)}", "model")
+        parsed = providers.parse(f"openai:{spec.removeprefix(BATCH)}", "model")
         self.name = parsed.name
         self._replies = replies
         self._cap = cap

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from justmem.domain import Session
 from justmem_eval.benchmarks import Benchmark
-from justmem_eval.runs import Settings
+from justmem_eval.settings import Settings
 from justmem_eval.text import count
 
 # Tokens of JustMem's instructions; a test compares them with its prompts.
@@ -27,10 +27,6 @@ class Estimate:
     tokens_in: int = 0
     tokens_out: int = 0
 
-    @property
-    def tokens(self) -> int:
-        return self.tokens_in + self.tokens_out
-
     def add(self, calls: int, tokens_in: float, tokens_out: float) -> None:
         self.calls += calls
         self.tokens_in += round(tokens_in)
@@ -42,7 +38,7 @@ def estimate(given: Settings, total: Estimate) -> bool:
     benchmark = given.benchmark
     if given.model == "rules":
         return True
-    if given.system != "fulltext" and given.system not in _EVIDENCE:
+    if given.is_peer:
         return False
     asked = len(benchmark.cases)
     if given.system == "justmem" and given.cards_by == "model":
@@ -52,7 +48,7 @@ def estimate(given: Settings, total: Estimate) -> bool:
     if given.system == "justmem" and given.plans_by == "model":
         questions = sum(count(case.question.text) for case in benchmark.cases)
         total.add(asked, PLANNING * asked + questions, _PLAN * asked)
-    shown = _evidence(given, benchmark)
+    shown = asked * _EVIDENCE.get(given.system, 0) or _whole_histories(benchmark)
     total.add(given.runs * asked, given.runs * shown, given.runs * asked * _ANSWER)
     if given.judge:
         # Two judges; right and wrong answers are planted for each.
@@ -65,7 +61,7 @@ def estimate(given: Settings, total: Estimate) -> bool:
 def _sessions(benchmark: Benchmark) -> list[Session]:
     """The sessions that are built. A history that extends another builds only what it adds."""
     found: dict[str, Session] = {}
-    for id in dict.fromkeys(case.history for case in benchmark.cases):
+    for id in benchmark.histories:
         history = benchmark.history(id)
         if history.base:
             found |= {f"{id}/{session.id}": session for session in history.added}
@@ -79,13 +75,10 @@ def spoken(session: Session) -> int:
     return count("\n".join(f"{n} {t.speaker}: {t.text}" for n, t in session.user_side))
 
 
-def _evidence(given: Settings, benchmark: Benchmark) -> int:
-    """Input tokens of answering every question once."""
-    if given.system != "fulltext":
-        return len(benchmark.cases) * _EVIDENCE[given.system]
+def _whole_histories(benchmark: Benchmark) -> int:
+    """Input tokens of answering every question once from its whole history."""
     sizes: dict[str, int] = {}
-    for case in benchmark.cases:
-        if case.history not in sizes:
-            turns = (t for s in benchmark.history(case.history).sessions for t in s.turns)
-            sizes[case.history] = sum(count(turn.text) + 4 for turn in turns)
-    return sum(sizes[case.history] + _INSTRUCTION for case in benchmark.cases)
+    for id in benchmark.histories:
+        turns = (turn for session in benchmark.history(id).sessions for turn in session.turns)
+        sizes[id] = _INSTRUCTION + sum(count(turn.text) + 4 for turn in turns)
+    return sum(sizes[case.history] for case in benchmark.cases)

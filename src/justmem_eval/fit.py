@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from justmem.domain import Candidate
 from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Case
-from justmem_eval.runs import Settings, justmem_system
-from justmem_eval.switches import WEIGHTS, parse
+from justmem_eval.settings import WEIGHTS, Settings
+from justmem_eval.systems.justmem import JustMem
 
 FITTED = ("dense", "lexical", "turn", "subject", "date")
 _SETS = (  # benchmark, cards, plans, histories (empty: all), most questions
@@ -62,12 +62,12 @@ async def examples(data: Path, cache: Path) -> list[Example]:
     found: list[Example] = []
     for name, cards, plans, histories, most in _SETS:
         bench = benchmarks.load(name, data)
-        bench = bench.only(lambda case, of=histories: not of or case.history in of)  # type: ignore[misc]
+        bench = bench.of(histories or bench.histories)
         bench = bench.only(lambda case: case.gold.has_evidence).limited(most)
-        given = Settings(benchmark=bench, data=data, cards=cards, plans=plans)  # type: ignore[arg-type]
+        off = ["reranker=none"]
+        given = Settings(benchmark=bench, data=data, cards=cards, plans=plans, switches=off)  # type: ignore[arg-type]
         with TemporaryDirectory(prefix="justmem-fit-") as folder:
-            switches = parse(["reranker=none"])
-            system = justmem_system(given, switches, None, Path(folder), cache)
+            system = JustMem(given, None, Path(folder), cache)
             for history_id, cases in bench.by_history():
                 async with system.opened(bench.history(history_id)) as opened:
                     for case in cases:

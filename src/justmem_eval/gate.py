@@ -21,7 +21,7 @@ from justmem_eval.benchmarks import TurnKey
 from justmem_eval.metrics import turns_of
 from justmem_eval.records import Files, Retrieved
 from justmem_eval.results import Measured
-from justmem_eval.systems.justmem import Origin
+from justmem_eval.settings import Origin
 
 # Between two processors about two questions in a hundred change their result.
 _FLIPPED = 0.02

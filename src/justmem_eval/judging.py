@@ -17,10 +17,9 @@ from justmem.domain import Call
 from justmem.errors import ModelNonsense
 from justmem.ports import Prompt
 from justmem_eval.benchmarks import Case, beam
-from justmem_eval.calls import RepeatedModel
-from justmem_eval.metrics import f1
+from justmem_eval.models import RepeatedModel
 from justmem_eval.records import Verdict
-from justmem_eval.text import fence, new_mark
+from justmem_eval.text import content, fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
 SCHEMA: dict[str, object] = {
@@ -140,7 +139,7 @@ class Planted:
 
 def planted(cases: Sequence[Case], most: int) -> list[Planted]:
     """Up to `most` right and as many wrong answers. Right: the gold answer in a sentence. Wrong:
-    another question's gold, of the same category if there is one, with few words in common. For
+    another question's gold, of the same category if there is one, without a word in common. For
     LoCoMo-Plus, a reply that recalls the item's own cue or another item's."""
     asked = [case for case in cases if case.gold.answer or case.gold.cue]
     step = max(1, len(asked) // most) if most else 1
@@ -162,12 +161,13 @@ def _recalled(cue: str) -> str:
 def _other(case: Case, asked: Sequence[Case]) -> str:
     place = asked.index(case)
     later = [*asked[place + 1 :], *asked[:place]]
+    said = set(content(case.gold.answer))
     alike = [other for other in later if other.gold.category == case.gold.category]
     for other in (*alike, *later):
         gold = other.gold
         if gold.cue and gold.cue != case.gold.cue:
             return _recalled(gold.cue)
-        if gold.answer and not gold.abstain and f1(gold.answer, case.gold.answer) < 0.2:
+        if gold.answer and not gold.abstain and said.isdisjoint(content(gold.answer)):
             return gold.answer
     return ""
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from justmem_eval.calls import Cap, CapReached
+from justmem_eval.models import Cap, CapReached
 from justmem_eval.records import Usage
 from justmem_eval.text import count
 
@@ -71,9 +71,9 @@ class Meter:
                 self._running[lane] -= 1
                 self._last[lane] = time.monotonic()
 
-    def add(self, lane: str, **counts: int) -> None:
+    def add(self, lane: str, use: Usage) -> None:
         with self._lock:
-            self._used[lane] = self._used.get(lane, Usage()).plus(Usage(**counts))
+            self._used[lane] = self._used.get(lane, Usage()).plus(use)
 
 
 @contextmanager
@@ -89,45 +89,45 @@ def metering(upstream: str, cap: Cap | None = None) -> Iterator[Meter]:
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             lane, _, rest = self.path.lstrip("/").partition("/")
-            capped = lane in meter.capped
-            most = _most(raw) if capped else 0
+            most = _most(raw) if lane in meter.capped else 0
             try:
                 meter.cap.reserve(most)
             except CapReached as error:
-                said = json.dumps({"error": {"message": str(error)}})
-                self._send(429, said.encode(), {})
+                self._refuse(429, str(error))
                 return
-            spent = self._forward("POST", lane, rest.removeprefix("v1"), raw)
-            meter.cap.settle(most, spent if capped else 0)
+            spent = self._forward(lane, rest.removeprefix("v1"), raw)
+            meter.cap.settle(most, spent if lane in meter.capped else 0)
 
-        def do_GET(self) -> None:
-            lane, _, rest = self.path.lstrip("/").partition("/")
-            self._forward("GET", lane, rest.removeprefix("v1"), b"")
+        do_GET = do_POST
 
-        def _forward(self, method: str, lane: str, path: str, raw: bytes) -> int:
+        def _forward(self, lane: str, path: str, raw: bytes) -> int:
             """Passes it on, and says what it took."""
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             try:
                 with meter.at_work(lane):
                     url = meter.upstream + path
-                    reply = client.request(method, url, content=raw, headers=headers)
+                    reply = client.request(self.command, url, content=raw, headers=headers)
             except httpx.HTTPError as error:
-                meter.add(lane, **counted(path, raw, 502, b""))
-                said = json.dumps({"error": {"message": f"The model server: {error}"}})
-                self._send(502, said.encode(), {})
+                meter.add(lane, counted(path, raw, 502, b""))
+                self._refuse(502, f"The model server: {error}")
                 return 0
-            use = counted(path, raw, reply.status_code, reply.content) if method == "POST" else {}
-            if use:
-                meter.add(lane, **use)
+            use = Usage()
+            if self.command == "POST":
+                use = counted(path, raw, reply.status_code, reply.content)
+                meter.add(lane, use)
             kept = {"content-type": reply.headers.get("content-type", "application/json")}
             if "retry-after" in reply.headers:
                 kept["retry-after"] = reply.headers["retry-after"]
             self._send(reply.status_code, reply.content, kept)
-            return use.get("tokens_in", 0) + use.get("tokens_out", 0)
+            return use.tokens
+
+        def _refuse(self, status: int, reason: str) -> None:
+            said = json.dumps({"error": {"message": reason}}).encode()
+            self._send(status, said, {"content-type": "application/json"})
 
         def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
             self.send_response_only(status)
-            for name, value in ({"content-type": "application/json"} | dict(headers)).items():
+            for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -153,19 +153,19 @@ def metering(upstream: str, cap: Cap | None = None) -> Iterator[Meter]:
             thread.join()
 
 
-def counted(path: str, raw: bytes, status: int, body: bytes) -> dict[str, int]:
-    """What one exchange adds to the sums."""
+def counted(path: str, raw: bytes, status: int, body: bytes) -> Usage:
+    """What one exchange took."""
     vectors = "embeddings" in path
-    use = {"embeddings" if vectors else "requests": 1}
+    requests = {"embeddings" if vectors else "requests": 1}
     if status >= 400:
-        return {**use, "failed": 1}
+        return Usage(**requests, failed=1)
     usage = _usage(body)
     if vectors:
-        return {**use, "embedding": usage[0] if usage else _texts(raw, "input")}
+        return Usage(**requests, embedding=usage[0] if usage else _texts(raw, "input"))
     if usage is None:
-        said = count(_said(body))
-        return {**use, "tokens_in": _texts(raw, "messages"), "tokens_out": said, "estimated": 1}
-    return {**use, "tokens_in": usage[0], "tokens_out": usage[1]}
+        usage = _texts(raw, "messages"), count(_said(body))
+        return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1], estimated=1)
+    return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1])
 
 
 def _events(body: bytes) -> list[str]:
@@ -185,17 +185,11 @@ def _said(body: bytes) -> str:
             continue
         known = True
         for choice in choices:
-            said += _parts(choice.get("delta") or choice.get("message") or {})
+            message = choice.get("delta") or choice.get("message") or {}
+            calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
+            said += [str(message.get(name) or "") for name in ("reasoning_content", "content")]
+            said += [str(call.get(name) or "") for call in calls for name in ("name", "arguments")]
     return "".join(said) if known else body.decode("utf-8", "replace")
-
-
-def _parts(message: Mapping[str, Any]) -> Iterator[str]:
-    yield str(message.get("reasoning_content") or "")
-    yield str(message.get("content") or "")
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        yield str(function.get("name") or "")
-        yield str(function.get("arguments") or "")
 
 
 def _usage(body: bytes) -> tuple[int, int] | None:

@@ -5,9 +5,6 @@ Everything here is pure. A figure has a name, such as `turn.ten.fraction`, and i
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import comb
 from statistics import fmean, stdev
@@ -82,7 +79,7 @@ def recalls(pairs: Pairs) -> Figures:
     found |= _named("turn.spanning", turn_recall(spanning))
     for category in sorted({case.gold.category for case, _ in pairs}):
         inside = [(c, r) for c, r in pairs if c.gold.category == category]
-        found |= _named(f"turn.category.{category}", turn_recall(inside))
+        found[f"turn.category.{category}"] = turn_recall(inside)["fraction"]
     found |= _named("sessions_at_5", sessions_at(pairs, 5))
     # Some questions have six gold sessions, so `all` cannot reach 100.
     found["most_all_at_5"] = percent(len(gold.sessions) <= 5 for gold in asked)
@@ -159,41 +156,23 @@ def source_hits(pairs: Pairs) -> list[tuple[Case, bool]]:
 
 # ---------------------------------------------------------------- answers without a judge
 
-_ARTICLES = re.compile(r"\b(?:a|an|the|and)\b")
-_PUNCTUATION = str.maketrans(string.punctuation, " " * len(string.punctuation))
-
 
 def scores(pairs: Pairs, answers: Mapping[str, Predicted]) -> Figures:
     """Of the questions that were answered. "Rests": cites a turn with evidence. "Misled": cites
     only other turns."""
-    told = [(c, r, answers[r.id]) for c, r in pairs if r.id in answers]
-    answerable = [(c, r, p) for c, r, p in told if c.gold.answer and not c.gold.abstain]
-    placed = [(c.gold.turns, p) for c, _, p in answerable if c.gold.turns]
-    rest = [(p.sufficient, not turns.isdisjoint(p.cited)) for turns, p in placed]
+    told = [(case.gold, answers[row.id]) for case, row in pairs if row.id in answers]
+    answerable = [(gold, p) for gold, p in told if gold.answer and not gold.abstain]
+    rest = [
+        (p.sufficient, not gold.turns.isdisjoint(p.cited)) for gold, p in answerable if gold.turns
+    ]
     found = {
-        "f1": mean((f1(p.answer, c.gold.answer) for c, _, p in answerable), 100.0),
-        "contained": percent(
-            set(words(c.gold.answer)) <= set(words(r.context)) for c, r, _ in answerable
-        ),
         "rests": percent(answered and right for answered, right in rest),
         "misled": percent(answered and not right for answered, right in rest),
-        "refused": percent(not p.sufficient for _, _, p in answerable),
-        "refused_rightly": percent(not p.sufficient for c, _, p in told if c.gold.abstain),
-        "words": mean(len(p.answer.split()) for _, _, p in told if p.sufficient),
+        "refused": percent(not p.sufficient for _, p in answerable),
+        "refused_rightly": percent(not p.sufficient for gold, p in told if gold.abstain),
+        "words": mean(len(p.answer.split()) for _, p in told if p.sufficient),
     }
     return _named("answers", found)
-
-
-def words(text: str) -> list[str]:
-    """Lower case, without punctuation and articles, as LoCoMo and SQuAD compare."""
-    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
-
-
-def f1(given: str, gold: str) -> float:
-    ours, theirs = words(given), words(gold)
-    if not ours or not theirs:
-        return float(ours == theirs)
-    return 2 * sum((Counter(ours) & Counter(theirs)).values()) / (len(ours) + len(theirs))
 
 
 # ---------------------------------------------------------------- two runs

@@ -6,17 +6,22 @@ an embedder that the server does not know, evidence without a usable source.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Session, Turn
+from justmem.ports import Embedder
+from justmem.testing import serve_openai
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question
 from justmem_eval.metrics import turns_of
 from justmem_eval.records import Files, Record, Retrieved, Usage
-from justmem_eval.runs import PeerSettings, Settings
+from justmem_eval.scripted import Scripted
+from justmem_eval.settings import PeerSettings, Settings
 
 _MOST_TURNS = 4  # that one piece may name before its source says too little
 
@@ -82,11 +87,18 @@ BENCHMARK = Benchmark(
 )
 
 
-async def check(name: str, model: str, peer: PeerSettings, folder: Path) -> Files:
-    """One run of the peer, as any other."""
+def check(
+    name: str, model: str, peer: PeerSettings, folder: Path, embedder: Embedder | None = None
+) -> Files:
+    """One run of the peer, as any other. Without a model, a scripted one replies, and `embedder`
+    makes the vectors."""
     given = Settings(benchmark=BENCHMARK, data=folder, system=name, model=model, runs=0, peer=peer)
-    await runs.run(given, folder, folder)
-    return Files(folder)
+    if model or embedder is None:
+        asyncio.run(runs.run(given, folder, folder))
+        return Files(folder)
+    with serve_openai(Scripted([HISTORY], embedder, plans=PLANS)) as served:
+        peer = replace(peer, embedder=embedder.name, dimensions=embedder.dim)
+        return check(name, f"openai:scripted@{served.url}", peer, folder)
 
 
 def problems(files: Files) -> list[str]:

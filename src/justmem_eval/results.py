@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval import metrics
-from justmem_eval.benchmarks import Benchmark, Case, recorded
+from justmem_eval.benchmarks import Benchmark, Case
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.metrics import Figure, Figures, Flips, flips, mean, over_runs, percent
 from justmem_eval.records import CORRECTED, Files, Record, Verdict
@@ -27,11 +27,16 @@ class Measured(Value):
     questions: int
     missing: int  # of them, without evidence, or without a verdict in some run
     figures: Figures
-    errors: Mapping[str, int]  # by stage
-    notes: tuple[str, ...]  # irregularities of the data, and what happened on many questions
+    failures: tuple[tuple[str, str, str], ...] = ()  # stage, id and reason
+    notes: tuple[str, ...] = ()  # irregularities of the data, and what happened on many questions
 
     def __getitem__(self, name: str) -> Figure:
         return self.figures.get(name, NONE)
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """How many, by stage."""
+        return dict(Counter(stage for stage, _, _ in self.failures))
 
     @property
     def system(self) -> str:
@@ -63,34 +68,67 @@ def label(run: Mapping[str, Any]) -> str:
     return str(run.get("label") or run["system"])
 
 
-def judges_of(run: Mapping[str, Any]) -> list[str]:
-    """The first decides the accuracy."""
-    return list(run["judge"]["prompts"]) if run["judge"] else []
+class _Read:
+    """The records of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = files = Files(folder)
+        self.run = files.pinned()
+        numbers = range(1, int(self.run["runs"]) + 1)
+        self.judges = list(self.run["judge"]["prompts"]) if self.run["judge"] else []
+        self.built = files.memory.items()
+        self.asked = files.evidence.items()
+        self.predicted = [files.predictions(number).items() for number in numbers]
+        names = (*self.judges, CORRECTED) if self.judges else ()
+        self.verdicts = {
+            name: [files.verdicts(number, name).items() for number in numbers] for name in names
+        }
+        self.planted = {name: files.planted(name).items() for name in self.judges}
+
+    @property
+    def stages(self) -> list[tuple[str, Sequence[Record]]]:
+        """Every file, by the name of its stage."""
+        return [
+            ("memory", self.built),
+            ("evidence", self.asked),
+            *(("predictions", items) for items in self.predicted),
+            *(("verdicts", items) for runs in self.verdicts.values() for items in runs),
+            *(("planted", items) for items in self.planted.values()),
+        ]
+
+    def verdicts_of(self, judge: str) -> list[Verdicts]:
+        """What a judge said in each of the runs."""
+        return [_given(told) for told in self.verdicts.get(judge, ())]
+
+
+def _given(told: Sequence[Verdict]) -> Verdicts:
+    given = [v for v in told if v.right is not None]
+    return {v.id: float(v.right or False) if v.score is None else v.score for v in given}
 
 
 def measured(folder: Path, benchmark: Benchmark) -> Measured:
-    files = Files(folder)
-    run = files.pinned()
-    cases = benchmark.cases
-    pairs = files.retrieved(cases)
+    read, cases = _Read(folder), benchmark.cases
+    pairs = read.files.retrieved(cases)
     # "none" and FullText choose nothing, so they have no recall.
-    ranked = [] if run["system"] in ("none", "fulltext") else pairs
-    answers = {p.id: p for p in files.predictions(1).items() if not p.error}
-    found = metrics.recalls(ranked) | metrics.scores(pairs, answers)
-    first = _runs(files, run, (judges_of(run) or ["strict"])[0])
-    unjudged = {
-        case.question.id
+    ranked = [] if read.run["system"] in ("none", "fulltext") else pairs
+    answers = {p.id: p for items in read.predicted[:1] for p in items if not p.error}
+    first = read.verdicts_of(read.judges[0]) if read.judges else []
+    missing = [
+        case
         for case in cases
-        if judges_of(run) and case.gold.judged and any(case.question.id not in v for v in first)
-    }
-    lost = {case.question.id for case in cases if not files.evidence.done(case.question.id)}
+        if not read.files.evidence.done(case.question.id)
+        or (case.gold.judged and any(case.question.id not in told for told in first))
+    ]
+    lost = [("sessions", b.id, each) for b in read.built if not b.error for each in b.failed]
+    failed = [(stage, i.id, i.error) for stage, items in read.stages for i in items if i.error]
     happened = Counter(note for _, row in pairs for note in row.notes).most_common(20)
+    figures = metrics.recalls(ranked) | metrics.scores(pairs, answers)
     return Measured(
-        run=run,
+        run=read.run,
         questions=len(cases),
-        missing=len(lost | unjudged),
-        figures=found | _accuracies(files, run, cases) | _costs(files, run) | _memory(files),
-        errors=_errors(files),
+        missing=len(missing),
+        figures=figures | _accuracies(read, cases) | _costs(read) | _memory(read),
+        failures=(*failed, *lost),
         notes=(*benchmark.notes, *(f"{count} questions: {note}" for note, count in happened)),
     )
 
@@ -105,51 +143,39 @@ def placed(benchmark: Benchmark, known: Recorded) -> Figures:
     """How often the rule for systems that keep no sources places a recorded card, whose source is
     known, in a right turn and in the right session."""
     hits = []
-    for name, session, turns, text in recorded.texts(known):
-        found, numbers = aligned(text, benchmark.history(name))
-        hits.append((found == session and bool(turns & set(numbers)), found == session))
+    for (history, session), rows in known.cards.items():
+        for row in rows:
+            text = f"{row['subject']} {row['fact']}"  # as a system would show it
+            found, numbers = aligned(text, benchmark.history(history))
+            hits.append((found == session and bool({*row["turns"]} & {*numbers}), found == session))
     return {
         "right_turn": percent(turn for turn, _ in hits),
         "right_session": percent(session for _, session in hits),
     }
 
 
-def _runs(files: Files, run: Mapping[str, Any], judge: str) -> list[Verdicts]:
-    """What a judge said in each of the runs."""
-    return [_verdicts(files.verdicts(n, judge).items()) for n in _numbers(run)]
-
-
-def _numbers(run: Mapping[str, Any]) -> range:
-    return range(1, int(run["runs"]) + 1)
-
-
-def _verdicts(told: Sequence[Verdict]) -> Verdicts:
-    given = [v for v in told if v.right is not None]
-    return {v.id: float(v.right or False) if v.score is None else v.score for v in given}
-
-
-def _accuracies(files: Files, run: Mapping[str, Any], cases: Sequence[Case]) -> Figures:
+def _accuracies(read: _Read, cases: Sequence[Case]) -> Figures:
     """By each judge with its errors on planted answers, by the corrected key, by category and
     operation, and where the first source is right."""
     found: Figures = {}
     asked = [case for case in cases if case.gold.judged]
-    for name in reversed(judges_of(run)):
-        first = _runs(files, run, name)
-        planted = [v for v in files.planted(name).items() if v.right is not None]
+    for name, told in read.planted.items():
+        planted = [v for v in told if v.right is not None]
         wrong = [v.right is True for v in planted if v.id.startswith("wrong/")]
         right = [v.right is False for v in planted if v.id.startswith("right/")]
-        found[f"judge.{name}.accuracy"] = _accuracy(asked, first)
+        found[f"judge.{name}.accuracy"] = _accuracy(asked, read.verdicts_of(name))
         found[f"judge.{name}.accepts_wrong"] = percent(wrong)
         found[f"judge.{name}.refuses_right"] = percent(right)
     if not found:
         return found
-    other = _runs(files, run, CORRECTED)
+    first = read.verdicts_of(read.judges[0])
+    other = read.verdicts_of(CORRECTED)
     if any(other):
         both = [{**one, **two} for one, two in zip(first, other, strict=True)]
         found["accuracy.corrected"] = _accuracy(asked, both)
     corrections = sum(bool(case.gold.corrected) for case in asked)
     found["corrections"] = Figure(value=corrections, n=len(asked))
-    pairs = files.retrieved(cases)
+    pairs = read.files.retrieved(cases)
     operations = {c.question.id: f"operation.{r.plan.operation}" for c, r in pairs if r.plan}
     hits = {case.question.id for case, hit in metrics.source_hits(pairs) if hit}
     groups: dict[str, list[Case]] = {"": asked}
@@ -167,19 +193,16 @@ def _accuracy(cases: Sequence[Case], by_run: Sequence[Verdicts]) -> Figure:
     return over_runs([[told[id] for id in ids if id in told] for told in by_run])
 
 
-def _costs(files: Files, run: Mapping[str, Any]) -> Figures:
+def _costs(read: _Read) -> Figures:
     """Tokens as the paper counts: in and out, without embedding, reranking and judging.
     Construction is per history, planning per question, answering per question and run."""
-    built, asked = files.memory.items(), files.evidence.items()
-    predicted = [p for n in _numbers(run) for p in files.predictions(n).items()]
-    names = (*judges_of(run), CORRECTED)
-    judged = [v for n in _numbers(run) for name in names for v in files.verdicts(n, name).items()]
+    built, asked = read.built, read.asked
     found: Figures = {}
     stages: tuple[tuple[str, Sequence[Record]], ...] = (
         ("construction", built),
         ("planning", asked),
-        ("answering", predicted),
-        ("judging", judged),
+        ("answering", [p for items in read.predicted for p in items]),
+        ("judging", [v for runs in read.verdicts.values() for items in runs for v in items]),
     )
     for stage, items in stages:
         found[f"tokens.{stage}"] = mean(item.tokens for item in items)
@@ -197,56 +220,28 @@ def _costs(files: Files, run: Mapping[str, Any]) -> Figures:
     return found
 
 
-def _memory(files: Files) -> Figures:
-    built = [b for b in files.memory.items() if not b.error or b.sessions]
+def _memory(read: _Read) -> Figures:
+    built = [b for b in read.built if not b.error or b.sessions]
     sessions, cards = sum(b.sessions for b in built), sum(b.cards for b in built)
     tokens = sum(b.card_tokens for b in built)
+    each = cards / sessions if sessions else None
     return {
         "memory.sessions": Figure(value=sessions, n=len(built)),
         "memory.cards": Figure(value=cards, n=len(built)),
-        "memory.cards_per_session": Figure(
-            value=cards / sessions if sessions else None, n=sessions
-        ),
+        "memory.cards_per_session": Figure(value=each, n=sessions),
         "memory.card_tokens": Figure(value=tokens / cards if cards else None, n=cards),
     }
 
 
-def _stages(files: Files) -> Iterator[tuple[str, Sequence[Record]]]:
-    """Every stage file that has errors of its own, by the stage's name."""
-    run = files.pinned()
-    yield "memory", files.memory.items()
-    yield "evidence", files.evidence.items()
-    for number in _numbers(run):
-        yield "predictions", files.predictions(number).items()
-        for judge in (*judges_of(run), CORRECTED):
-            yield "verdicts", files.verdicts(number, judge).items()
-    for judge in judges_of(run):
-        yield "planted", files.planted(judge).items()
-
-
-def _errors(files: Files) -> dict[str, int]:
-    found: Counter[str] = Counter(stage for stage, _, _ in failures(files))
-    lost = sum(len(each.failed) for each in files.memory.items() if not each.error)
-    return {**found, "sessions": lost} if lost else dict(found)
-
-
-def failures(files: Files) -> list[tuple[str, str, str]]:
-    """(stage, id, reason) of everything that went wrong."""
-    return [(stage, i.id, i.error) for stage, items in _stages(files) for i in items if i.error]
-
-
-def compare(a: Files, b: Files) -> Flips:
+def compare(a: Path, b: Path) -> Flips:
     """Each question once, by what most of its runs say; a tie counts as wrong."""
-    one, other = a.pinned(), b.pinned()
+    one, other = _Read(a), _Read(b)
     for name in ("benchmark", "data", "judge"):
-        if one.get(name) != other.get(name):
-            raise InvalidSetting(
-                f"{a.folder} and {b.folder} cannot be compared: their {name} differs."
-            )
-    judge = (judges_of(one) or ["strict"])[0]
-    runs = min(int(one["runs"]), int(other["runs"]))
-    before, after = (_majority(_runs(each, {"runs": runs}, judge)) for each in (a, b))
-    return flips(before, after)
+        if one.run.get(name) != other.run.get(name):
+            raise InvalidSetting(f"{a} and {b} cannot be compared: their {name} differs.")
+    judge = one.judges[0] if one.judges else ""
+    runs = min(len(one.predicted), len(other.predicted))
+    return flips(*(_majority(read.verdicts_of(judge)[:runs]) for read in (one, other)))
 
 
 def _majority(by_run: Sequence[Verdicts]) -> dict[str, bool]:

@@ -1,157 +1,48 @@
-"""One run from its settings: what is pinned, which system, which models and which meter."""
+"""A run: build once, retrieve once, answer and judge several times over fixed evidence.
+
+Each stage does what its file (see records.py) does not hold yet, so a killed run continues where
+it was. Each model call is in replies.jsonl before its result is used, so none is made twice.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import justmem
-from justmem import config
 from justmem.config import providers
-from justmem.errors import InvalidSetting
-from justmem_eval import benchmarks, calls, judging
-from justmem_eval.batch import PARALLEL, SCHEME, BatchModel
-from justmem_eval.benchmarks import Benchmark, recorded
-from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.calls import RECORDED, Cap, RepeatedModel, Replies
+from justmem.errors import InputError, JustMemError, ModelError
+from justmem_eval import models
+from justmem_eval.batch import BatchModel
+from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.judging import Judging, corrected, judges, planted
 from justmem_eval.meter import Meter, metering
-from justmem_eval.protocol import OnProgress, Run
-from justmem_eval.records import Files, write_json
-from justmem_eval.switches import Switches, parse
-from justmem_eval.systems import System
-from justmem_eval.systems.justmem import JustMem, Origin, Stages, build_embedder
+from justmem_eval.models import RECORDED, Cap, CapReached, RepeatedModel, Replies
+from justmem_eval.records import (
+    CORRECTED,
+    Built,
+    Files,
+    Lines,
+    PeerCannotStart,
+    PeerFailed,
+    Predicted,
+    Record,
+    Retrieved,
+    Verdict,
+    write_json,
+)
+from justmem_eval.settings import BATCH, Settings, parse, pin
+from justmem_eval.systems import Opened, System
+from justmem_eval.systems.justmem import JustMem, build_embedder
 from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import NaiveRag, Plain, nothing, whole_history
 
 OPENAI = "https://api.openai.com/v1"
-EMBEDDER, DIMENSIONS = "text-embedding-3-small", 1536  # of peers that buy their vectors
-OWN = ("justmem", "none", "fulltext", "naive_rag")  # systems that are no peers
-# LongMemEval's and LoCoMo's categories with evidence in several places.
-_BROAD = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerSettings:
-    """How a peer is run. `embedder` is its name at the model server."""
-
-    python: str = ""  # of its environment
-    adapter: Path | None = None
-    patience: float = 1800.0  # seconds in which it gives no sign of life
-    embedder: str = EMBEDDER
-    dimensions: int = DIMENSIONS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything that determines a run. `cards` and `plans` come from the model, if they are not
-    given and there is one."""
-
-    benchmark: Benchmark
-    data: Path
-    system: str = "justmem"
-    label: str = ""
-    model: str = "rules"
-    judge: str = ""  # the model; empty: no judging
-    cards: Origin | None = None
-    plans: Origin | None = None
-    switches: Sequence[str] = ()
-    runs: int = 5
-    parallel: int = 4
-    planted: int = 50
-    limit: int | None = None
-    category: str | None = None
-    cap: int | None = None
-    peer: PeerSettings = PeerSettings()
-
-    @property
-    def is_peer(self) -> bool:
-        return self.peer.adapter is not None or self.system not in OWN
-
-    @property
-    def cards_by(self) -> Origin:
-        return self.cards or ("rules" if self.model == "rules" else "model")
-
-    @property
-    def plans_by(self) -> Origin:
-        return self.plans or ("rules" if self.model == "rules" else "model")
-
-    @property
-    def at_once(self) -> int:
-        batch = any(spec.startswith(SCHEME) for spec in (self.model, self.judge))
-        return PARALLEL if batch else self.parallel
-
-
-def select(
-    name: str, data: Path, category: str | None = None, limit: int | None = None
-) -> Benchmark:
-    found = benchmarks.load(name, data)
-    if category:
-        found = found.only(lambda case: case.gold.category == category)
-        if not found.cases:
-            raise InvalidSetting(f"{name} has no category {category!r}.")
-    return found.limited(limit)
-
-
-def benchmark_of(folder: Path, data: Path) -> Benchmark:
-    """The questions that a run was made with; an error if `data` holds another version."""
-    run = Files(folder).pinned()
-    found = select(run["benchmark"], data, run["category"], run["limit"])
-    if dict(found.files) != run["data"]:
-        raise InvalidSetting(f"{folder} was run on other data than {data} holds.")
-    return found
-
-
-def pin(given: Settings, judges: Sequence[judging.Judging]) -> dict[str, Any]:
-    """What two runs must share to be the same run. A peer does not use our models."""
-    own_models = {"embedder", "reranker"} if given.is_peer else set()
-    digests = {j.name: hashlib.sha256(j.instruction.encode()).hexdigest() for j in judges}
-    peer = {"embedder": given.peer.embedder, "dimensions": given.peer.dimensions}
-    return {
-        "benchmark": given.benchmark.name,
-        "data": dict(given.benchmark.files),
-        "questions": len(given.benchmark.cases),
-        "limit": given.limit,
-        "category": given.category,
-        "system": given.system,
-        "label": given.label,
-        "model": given.model,
-        "cards": given.cards_by,
-        "plans": given.plans_by,
-        "switches": parse(given.switches).model_dump(mode="json", exclude=own_models),
-        "judge": {"model": given.judge, "prompts": digests} if judges else None,
-        "runs": given.runs,
-        "version": justmem.__version__,
-        "code": _code_digest(),
-        "peer": peer if given.is_peer else None,
-    }
-
-
-def _code_digest() -> str:
-    """Over the source of justmem."""
-    root = Path(justmem.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".md", ".sql", ".toml"):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def check_pinned(folder: Path, now: dict[str, Any]) -> None:
-    """A folder goes on with the run it began, and with no other."""
-    if not (folder / "run.json").exists():
-        write_json(folder / "run.json", now)
-        return
-    before = Files(folder).pinned()
-    changed = [name for name in now if name != "label" and before.get(name) != now[name]]
-    if changed:
-        raise InvalidSetting(
-            f"{folder} holds a run with another {', '.join(changed)}. Going on would mix two "
-            "runs: choose another folder with --out, or delete this one."
-        )
+T = TypeVar("T", bound=Record)
+OnProgress = Callable[[str, int, int], None]  # stage, done, of
 
 
 async def run(
@@ -169,22 +60,12 @@ async def run(
         reader = "reader" if given.is_peer else given.system  # beside a peer's own lane
         model = _model(given.model, cache, cap, meter, reader)
         judged_by = _model(given.judge, cache, cap, meter, "judge")
-        judges = judging.judges(given.benchmark.name, judged_by) if judged_by is not None else []
-        check_pinned(folder, pin(given, judges))
+        by = judges(given.benchmark.name, judged_by) if judged_by is not None else []
+        pin(given, {judge.name: judge.instruction for judge in by}, folder)
         system = _system(given, model, folder, cache, meter)
         try:
-            await Run(
-                system,
-                given.benchmark,
-                judges,
-                Files(folder),
-                given.runs,
-                given.at_once,
-                given.planted,
-                progress,
-            )()
+            await _Run(system, given, by, Files(folder), progress)()
         finally:
-            await system.close()
             for each in (model, judged_by):
                 if isinstance(each, BatchModel):
                     await each.close()
@@ -195,7 +76,7 @@ async def run(
 
 @contextmanager
 def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
-    server = upstream(given.model) or upstream(given.judge)
+    server = _server(given.model) or _server(given.judge)
     if server is None:
         yield None
         return
@@ -203,13 +84,12 @@ def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
         yield meter
 
 
-def upstream(spec: str) -> str | None:
-    """The server of a model, where it has one."""
-    if not spec or spec.startswith((SCHEME, RECORDED)):
+def _server(spec: str) -> str | None:
+    """The server of a model, where the meter can stand in front of it."""
+    if not spec or spec.startswith((BATCH, RECORDED)):
         return None
-    if providers.parse(spec, "model").scheme != "openai":
-        return None
-    return providers.parse(spec, "model").url or OPENAI
+    parsed = providers.parse(spec, "model")
+    return parsed.url or OPENAI if parsed.scheme == "openai" else None
 
 
 def _model(
@@ -217,68 +97,196 @@ def _model(
 ) -> RepeatedModel | None:
     if not spec or spec == "rules":
         return None
-    if spec.startswith(SCHEME):
+    if spec.startswith(BATCH):
         return BatchModel(spec, Replies(cache / "replies.jsonl"), cap, cache / "batches.jsonl")
-    metered = meter is not None and upstream(spec) == meter.upstream
+    metered = meter is not None and _server(spec) == meter.upstream
     url = meter.url(lane) if meter is not None and metered else None
-    return calls.model(spec, cache / "replies.jsonl", cap, base_url=url)
+    return models.model(spec, cache / "replies.jsonl", cap, base_url=url)
 
 
 def _system(
-    given: Settings,
-    model: RepeatedModel | None,
-    folder: Path,
-    cache: Path,
-    meter: Meter | None,
+    given: Settings, model: RepeatedModel | None, folder: Path, cache: Path, meter: Meter | None
 ) -> System:
-    switches = parse(given.switches)
-    if not given.is_peer:
-        if given.system == "justmem":
-            return justmem_system(given, switches, model, folder / "memories", cache)
-        if given.system == "naive_rag":
-            return Plain(model, NaiveRag(build_embedder(switches, cache)))
-        return Plain(model, whole_history if given.system == "fulltext" else nothing)
-    if meter is None or not given.peer.python:
-        raise InvalidSetting(
-            f"{given.system} runs in an environment of its own: install it as its authors say, "
-            f"name that environment's Python with --python, and a model with --model openai:NAME."
-        )
-    return Peer(
-        given.system,
-        given.peer.python,
-        folder=folder,
-        meter=meter,
-        settings=peer_settings(given.model, given.peer),
-        model=model,
-        adapter=given.peer.adapter,
-        patience=given.peer.patience,
-    )
+    if given.is_peer:
+        return Peer(given, model, folder, meter)
+    if given.system == "justmem":
+        return JustMem(given, model, folder / "memories", cache)
+    if given.system == "naive_rag":
+        return Plain(model, NaiveRag(build_embedder(parse(given.switches), cache)))
+    return Plain(model, whole_history if given.system == "fulltext" else nothing)
 
 
-def justmem_system(
-    given: Settings, switches: Switches, model: RepeatedModel | None, folder: Path, cache: Path
-) -> JustMem:
-    known = recorded.Recorded()
-    if "recorded" in (given.cards_by, given.plans_by):
-        known = recorded.read(given.benchmark.name, given.data)
-    stages = Stages(given.cards_by, given.plans_by, known, model, taxonomy(given.benchmark))
-    return JustMem(given.benchmark, stages, switches, build_embedder(switches, cache), folder)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The first judge also judges by the corrected key."""
+
+    system: System
+    given: Settings
+    judges: Sequence[Judging]
+    files: Files
+    progress: OnProgress
+
+    @property
+    def benchmark(self) -> Benchmark:
+        return self.given.benchmark
+
+    async def __call__(self) -> None:
+        await self._build()
+        await self._retrieve()
+        for number in range(1, self.given.runs + 1):
+            await self._answer(number)
+            if self.judges:
+                await self._judge(number)
+        for judge in self.judges:
+            await self._plant(judge)
+
+    async def _build(self) -> None:
+        async def one(id: str) -> Built:
+            return await self.system.build(self.benchmark.history(id))
+
+        ids = self.benchmark.histories
+        await self._each("memory", ids, self.files.memory, one, lambda id: Built(id=id))
+
+    async def _retrieve(self) -> None:
+        async def one(opened: Opened, case: Case) -> Retrieved:
+            return await opened.retrieve(case.question)
+
+        def failed(case: Case, error: str) -> Retrieved:
+            return Retrieved(id=case.question.id, history=case.history, error=error)
+
+        lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
+        known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
+        await self._each_opened("evidence", 0, self.files.evidence, one, failed, known)
+
+    async def _answer(self, number: int) -> None:
+        evidence = self.files.evidence
+
+        async def one(opened: Opened, case: Case) -> Predicted:
+            return await opened.answer(case.question, evidence[case.question.id])
+
+        def failed(case: Case, error: str) -> Predicted:
+            return Predicted(id=case.question.id, error=error)
+
+        known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
+        predictions = self.files.predictions(number)
+        await self._each_opened(f"answers {number}", number, predictions, one, failed, known)
+
+    async def _judge(self, number: int) -> None:
+        cases = [case for case in self.benchmark.cases if case.gold.judged]
+        for judge in self.judges:
+            await self._judge_by(judge, judge.name, cases, number)
+        changed = [other for case in cases if (other := corrected(case))]
+        await self._judge_by(self.judges[0], CORRECTED, changed, number)
+
+    async def _judge_by(
+        self, judge: Judging, name: str, asked: Sequence[Case], number: int
+    ) -> None:
+        answers = self.files.predictions(number)
+        cases = {case.question.id: case for case in asked}
+
+        async def one(id: str) -> Verdict:
+            if answers[id].error:
+                return Verdict(id=id, error=f"no answer: {answers[id].error}")
+            return await judge.judge(cases[id], answers[id].answer, sample=number)
+
+        verdicts = self.files.verdicts(number, name)
+        await self._each(f"{name} {number}", cases, verdicts, one, lambda id: Verdict(id=id))
+
+    async def _plant(self, judge: Judging) -> None:
+        sure = {each.id: each for each in planted(self.benchmark.cases, self.given.planted)}
+
+        async def one(id: str) -> Verdict:
+            verdict = await judge.judge(sure[id].case, sure[id].text, sample=0)
+            return verdict.model_copy(update={"id": id})
+
+        verdicts = self.files.planted(judge.name)
+        await self._each(f"planted {judge.name}", sure, verdicts, one, lambda id: Verdict(id=id))
+
+    # ------------------------------------------------------------ doing many things
+
+    async def _each(
+        self,
+        stage: str,
+        ids: Iterable[str],
+        done: Lines[T],
+        one: Callable[[str], Awaitable[T]],
+        empty: Callable[[str], T],
+        among: Sequence[str] = (),
+    ) -> None:
+        """`among`: what the progress counts, if these are a part of it."""
+        wanted = list(ids)
+        whole = among or wanted
+
+        def progress() -> None:
+            self.progress(stage, sum(map(done.done, whole)), len(whole))
+
+        async def kept(id: str) -> None:
+            done.add(await _isolated(lambda: one(id), empty(id)))
+            progress()
+
+        progress()
+        await self._parallel([id for id in wanted if not done.done(id)], kept)
+
+    async def _each_opened(
+        self,
+        stage: str,
+        sample: int,
+        done: Lines[T],
+        one: Callable[[Opened, Case], Awaitable[T]],
+        failed: Callable[[Case, str], T],
+        known: Mapping[str, str],
+    ) -> None:
+        """Each question with its history opened. `known`: errors of questions that cannot be
+        asked."""
+        left: dict[str, dict[str, Case]] = {}
+        for case in self.benchmark.cases:
+            if case.question.id in known:
+                done.add(failed(case, known[case.question.id]))
+            elif not done.done(case.question.id):
+                left.setdefault(case.history, {})[case.question.id] = case
+        among = [case.question.id for case in self.benchmark.cases]
+
+        async def one_history(id: str) -> None:
+            asked = left[id]
+            try:
+                async with self.system.opened(self.benchmark.history(id), sample) as opened:
+                    await self._each(
+                        stage,
+                        asked,
+                        done,
+                        lambda name: one(opened, asked[name]),
+                        lambda name: failed(asked[name], ""),
+                        among,
+                    )
+            except (ModelError, InputError) as error:  # it cannot be opened
+                for case in asked.values():
+                    done.add(failed(case, str(error)))
+
+        await self._parallel(left, one_history)
+
+    async def _parallel(self, ids: Iterable[str], one: Callable[[str], Awaitable[None]]) -> None:
+        slots = asyncio.Semaphore(self.given.at_once)
+
+        async def held(id: str) -> None:
+            async with slots:
+                await one(id)
+
+        tasks = [asyncio.create_task(held(id)) for id in ids]
+        try:
+            await asyncio.gather(*tasks)
+        finally:  # the cap, or an interruption: nothing is left running
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def peer_settings(model: str, given: PeerSettings) -> dict[str, Any]:
-    parsed = providers.parse(model, "model")
-    return {
-        "model": parsed.name,
-        "embedder": given.embedder,
-        "dimensions": given.dimensions,
-        "api_key": providers.key_for(parsed, config.load()) or "none",
-    }
-
-
-def taxonomy(benchmark: Benchmark) -> dict[str, str]:
-    """Access by the benchmark's own categories: privileged, for the oracle row alone."""
-    found = {}
-    for case in benchmark.cases:
-        broad = "compose" if case.gold.category in _BROAD else "lookup"
-        found[case.question.id] = "replay" if case.gold.category == ASSISTANT else broad
-    return found
+async def _isolated(work: Callable[[], Awaitable[T]], otherwise: T) -> T:
+    """One question's failure is its own: named and counted, and the run continues."""
+    try:
+        return await work()
+    except (CapReached, PeerCannotStart):
+        raise
+    except JustMemError as error:
+        usage = error.usage if isinstance(error, PeerFailed) else None
+        update = {"error": str(error), "calls": error.calls, "usage": usage}
+        return otherwise.model_copy(update=update)

@@ -7,6 +7,7 @@ nothing about the quality of answers, so there are none.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,16 +16,15 @@ from pathlib import Path
 from justmem.errors import InvalidSetting
 from justmem.ports import Embedder
 from justmem.testing import serve_openai
-from justmem_eval import pictures, runs
+from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
-from justmem_eval.figures import Published
-from justmem_eval.records import Files, PeerCannotStart
-from justmem_eval.results import Measured, by_words, failures, measured
-from justmem_eval.runs import PeerSettings, Settings
+from justmem_eval.figures import Bar, Panel, Published, bars
+from justmem_eval.records import PeerCannotStart
+from justmem_eval.results import Measured, by_words, measured
 from justmem_eval.scripted import Scripted
-from justmem_eval.systems.peer import NAMES
-from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.settings import PeerSettings, Settings
+from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 OWN = {"justmem": "JustMem, model", "justmem_rules": "JustMem, rules"}
 TITLES = {
@@ -60,12 +60,13 @@ COLUMNS = (  # heading, figure, decimal places
     ("sessions*", "by_words.session.ten.fraction", 1),
     ("all shown", "turn.read.fraction", 1),
 )
+_NOTES = 5  # of what went wrong with a system
 NOTE = "* all systems by one rule: each piece is placed by its words, whatever source it names."
 
 
 def slice_of(benchmark: Benchmark, histories: int, sessions: int | None) -> Benchmark:
     """The first histories, cut to their first sessions, with the questions that these answer."""
-    names = list(dict.fromkeys(case.history for case in benchmark.cases))[:histories]
+    names = benchmark.histories[:histories]
     kept = {name: benchmark.history(name).sessions[:sessions] for name in names}
     ids = {name: {session.id for session in kept[name]} for name in names}
 
@@ -91,8 +92,7 @@ async def compare(
 ) -> list[Measured]:
     """`systems`: name -> the Python that it runs in. One system at a time. What went wrong is in
     the notes."""
-    names = list(dict.fromkeys(case.history for case in benchmark.cases))
-    histories = [benchmark.history(name) for name in names]
+    histories = [benchmark.history(name) for name in benchmark.histories]
     plans = {c.question.text: recorded.plans.get(c.question.id, {}) for c in benchmark.cases}
     scripted = Scripted(histories, embedder, recorded.cards, plans)
     made = []
@@ -119,18 +119,16 @@ async def compare(
 
 
 async def _measured(given: Settings, folder: Path) -> Measured:
-    wrong: list[str] = []
+    wrong = []
     try:
         await runs.run(given, folder, folder)
     except PeerCannotStart as error:
         wrong.append(str(error))
-    files = Files(folder)
-    wrong += [reason for _, _, reason in failures(files)[:1]]
-    wrong += [f"not built: {each}" for built in files.memory.items() for each in built.failed]
     found = measured(folder, given.benchmark)
-    words = by_words(folder, given.benchmark)
-    figures = {**found.figures, **{f"by_words.{name}": each for name, each in words.items()}}
-    return found.model_copy(update={"figures": figures, "notes": tuple(wrong)})
+    wrong += [f"{stage}, {id}: {reason}" for stage, id, reason in found.failures]
+    words = by_words(folder, given.benchmark).items()
+    figures = found.figures | {f"by_words.{name}": figure for name, figure in words}
+    return found.model_copy(update={"figures": figures, "notes": tuple(wrong[:_NOTES])})
 
 
 def pythons(given: Mapping[str, str], environments: Path) -> dict[str, str]:
@@ -143,7 +141,9 @@ def pythons(given: Mapping[str, str], environments: Path) -> dict[str, str]:
     return {**dict.fromkeys(OWN, sys.executable), **found}
 
 
-def install(name: str, environments: Path, run: Callable[[Sequence[str]], None]) -> None:
+def install(
+    name: str, environments: Path, run: Callable[[Sequence[str]], object] = subprocess.check_call
+) -> None:
     """An environment of its own, with the package from the package index."""
     if name not in PACKAGES:
         known = ", ".join(PACKAGES)
@@ -152,10 +152,13 @@ def install(name: str, environments: Path, run: Callable[[Sequence[str]], None])
             f"with --python {name}=PATH. pip installs {known}."
         )
     folder = environments / name
-    if not folder.exists():
-        run([sys.executable, "-m", "venv", str(folder)])
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    run([*pip, *PACKAGES[name]])
+    try:
+        if not folder.exists():
+            run([sys.executable, "-m", "venv", str(folder)])
+        run([*pip, *PACKAGES[name]])
+    except subprocess.CalledProcessError as error:
+        raise InvalidSetting(f"{name} cannot be installed: {error}") from None
 
 
 # ---------------------------------------------------------------- as text and as a picture
@@ -176,14 +179,14 @@ def drawn(run: str, published: Mapping[str, Published], theme: str) -> str:
         if name.startswith(f"{run}-"):
             found.setdefault(name.removeprefix(f"{run}-"), {})[figure] = each.value
     panels = [
-        pictures.Panel(title="tokens to build (log scale)", logarithmic=True),
-        pictures.Panel(title="tokens a question"),
-        pictures.Panel(title="turns found, ten pieces, %", most=100.0),
+        Panel(title="tokens to build (log scale)", logarithmic=True),
+        Panel(title="tokens a question"),
+        Panel(title="turns found, ten pieces, %", most=100.0),
     ]
     rows = []
     for system in sorted(found, key=lambda name: (name not in OWN, list(TITLES).index(name))):
         of = found[system]
         asked = of["tokens.planning"] + of["tokens.evidence"]
         values = (of["tokens.construction"], asked, of["by_words.turn.ten.fraction"])
-        rows.append(pictures.Bar(name=TITLES[system], values=values, ours=system in OWN))
-    return pictures.bars("The same conversation in each system", panels, rows, theme)
+        rows.append(Bar(name=TITLES[system], values=values, ours=system in OWN))
+    return bars("The same conversation in each system", panels, rows, theme)

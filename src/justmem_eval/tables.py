@@ -1,10 +1,10 @@
-"""The paper's tables by name: which runs each needs, and ours beside the paper's figures."""
+"""Figures of runs as tables of text: of one run, and the paper's tables with ours beside them."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,85 @@ from justmem.domain import Value
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import TITLES
 from justmem_eval.benchmarks.longmemeval import ASSISTANT
-from justmem_eval.records import Files
-from justmem_eval.report import Grid
+from justmem_eval.metrics import Figures
 from justmem_eval.results import Measured, compare
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    title: str
+    headings: Sequence[str]  # the first two columns are words
+    rows: Sequence[Sequence[str]]
+
+
+# ---------------------------------------------------------------- runs
+
+# Heading, figure, whether its number of questions is shown.
+_RECALLS = (
+    ("Turn@10", "turn.ten.fraction", True),
+    ("Session@10", "session.ten.fraction", True),
+    ("Cards", "costs.cards_at_10", False),
+    ("Turns", "costs.turns_at_10", False),
+    ("Turn, all read", "turn.read.fraction", True),
+    ("Session, all read", "session.read.fraction", True),
+    ("Cards", "costs.cards_read", False),
+    ("Turns", "costs.turns_claimed", False),
+)
+_JUDGES = ("strict", "lenient")
+
+
+def recalls(found: Mapping[str, Measured], words: Mapping[str, Figures] = {}) -> Grid:
+    """What each recall counts: the first ten pieces and everything read, the pieces, the turns
+    that they claim, and the tokens. `words`: runs under the rule for systems that keep no sources,
+    by the same keys, shown wherever there is such a system."""
+    unsourced = {each.benchmark for each in found.values() if each.placed_by_words}
+    rows = []
+    for key, each in found.items():
+        start = (TITLES.get(each.benchmark, each.benchmark), each.titled())
+        tokens = each["tokens.evidence"].short(0)
+        rows.append([*start, *_recall(each.figures), tokens])
+        if key in words and each.benchmark in unsourced and not each.placed_by_words:
+            rows.append([start[0], f"{start[1]}, placed by words", *_recall(words[key]), tokens])
+    headings = ["", "", *(heading for heading, _, _ in _RECALLS), "Evidence tokens"]
+    return Grid("What recall counts", headings, rows)
+
+
+def _recall(figures: Figures) -> list[str]:
+    named = ((figures[name], full) for _, name, full in _RECALLS)
+    return [str(figure) if full else figure.short() for figure, full in named]
+
+
+def judged(found: Mapping[str, Measured]) -> Grid:
+    """The same answers by both judges, with the judges' errors on planted answers, and by the
+    corrected answer key."""
+    headings = ["", ""]
+    for name in _JUDGES:
+        headings += [name.capitalize(), "accepts wrong", "refuses right"]
+    headings += ["Corrected key", "corrected"]
+    rows = []
+    for each in found.values():
+        row = [TITLES.get(each.benchmark, each.benchmark), each.titled()]
+        for name in _JUDGES:
+            row.append(each[f"judge.{name}.accuracy"].spread())
+            row += [
+                str(each[f"judge.{name}.{error}"]) for error in ("accepts_wrong", "refuses_right")
+            ]
+        row += [each["accuracy.corrected"].spread(), each["corrections"].short(0)]
+        rows.append(row)
+    return Grid("Judges and answer keys", headings, rows)
+
+
+def all_figures(found: Measured) -> Grid:
+    """Every figure that has a value, by its name, with the number of values behind it."""
+    rows = [[name, str(each)] for name, each in found.figures.items() if each.value is not None]
+    rows += [[f"errors: {stage}", str(count)] for stage, count in found.errors.items()]
+    run = found.run
+    title = f"{found.titled()} on {run['benchmark']}: {found.questions} questions, "
+    title += f"model {run['model']}, {run['cards']} cards, {run['plans']} plans"
+    return Grid(title, ["", ""], rows)
+
+
+# ---------------------------------------------------------------- the paper's tables
 
 # In the paper's order: Table 1 to Table 8.
 NAMES = (
@@ -99,18 +175,13 @@ class Table(Value):
         return [column for column in COLUMNS if column in given]
 
 
-@cache
-def reference() -> Mapping[str, Any]:
-    return tomllib.loads(files("justmem_eval").joinpath("reference.toml").read_text("utf-8"))
-
-
 def table(name: str) -> Table:
     """By its name, or by its number in the paper."""
     if name.isdigit() and 1 <= int(name) <= len(NAMES):
         name = NAMES[int(name) - 1]
     if name not in NAMES:
         raise InvalidSetting(f"The paper has no table {name!r}. Its tables are {NUMBERED}.")
-    entry = reference()[name]
+    entry = tomllib.loads(files("justmem_eval").joinpath("reference.toml").read_text("utf-8"))[name]
     number = NAMES.index(name) + 1
     if name == "main":
         lines = [_line(part["benchmark"], row) for part in entry for row in part["rows"]]
@@ -146,10 +217,8 @@ def ours(found: Measured, column: str) -> str:
     if column == "recall" and found.benchmark in _SESSION_RECALL:
         name = "session.ten.fraction"
     figure = found[name]
-    if figure.deviation is not None:
+    if figure.value is None or figure.deviation is not None:
         return figure.spread()
-    if figure.value is None:
-        return "-"
     return f"{figure.value * scale:,.{places}f}"
 
 
@@ -185,7 +254,7 @@ def tested(table: Table, folders: Mapping[str, Path]) -> Grid:
             slugs = lines[before].slug, lines[after].slug
             if not set(slugs) <= set(folders):
                 continue
-            flips = compare(Files(folders[slugs[0]]), Files(folders[slugs[1]]))
+            flips = compare(folders[slugs[0]], folders[slugs[1]])
             pair = wanted.get((benchmark, before, after))
             known = pair is not None and pair.gained is not None
             made.append(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem.testing import Request, chat_body
-from justmem_eval.runs import PeerSettings, Settings, select
+from justmem_eval.settings import PeerSettings, Settings, select
 
 USAGE = (700, 150)  # tokens in and out that each reply reports: believable for each stage
 SPENT = sum(USAGE)

@@ -16,24 +16,16 @@ import pytest
 from typer.testing import CliRunner
 
 from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, serve_openai
-from justmem_eval.cli.app import app
-from justmem_eval.meter import metering
+from justmem_eval.cli import app
 from justmem_eval.peer_check import BENCHMARK, HISTORY, check, is_right, problems
 from justmem_eval.records import Built, Files
-from justmem_eval.runs import PeerSettings
 from justmem_eval.scripted import NOT_JSON, Scripted
-from justmem_eval.systems.peer import NAMES, Peer
-from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.settings import PeerSettings
+from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 FAKES = Path(__file__).parent / "fakes"
 DIMENSIONS = 64
 PLAYED = Scripted([HISTORY], HashEmbedder(DIMENSIONS))
-SETTINGS = {
-    "model": "m",
-    "api_key": "none",
-    "embedder": "text-embedding-3-small",
-    "dimensions": DIMENSIONS,
-}
 
 
 @pytest.fixture
@@ -49,37 +41,31 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LIGHTMEM_COMPRESSOR", raising=False)
 
 
-async def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Files:
+def checked(name: str, url: str, folder: Path, python: str = sys.executable) -> Files:
     peer = PeerSettings(python=python, dimensions=DIMENSIONS)
-    return await check(name, f"openai:m@{url}", peer, folder)
+    return check(name, f"openai:m@{url}", peer, folder)
 
 
-async def built(name: str, url: str, folder: Path) -> Built:
-    with metering(url) as meter:
-        peer = Peer(name, sys.executable, folder=folder, meter=meter, settings=SETTINGS)
-        try:
-            return await peer.build(HISTORY)
-        finally:
-            await peer.close()
+def built(name: str, url: str, folder: Path) -> Built:
+    """The record of the build, from a whole run."""
+    return checked(name, url, folder).memory[HISTORY.id]
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_peer_that_is_installed_keeps_what_it_was_told(
+def test_a_peer_that_is_installed_keeps_what_it_was_told(
     tmp_path: Path, playing: Served, name: str
 ) -> None:
     python = os.environ.get(f"JUSTMEM_PEER_{name.upper()}")
     if not python:
         pytest.skip(f"{name} is not installed: JUSTMEM_PEER_{name.upper()} names its Python")
-    found = await checked(name, playing.url, tmp_path, python)
+    found = checked(name, playing.url, tmp_path, python)
     assert problems(found) == []
 
 
 @pytest.mark.usefixtures("fakes")
 @pytest.mark.parametrize("name", ["lightmem", "memos", "amem", "mempalace"])
-async def test_what_was_built_is_there_after_a_kill(
-    tmp_path: Path, playing: Served, name: str
-) -> None:
-    found = await checked(name, playing.url, tmp_path)
+def test_what_was_built_is_there_after_a_kill(tmp_path: Path, playing: Served, name: str) -> None:
+    found = checked(name, playing.url, tmp_path)
     assert problems(found) == []
     assert all(is_right(case, row) for case, row in found.retrieved(BENCHMARK.cases))
 
@@ -98,10 +84,8 @@ def lightmem_config(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_lightmem_is_told_who_speaks_in_its_own_fields(
-    tmp_path: Path, playing: Served
-) -> None:
-    await built("lightmem", playing.url, tmp_path)
+def test_lightmem_is_told_who_speaks_in_its_own_fields(tmp_path: Path, playing: Served) -> None:
+    built("lightmem", playing.url, tmp_path)
     (said, reply), *_ = lightmem_messages(tmp_path)
     first = HISTORY.sessions[0].turns[0]
     assert (said["speaker_name"], said["content"]) == ("Nora", first.text)
@@ -122,11 +106,11 @@ def test_the_users_next_turn_is_no_reply_for_lightmem(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
+def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
     tmp_path: Path, playing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LIGHTMEM_DIMENSIONS", "768")
-    await built("lightmem", playing.url, tmp_path)
+    built("lightmem", playing.url, tmp_path)
     config = lightmem_config(tmp_path)
     assert config["pre_compress"] is False
     assert config["embedding_retriever"]["configs"]["embedding_model_dims"] == 768
@@ -134,10 +118,8 @@ async def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
-    tmp_path: Path, playing: Served
-) -> None:
-    found = await checked("lightmem", playing.url, tmp_path)
+def test_the_time_before_a_text_of_lightmem_is_not_aligned(tmp_path: Path, playing: Served) -> None:
+    found = checked("lightmem", playing.url, tmp_path)
     pieces = found.evidence["q0"].chosen
     assert pieces[0].text.startswith("Tomas said: ")
     assert found.evidence["q0"].context.startswith("2024-")  # the reader sees the time
@@ -147,10 +129,10 @@ async def test_the_time_before_a_text_of_lightmem_is_not_aligned(
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
+def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
     tmp_path: Path, playing: Served
 ) -> None:
-    found = await checked("memoryos", playing.url, tmp_path)
+    found = checked("memoryos", playing.url, tmp_path)
     claimed = {piece.place for piece in found.evidence["q0"].read if piece.place[0]}
     turns = {(session, turn) for session, numbers in claimed for turn in numbers}
     assert ("session_1", 7) in turns
@@ -158,10 +140,10 @@ async def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_memoryos_shows_what_it_found_before_what_is_always_there(
+def test_memoryos_shows_what_it_found_before_what_is_always_there(
     tmp_path: Path, playing: Served
 ) -> None:
-    found = await checked("memoryos", playing.url, tmp_path)
+    found = checked("memoryos", playing.url, tmp_path)
     texts = [piece.text for piece in found.evidence["q0"].chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
@@ -172,21 +154,21 @@ async def test_memoryos_shows_what_it_found_before_what_is_always_there(
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
-    found = await checked("memos", playing.url, tmp_path)
+def test_memos_names_the_session_of_each_memory(tmp_path: Path, playing: Served) -> None:
+    found = checked("memos", playing.url, tmp_path)
     places = [piece.place for row in found.evidence.items() for piece in row.chosen]
     assert {session for session, _ in places} == {"session_1", "session_2", "session_3"}
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> None:
+def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> None:
     def script(request: Request) -> Respond:
         if "Porto" in str(request.body.get("messages")):
             return Respond(chat_body(NOT_JSON))
         return PLAYED(request)
 
     with serve_openai(script) as served:
-        made = await built("memos", served.url, tmp_path)
+        made = built("memos", served.url, tmp_path)
     assert len(made.failed) == 1
     assert made.failed[0].startswith("session_2: KeyError")
     assert made.error == ""
@@ -196,10 +178,10 @@ async def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
+def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
     tmp_path: Path, playing: Served
 ) -> None:
-    row = (await checked("amem", playing.url, tmp_path)).evidence["q0"]
+    row = (checked("amem", playing.url, tmp_path)).evidence["q0"]
     assert len(row.chosen) == 10
     assert len(row.read) > 10
 
@@ -249,9 +231,7 @@ def test_peer_check_names_what_is_wrong(
 
 
 @pytest.mark.usefixtures("fakes")
-async def test_peer_check_shows_an_embedder_that_does_not_fit(
-    tmp_path: Path, playing: Served
-) -> None:
+def test_peer_check_shows_an_embedder_that_does_not_fit(tmp_path: Path, playing: Served) -> None:
     peer = PeerSettings(python=sys.executable, dimensions=384)
-    found = await check("memos", f"openai:m@{playing.url}", peer, tmp_path)
+    found = check("memos", f"openai:m@{playing.url}", peer, tmp_path)
     assert "AssertionError" in problems(found)[0]

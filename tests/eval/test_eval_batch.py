@@ -14,7 +14,7 @@ from justmem.ports import Prompt
 from justmem.testing import Request, chat_body
 from justmem_eval import batch, runs
 from justmem_eval.batch import BatchModel
-from justmem_eval.calls import Cap, CapReached, Replies
+from justmem_eval.models import Cap, CapReached, Replies
 from justmem_eval.results import measured
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from justmem.errors import InvalidFile, InvalidSetting
-from justmem_eval import sources
-from justmem_eval.benchmarks import Question, load
+from justmem_eval.benchmarks import Question, checked, load
 from justmem_eval.benchmarks.locomo_plus import gap_days
 
 
@@ -158,7 +157,7 @@ def test_a_vague_gap_is_noted(data: Path) -> None:
 def test_a_missing_file_says_where_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match="justmem-eval data"):
         load("locomo", tmp_path)
-    assert any("snap-research" in line for line in sources.checked("locomo", tmp_path))
+    assert any("snap-research" in line for line in checked("locomo", tmp_path))
 
 
 def test_a_truncated_file_is_named(data: Path, tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_another_layout_is_named(tmp_path: Path) -> None:
 
 
 def test_counts_that_differ_are_said(data: Path) -> None:
-    said = list(sources.checked("locomo", data))
+    said = list(checked("locomo", data))
     assert "  17 questions, 1986 expected" in said
 
 
@@ -188,5 +187,5 @@ def test_an_unknown_benchmark_is_refused(data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["locomo", "longmemeval", "locomo_plus"])
 def test_the_published_files_have_the_expected_counts(dev_data: Path, name: str) -> None:
-    said = list(sources.checked(name, dev_data))
+    said = list(checked(name, dev_data))
     assert "  as expected" in said

@@ -10,9 +10,8 @@ from eval_server import SWITCHES, described
 
 from justmem.errors import ModelUnavailable
 from justmem.testing import HashEmbedder, ScriptedModel
-from justmem_eval.cache import Blobs, CachedEmbedder
-from justmem_eval.runs import justmem_system
-from justmem_eval.switches import parse
+from justmem_eval.models import CachedEmbedder
+from justmem_eval.systems.justmem import JustMem
 
 
 def test_two_processes_on_one_cache_do_not_disturb_each_other(data: Path, tmp_path: Path) -> None:
@@ -29,7 +28,7 @@ def test_two_processes_on_one_cache_do_not_disturb_each_other(data: Path, tmp_pa
 async def test_a_build_that_failed_is_not_kept(data: Path, tmp_path: Path) -> None:
     model = ScriptedModel(lambda _: ModelUnavailable("down"))
     given = described(data, cards="model")
-    system = justmem_system(given, parse(SWITCHES), model, tmp_path / "memories", tmp_path)
+    system = JustMem(given, model, tmp_path / "memories", tmp_path)
     built = await system.build(given.benchmark.history(given.benchmark.cases[0].history))
     assert "sessions failed" in built.error
     assert list((tmp_path / "memories").iterdir()) == []
@@ -37,9 +36,9 @@ async def test_a_build_that_failed_is_not_kept(data: Path, tmp_path: Path) -> No
 
 async def test_a_text_is_embedded_once(tmp_path: Path) -> None:
     inner = HashEmbedder()
-    embedder = CachedEmbedder(inner, Blobs(tmp_path / "vectors.db"))
+    embedder = CachedEmbedder(inner, tmp_path / "vectors.db")
     first = await embedder.embed(["a dog", "a cat", "a dog"])
     assert first.tokens > 0
-    again = await CachedEmbedder(inner, Blobs(tmp_path / "vectors.db")).embed(["a cat", "a dog"])
+    again = await CachedEmbedder(inner, tmp_path / "vectors.db").embed(["a cat", "a dog"])
     assert again.tokens == 0
     assert (again.vectors == first.vectors[[1, 0]]).all()

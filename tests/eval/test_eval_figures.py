@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from justmem.errors import InvalidFile
 from justmem_eval import figures
-from justmem_eval.cli.app import app
+from justmem_eval.cli import app
 from justmem_eval.metrics import Figure
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from justmem_eval import gate as gates
-from justmem_eval.cli.app import app
+from justmem_eval.cli import app
 from justmem_eval.metrics import Figure
 from justmem_eval.records import Files, Piece, Retrieved
 from justmem_eval.results import Measured
@@ -72,8 +72,6 @@ def measured(**figures: float) -> Measured:
         questions=400,
         missing=0,
         figures={name: Figure(value=value, n=400) for name, value in figures.items()},
-        errors={},
-        notes=(),
     )
 
 

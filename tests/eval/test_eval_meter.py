@@ -31,14 +31,14 @@ def streamed(*deltas: dict[str, Any], usage: dict[str, int] | None = None) -> by
 def test_a_stream_without_usage_is_counted_by_its_words() -> None:
     body = streamed(*({"content": word} for word in WORDS.split(" ")))
     found = counted("/chat/completions", ASKED, 200, body)
-    assert found["tokens_out"] == tokens.count(WORDS.replace(" ", ""))
-    assert found["estimated"] == 1
+    assert found.tokens_out == tokens.count(WORDS.replace(" ", ""))
+    assert found.estimated == 1
 
 
 def test_a_stream_with_usage_is_counted_by_the_usage() -> None:
     body = streamed({"content": WORDS}, usage={"prompt_tokens": 40, "completion_tokens": 9})
     found = counted("/chat/completions", ASKED, 200, body)
-    assert (found["tokens_in"], found["tokens_out"]) == (40, 9)
+    assert (found.tokens_in, found.tokens_out) == (40, 9)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_stream_with_usage_is_counted_by_the_usage() -> None:
 def test_a_whole_reply_without_usage_is_counted_by_its_words(message: dict[str, Any]) -> None:
     body = json.dumps({"id": "chatcmpl-1", "choices": [{"index": 0, "message": message}]})
     found = counted("/chat/completions", ASKED, 200, body.encode())
-    assert found["tokens_out"] == tokens.count(WORDS)
+    assert found.tokens_out == tokens.count(WORDS)
 
 
 def post(meter: Meter, lane: str, path: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from justmem.domain import Plan
-from justmem_eval import harm, metrics
+from justmem_eval import metrics, questions
 from justmem_eval.benchmarks import Case, Gold, Question, TurnKey, load
 from justmem_eval.judging import parse
 from justmem_eval.records import Piece, Place, Predicted, Retrieved
@@ -154,12 +154,6 @@ def test_flips_count_only_questions_that_both_have_a_verdict_for() -> None:
     assert (found.gained, found.lost, found.both) == (("b",), ("a",), 0)
 
 
-def test_answers_are_compared_without_case_articles_and_punctuation() -> None:
-    assert metrics.f1("The green bowl!", "a green bowl") == 1.0
-    assert metrics.f1("a red bowl", "a green bowl") == 0.5
-    assert metrics.f1("nothing", "a green bowl") == 0.0
-
-
 @pytest.mark.parametrize(
     ("said", "verdict"),
     [
@@ -179,8 +173,8 @@ def test_a_verdict_is_read_strictly(said: str, verdict: bool | None) -> None:
 
 
 def test_harm_asks_each_history_what_needs_no_memory(data: Path) -> None:
-    asked = harm.asked_of(load("locomo", data), 1)
-    assert len(asked.cases) == len(harm.no_memory_turns()) >= 40
+    asked = questions.needless(load("locomo", data), 1)
+    assert len(asked.cases) >= 40
     assert not any(case.gold.has_evidence or case.gold.judged for case in asked.cases)
 
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from justmem.errors import InvalidFile
 from justmem.testing import Request, chat_body, serve_openai
-from justmem_eval import mine, runs
+from justmem_eval import questions, runs
 from justmem_eval.benchmarks import load
-from justmem_eval.cli.app import app
+from justmem_eval.cli import app
 from justmem_eval.judging import ordering
 from justmem_eval.results import measured
 
@@ -261,7 +261,7 @@ async def test_a_file_that_holds_no_sessions_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("[]")
     with pytest.raises(InvalidFile, match="no sessions"):
-        await mine.read_sessions(path, tmp_path)
+        await questions.read_sessions(path, tmp_path)
     path.write_text('[{"turns": 3}]')
     with pytest.raises(InvalidFile, match="session 1"):
-        await mine.read_sessions(path, tmp_path)
+        await questions.read_sessions(path, tmp_path)

@@ -14,15 +14,14 @@ from eval_server import described as settings
 
 from justmem.domain import Session, Turn
 from justmem.testing import Request, Respond, Served, serve_openai
-from justmem_eval import report, runs
+from justmem_eval import runs, tables
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, load, recorded
 from justmem_eval.cli.shared import show_run
 from justmem_eval.records import Files, PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured, placed
-from justmem_eval.runs import PeerSettings, Settings
+from justmem_eval.settings import PeerSettings, Settings
 from justmem_eval.systems.alignment import NOWHERE, aligned
-from justmem_eval.systems.peer import NAMES
-from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 
 def described(data: Path, url: str, **fields: Any) -> Settings:
@@ -271,7 +270,7 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
 
 
 def shown_run(given: Settings, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    show_run(measured(folder, given.benchmark), folder)
+    show_run(measured(folder, given.benchmark))
     return capsys.readouterr().out
 
 
@@ -314,9 +313,9 @@ async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     ours = await run(given, tmp_path / "ours")
     words = by_words(tmp_path / "ours", given.benchmark)
     assert words["costs.aligned"].value == 100.0
-    titles = [row[1] for row in report.recalls({"p": peer, "o": ours}, {"o": words}).rows]
+    titles = [row[1] for row in tables.recalls({"p": peer, "o": ours}, {"o": words}).rows]
     assert titles == ["template", "JustMem", "JustMem, placed by words"]
-    assert [row[1] for row in report.recalls({"o": ours}, {"o": words}).rows] == ["JustMem"]
+    assert [row[1] for row in tables.recalls({"o": ours}, {"o": words}).rows] == ["JustMem"]
 
 
 # ---------------------------------------------------------------- alignment

@@ -18,10 +18,10 @@ from eval_server import described as settings
 from justmem.errors import InvalidSetting
 from justmem.testing import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval import runs
-from justmem_eval.calls import CapReached
+from justmem_eval.models import CapReached
 from justmem_eval.records import Files
-from justmem_eval.results import failures, measured
-from justmem_eval.runs import Settings
+from justmem_eval.results import measured
+from justmem_eval.settings import Settings
 
 
 def described(data: Path, url: str, **fields: Any) -> Settings:
@@ -160,7 +160,7 @@ async def test_a_judge_that_answers_prose_is_an_error_and_no_verdict(
     assert found["accuracy"].value is None
     assert not found.judged
     assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 8}
-    assert "gave no verdict" in failures(Files(folder))[0][2]
+    assert "gave no verdict" in found.failures[0][2]
 
 
 async def test_one_failed_answer_is_counted_apart_and_done_again_later(

@@ -12,7 +12,7 @@ import pytest
 import justmem
 import justmem_eval
 from justmem.testing import ScriptedModel
-from justmem_eval import estimate, switches
+from justmem_eval import estimate, settings
 from justmem_eval.benchmarks import load
 from justmem_eval.text import count
 
@@ -75,9 +75,9 @@ def test_the_papers_profile_is_the_products(tmp_path: Path) -> None:
     own = {"folder": tmp_path, "model": "rules", "reranker": "none"}
     own["embedder"] = "justmem.testing:HashEmbedder"
     with justmem.open("x", **own, profile="paper") as memory:
-        assert memory.parts.profile == switches.PAPER
-    with justmem.open("x", **own, profile=switches.PAPER) as memory:
-        assert memory.parts.profile == switches.PAPER
+        assert memory.parts.profile == settings.PAPER
+    with justmem.open("x", **own, profile=settings.PAPER) as memory:
+        assert memory.parts.profile == settings.PAPER
 
 
 async def test_estimated_prompts_are_about_as_long_as_real_ones(data: Path, tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from justmem.errors import InvalidSetting
 from justmem.testing import HashEmbedder, Request
-from justmem_eval import figures, pictures, sidebyside
+from justmem_eval import figures, sidebyside
 from justmem_eval.benchmarks import load, recorded
-from justmem_eval.cli.app import app
+from justmem_eval.cli import app
+from justmem_eval.figures import Bar, Panel
 from justmem_eval.peer_check import HISTORY
-from justmem_eval.pictures import Bar, Panel
 from justmem_eval.scripted import NOT_JSON, Scripted
-from justmem_eval.systems.process import ADAPTERS
+from justmem_eval.systems.peer import ADAPTERS
 
 
 async def test_systems_are_measured_behind_one_meter(
@@ -89,7 +89,7 @@ def test_the_command_writes_table_figures_and_pictures(
 def test_pictures_escape_names_and_draw_each_value() -> None:
     rows = [Bar(name="<b>&", values=(1000.0, None), ours=True), Bar(name="x", values=(10.0, 50.0))]
     panels = [Panel(title="tokens", logarithmic=True), Panel(title="%", most=100.0)]
-    drawn = pictures.bars("title", panels, rows, "dark")
+    drawn = figures.bars("title", panels, rows, "dark")
     ElementTree.fromstring(drawn)
     assert "<b>" not in drawn
     assert "1,000" in drawn

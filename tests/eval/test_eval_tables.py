@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 
 from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import benchmarks, runs, tables
-from justmem_eval.cli.app import app
+from justmem_eval.cli import app
 from justmem_eval.cli.measuring import RUNS
 from justmem_eval.figures import read
-from justmem_eval.records import Files
 from justmem_eval.results import compare, measured
 
 
@@ -69,7 +68,7 @@ def test_rows_of_different_tables_share_the_run_they_both_need() -> None:
 
 def test_flips_are_paired_by_question(two_runs: Any) -> None:
     _, folder = two_runs
-    found = compare(Files(folder / "naive_rag"), Files(folder / "justmem"))
+    found = compare(folder / "naive_rag", folder / "justmem")
     assert set(found.gained) == {"conv-1/1", "conv-1/2", "conv-1/13"}  # of Biscuit
     assert found.lost == ()
     assert found.p == 0.25

@@ -9,7 +9,7 @@ from justmem.domain import Evidence, Plan, Source, Turn
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.evidence import turn_lines
 from justmem.runtime.tokens import count
-from justmem_eval.calls import prompt_key
+from justmem_eval.models import prompt_key
 
 AT = datetime(2024, 5, 20)
 

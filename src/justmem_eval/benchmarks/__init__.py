@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib import resources
 from pathlib import Path
 
-from justmem.errors import InvalidSetting
+from justmem.errors import InvalidFile, InvalidSetting
 from justmem_eval.benchmarks import beam, living, locomo, locomo_plus, longmemeval, realtalk
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, History, Question, TurnKey
 
@@ -25,7 +27,18 @@ TITLES = {
 # Read from their published files.
 NAMES = tuple(name for name in TITLES if name not in ("living", "mine"))
 
-__all__ = ["NAMES", "TITLES", "Benchmark", "Case", "Gold", "History", "Question", "TurnKey", "load"]
+__all__ = [
+    "NAMES",
+    "TITLES",
+    "Benchmark",
+    "Case",
+    "Gold",
+    "History",
+    "Question",
+    "TurnKey",
+    "checked",
+    "load",
+]
 
 
 _LOADERS: Mapping[str, Callable[[Path], Benchmark]] = {
@@ -43,3 +56,28 @@ def load(name: str, data: Path) -> Benchmark:
     if name not in _LOADERS:
         raise InvalidSetting(f"There is no benchmark {name!r}: use {', '.join(NAMES)} or living.")
     return _LOADERS[name](data)
+
+
+def checked(name: str, data: Path) -> Iterator[str]:
+    """Lines that say what is there, what is wrong with it, or where to get it."""
+    sources = resources.files("justmem_eval").joinpath("sources.toml").read_text("utf-8")
+    source = tomllib.loads(sources)[name]
+    try:
+        found = load(name, data)
+    except InvalidFile as error:
+        yield f"{TITLES[name]}: not there or not readable. {error}"
+        yield f"  get it from {source['where']}"
+        yield f"  licence: {source['licence']}"
+        return
+    file, digest = next(iter(found.files.items()))
+    yield f"{TITLES[name]}: {file}, {len(found.cases)} questions, sha256 {digest}"
+    expected = source.get("files", {}).get(file)
+    if expected is None:
+        yield "  a file of this name is not known here: count and hash are not checked"
+    elif expected["questions"] != len(found.cases):
+        yield f"  {len(found.cases)} questions, {expected['questions']} expected"
+    elif expected.get("sha256", digest) != digest:
+        yield f"  another version: the sha256 should be {expected['sha256']}"
+    else:
+        yield "  as expected"
+    yield from (f"  note: {note}" for note in found.notes)

@@ -75,38 +75,30 @@ def stream_list(
     """As `read_list`, one object at a time, each with its place in the file in bytes."""
     decoder = json.JSONDecoder()
     with path.open("rb") as file:
-        raw, start = file.read(_CHUNK), 0  # `raw` begins at the byte `start` of the file
-        while True:
-            skipped = len(raw) - len(raw.lstrip(b"[, \n\r\t"))
-            raw, start = raw[skipped:], start + skipped
-            if raw[:1] == b"]" or (not raw and not (raw := file.read(_CHUNK))):
-                return
-            item, size = _decoded(decoder, raw, path) if raw[:1] == b"{" else (None, 0)
-            if item is None:
-                more = file.read(_CHUNK)
-                if not more:
-                    raise InvalidFile(f"{path} is truncated, or not a list of {what}.")
-                raw += more
-                continue
-            _check_keys(path, item, keys, what)
-            yield item, start, start + size
-            raw, start = raw[size:], start + size
+        raw, start = b"", 0  # `raw` begins at the byte `start` of the file
+        while chunk := file.read(_CHUNK):
+            raw += chunk
+            while True:
+                skipped = len(raw) - len(raw.lstrip(b"[, \n\r\t"))
+                raw, start = raw[skipped:], start + skipped
+                text = raw.decode("utf-8", "ignore")  # a character may be cut at the end
+                try:
+                    item, end = decoder.raw_decode(text)
+                except ValueError:  # not complete
+                    break
+                _check_keys(path, item, keys, what)
+                size = len(text[:end].encode())
+                yield item, start, start + size
+                raw, start = raw[size:], start + size
+    if raw.strip() != b"]":
+        raise InvalidFile(f"{path} is truncated, or not a list of {what}.")
 
 
-def _decoded(decoder: json.JSONDecoder, raw: bytes, path: Path) -> tuple[Any, int]:
-    """The first object and its length in bytes; None if it is not complete."""
-    text = raw.decode("utf-8", "ignore")  # a character may be cut at the end
-    try:
-        item, end = decoder.raw_decode(text)
-    except ValueError:
-        return None, 0
-    return item, len(text[:end].encode())
-
-
-def read_part(path: Path, start: int, end: int) -> Any:
+def read_part(path: Path, start: int, end: int) -> dict[str, Any]:
     with path.open("rb") as file:
         file.seek(start)
-        return json.loads(file.read(end - start))
+        found: dict[str, Any] = json.loads(file.read(end - start))
+    return found
 
 
 def _check_keys(path: Path, item: Any, keys: Sequence[str], what: str) -> None:

@@ -6,7 +6,7 @@ their place in time, and only role and content of a turn are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,7 @@ FILES = (
     "longmemeval_s.dev.json.xz",
 )
 FILES_M = ("longmemeval_m_cleaned.json", "longmemeval_m.json")
+Item = Mapping[str, Any]
 ASSISTANT = "single-session-assistant"
 _KEYS = (
     "question_id",
@@ -44,40 +45,41 @@ def load(data: Path) -> Benchmark:
     path = files.find(data, FILES, "LongMemEval-S")
     items = files.read_list(path, _KEYS, "LongMemEval questions")
     by_id = {str(item["question_id"]): item for item in items}
-    notes: list[str] = []
-    if len(by_id) < len(items):
-        raise InvalidFile(f"{path}: question ids repeat; is it two files joined?")
-    cases = [_case(id, item, path, notes) for id, item in by_id.items()]
-
-    @lru_cache(maxsize=4)  # one history is a megabyte of text; they are asked for in order
-    def history(id: str) -> History:
-        return History(id, [session for session, _ in _sessions(by_id[id], path)])
-
-    return Benchmark("longmemeval", cases, history, notes, files.digests(path))
+    return _benchmark("longmemeval", path, items, by_id.__getitem__)
 
 
 def load_m(data: Path) -> Benchmark:
     """M is gigabytes: one question is in memory at a time."""
     path = files.find(data, FILES_M, "LongMemEval-M")
     places: dict[str, tuple[int, int]] = {}
-    cases: list[Case] = []
+
+    def items() -> Iterator[Item]:
+        for item, start, end in files.stream_list(path, _KEYS, "LongMemEval questions"):
+            places[str(item["question_id"])] = start, end
+            yield item
+
+    def item_of(id: str) -> Item:
+        return files.read_part(path, *places[id])
+
+    return _benchmark("longmemeval_m", path, items(), item_of)
+
+
+def _benchmark(
+    name: str, path: Path, items: Iterable[Item], item_of: Callable[[str], Item]
+) -> Benchmark:
     notes: list[str] = []
-    for item, start, end in files.stream_list(path, _KEYS, "LongMemEval questions"):
-        id = str(item["question_id"])
-        places[id] = start, end
-        cases.append(_case(id, item, path, notes))
-    if len(places) < len(cases):
+    cases = [_case(item, path, notes) for item in items]
+    if len({case.history for case in cases}) < len(cases):
         raise InvalidFile(f"{path}: question ids repeat; is it two files joined?")
 
-    @lru_cache(maxsize=2)
+    @lru_cache(maxsize=4)  # one history is megabytes of text; they are asked for in order
     def history(id: str) -> History:
-        item = files.read_part(path, *places[id])
-        return History(id, [session for session, _ in _sessions(item, path)])
+        return History(id, _sessions(item_of(id), path))
 
-    return Benchmark("longmemeval_m", cases, history, notes, files.digests(path))
+    return Benchmark(name, cases, history, notes, files.digests(path))
 
 
-def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:
+def _places(item: Item, path: Path) -> list[tuple[str, int]]:
     """(our session id, index in the file) in order of time; ids repeat, so places are the key."""
     dates, sessions = item["haystack_dates"], item["haystack_sessions"]
     if not len(dates) == len(sessions) == len(item["haystack_session_ids"]):
@@ -87,11 +89,11 @@ def _places(item: Mapping[str, Any], path: Path) -> list[tuple[str, int]]:
     return [(f"s{place:03d}", i) for place, i in enumerate(order, 1) if sessions[i]]
 
 
-def _time(text: str, item: Mapping[str, Any], path: Path) -> datetime:
+def _time(text: str, item: Item, path: Path) -> datetime:
     return files.as_time(text, "%Y/%m/%d (%a) %H:%M", f"{path}: {item['question_id']}")
 
 
-def _sessions(item: Mapping[str, Any], path: Path) -> list[tuple[Session, int]]:
+def _sessions(item: Item, path: Path) -> list[Session]:
     found = []
     for id, i in _places(item, path):
         turns = tuple(
@@ -99,13 +101,13 @@ def _sessions(item: Mapping[str, Any], path: Path) -> list[tuple[Session, int]]:
             for t in item["haystack_sessions"][i]
         )
         if any(turn.text.strip() for turn in turns):
-            found.append(
-                (Session(id=id, at=_time(item["haystack_dates"][i], item, path), turns=turns), i)
-            )
+            at = _time(item["haystack_dates"][i], item, path)
+            found.append(Session(id=id, at=at, turns=turns))
     return found
 
 
-def _case(id: str, item: Mapping[str, Any], path: Path, notes: list[str]) -> Case:
+def _case(item: Item, path: Path, notes: list[str]) -> Case:
+    id = str(item["question_id"])
     abstain = id.endswith("_abs")
     gold_ids = set(item["answer_session_ids"])
     sessions, turns, days = set(), set(), set()

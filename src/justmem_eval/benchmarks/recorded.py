@@ -8,7 +8,7 @@ LongMemEval `plans*.jsonl` by `id`, LoCoMo-Plus `cards*.jsonl` and `plans*.jsonl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,13 +86,6 @@ def _some(found: dict[Any, CardRows], folder: Path, what: str) -> dict[Any, Card
     if not found:
         raise InvalidFile(f"No recorded {what} beside {folder}: use --{what} rules.")
     return found
-
-
-def texts(known: Recorded) -> Iterator[tuple[str, str, frozenset[int], str]]:
-    """History, session, turns and words of each card, as a system would show them."""
-    for (history, session), rows in known.cards.items():
-        for row in rows:
-            yield history, session, frozenset(row["turns"]), f"{row['subject']} {row['fact']}"
 
 
 class RecordedCards:

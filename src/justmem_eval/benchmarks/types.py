@@ -96,6 +96,14 @@ class Benchmark:
     def only(self, keep: Callable[[Case], bool]) -> Benchmark:
         return replace(self, cases=[case for case in self.cases if keep(case)])
 
+    def of(self, histories: Sequence[str]) -> Benchmark:
+        return self.only(lambda case: case.history in histories)
+
+    @property
+    def histories(self) -> list[str]:
+        """The ids of the histories that are asked about."""
+        return list(dict.fromkeys(case.history for case in self.cases))
+
     def by_history(self) -> Iterator[tuple[str, list[Case]]]:
         """Cases that follow each other over the same history."""
         for history, group in groupby(self.cases, key=lambda case: case.history):

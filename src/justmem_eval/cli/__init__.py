@@ -1,5 +1,40 @@
 """The `justmem-eval` command."""
 
-from justmem_eval.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import typer
+from rich.console import Console
+
+from justmem.errors import JustMemError
+from justmem_eval.cli import measuring, running
+
+app = typer.Typer(
+    help="Measure memory systems so that anyone can check it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("all")(measuring.everything)
+app.command()(measuring.recall)
+app.command()(measuring.harm)
+app.command()(measuring.placed)
+app.command("fit")(measuring.fitted)
+app.command()(measuring.mine)
+app.command()(measuring.gate)
+app.command()(measuring.fill)
+app.command()(measuring.data)
+app.command()(running.run)
+app.command()(running.table)
+app.command()(running.compare)
+app.command()(running.peer_check)
+app.command()(running.peers)
+
+
+def main() -> None:
+    try:
+        app()
+    except JustMemError as error:
+        said = Console(stderr=True, markup=False, highlight=False)
+        said.print(f"Error: {error}", style="red", soft_wrap=True)
+        raise SystemExit(2) from None

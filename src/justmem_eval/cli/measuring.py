@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from justmem.errors import InvalidFile
-from justmem_eval import benchmarks, cache, figures, fit, results, sources
+from justmem_eval import benchmarks, figures, results
+from justmem_eval import fit as fits
 from justmem_eval import gate as gates
-from justmem_eval import harm as harms
-from justmem_eval import mine as own
+from justmem_eval import questions as asked
 from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.cli.shared import (
     Cache,
@@ -27,10 +26,11 @@ from justmem_eval.cli.shared import (
     show,
     show_run,
 )
+from justmem_eval.models import cache_folder
 from justmem_eval.records import Files
-from justmem_eval.report import Grid
 from justmem_eval.results import Measured
-from justmem_eval.runs import Settings, select
+from justmem_eval.settings import Settings, select
+from justmem_eval.tables import Grid
 
 Bench = Annotated[str, typer.Option(help=", ".join(TITLES))]
 
@@ -44,11 +44,18 @@ def recall(
     switch: Switch = None,
     to: Annotated[Path | None, typer.Option("--out", help="Keep the run's files here.")] = None,
     figures_file: Published = None,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """Recall, source, token and answer figures without a language model."""
-    given = _settings(data, benchmark, cards, plans, limit, switch)
-    _measured(given, to, cache_folder, figures_file)
+    name, command = f"{benchmark}-{cards}-{plans}", f"recall --benchmark {benchmark}"
+    command += f" --cards {cards} --plans {plans}"
+    if limit:  # a part of the questions has figures of its own
+        name, command = f"{name}-limit_{limit}", f"{command} --limit {limit}"
+    given = _settings(data, benchmark, switch, limit=limit, cards=cards, plans=plans)
+    with TemporaryDirectory(prefix="justmem-eval-") as folder:
+        found = measure(given, to or Path(folder), cache)
+    show_run(found)
+    _publish(figures_file, name, given, found, command)
 
 
 # Benchmark, cards, plans.
@@ -68,48 +75,27 @@ def everything(
     limit: Limit = None,
     switch: Switch = None,
     figures_file: Published = None,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """Every keyless figure: `recall` on each benchmark."""
     for run in RUNS:
-        _measured(_settings(data, *run, limit, switch), None, cache_folder, figures_file)
+        recall(data, *run, limit, switch, None, figures_file, cache)
 
 
 def _settings(
-    data: Path, name: str, cards: Any, plans: Any, limit: int | None, switch: list[str] | None
+    data: Path, name: str, switch: list[str] | None, *, limit: int | None = None, **more: Any
 ) -> Settings:
-    return Settings(
-        benchmark=select(name, data, limit=limit),
-        data=data,
-        cards=cards,
-        plans=plans,
-        runs=1,
-        switches=switch or (),
-        limit=limit,
-    )
+    bench = select(name, data, limit=limit)
+    switches = tuple(switch or ())
+    return Settings(benchmark=bench, data=data, runs=1, switches=switches, limit=limit, **more)
 
 
-def _measured(
-    given: Settings, to: Path | None, cache_folder: Path | None, figures_file: Path | None
-) -> None:
-    """Measured, shown and published. A run over a part of the questions, or with other switches,
-    has figures of its own."""
-    with TemporaryDirectory(prefix="justmem-eval-") as folder:
-        found = measure(given, to or Path(folder), cache.folder(cache_folder))
-        show_run(found, to or Path(folder))
-    part = [f"limit_{given.limit}"] if given.limit else []
-    name = "-".join([given.benchmark.name, given.cards_by, given.plans_by, *part])
-    command = f"recall --benchmark {given.benchmark.name}"
-    command += f" --cards {given.cards_by} --plans {given.plans_by}"
-    command += f" --limit {given.limit}" if given.limit else ""
-    if figures_file:
-        _publish(figures_file, name, given.switches, found, command)
-
-
-def _publish(path: Path, name: str, switches: Sequence[str], found: Measured, command: str) -> None:
-    name = "-".join([name, *(switch.replace("=", "_").replace(".", "_") for switch in switches)])
-    words = ["justmem-eval", command, *(f"--set {switch}" for switch in switches)]
-    figures.write(path, name, figures.of_run(found), " ".join(words))
+def _publish(path: Path | None, name: str, given: Settings, found: Measured, command: str) -> None:
+    """Runs with other switches have figures of their own."""
+    if path is not None:
+        more = (switch.replace("=", "_").replace(".", "_") for switch in given.switches)
+        words = ["justmem-eval", command, *(f"--set {switch}" for switch in given.switches)]
+        figures.write(path, "-".join([name, *more]), figures.of_run(found), " ".join(words))
 
 
 def harm(
@@ -118,21 +104,20 @@ def harm(
     histories: Annotated[int, typer.Option(help="Of so many histories.")] = 3,
     switch: Switch = None,
     figures_file: Published = None,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """On turns that need no memory: how often nothing is recalled, and the tokens added."""
-    given = _settings(data, benchmark, "rules", "rules", None, switch)
-    given = replace(given, benchmark=harms.asked_of(given.benchmark, histories))
+    given = _settings(data, benchmark, switch)
+    given = replace(given, benchmark=asked.needless(given.benchmark, histories))
     with TemporaryDirectory(prefix="justmem-eval-") as folder:
-        found = measure(given, Path(folder), cache.folder(cache_folder))
+        found = measure(given, Path(folder), cache)
         rows = Files(Path(folder)).retrieved(given.benchmark.cases)
     typer.echo(f"turns that need no memory: nothing recalled {found['costs.nothing_read']}")
     typer.echo(f"tokens added {found['tokens.evidence']}")
     for text in dict.fromkeys(case.question.text for case, row in rows if row.evidence_tokens):
         typer.echo(f"  something is recalled for: {text}")
-    if figures_file:
-        command = f"harm --benchmark {benchmark} --histories {histories}"
-        _publish(figures_file, f"harm-{benchmark}", given.switches, found, command)
+    command = f"harm --benchmark {benchmark} --histories {histories}"
+    _publish(figures_file, f"harm-{benchmark}", given, found, command)
 
 
 def placed(data: Data, figures_file: Published = None) -> None:
@@ -144,9 +129,9 @@ def placed(data: Data, figures_file: Published = None) -> None:
         figures.write(figures_file, "placed-locomo", found, "justmem-eval placed")
 
 
-def fitted(data: Data, cache_folder: Cache = None) -> None:
+def fitted(data: Data, cache: Cache = None) -> None:
     """Fit the ranking weights, with whole data sets and conversations held out."""
-    given = asyncio.run(fit.examples(data, cache.folder(cache_folder)))
+    given = asyncio.run(fits.examples(data, cache_folder(cache)))
     rows = [
         [
             held.name,
@@ -155,11 +140,11 @@ def fitted(data: Data, cache_folder: Cache = None) -> None:
             f"{held.recall:.1f}",
             f"{held.in_use:.1f}",
         ]
-        for held in fit.held_out(given)
+        for held in fits.held_out(given)
     ]
-    everything = [f"{w:.2f}" for w in fit.fit(given)]
+    everything = [f"{w:.2f}" for w in fits.fit(given)]
     rows.append(["fitted on everything", str(len(given)), *everything, "", ""])
-    headings = ["held out", "questions", *fit.FITTED, "recall@10", "with the weights in use"]
+    headings = ["held out", "questions", *fits.FITTED, "recall@10", "with the weights in use"]
     show(Grid("Weights, and recall of the ten cards", headings, rows))
 
 
@@ -167,24 +152,17 @@ def gate(
     data: Data,
     slices: Annotated[Path, typer.Option(help="The gate file: slices and what they must find.")],
     switch: Switch = None,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """Fails if retrieval no longer finds what the gate file lists."""
     failed = 0
     for slice in gates.read(slices):
-        bench = benchmarks.load(slice.benchmark, data)
+        switches = [*slice.set, *(switch or ())]
+        given = _settings(data, slice.benchmark, switches, cards=slice.cards, plans=slice.plans)
         if slice.histories:
-            bench = bench.only(lambda case, of=slice.histories: case.history in of)  # type: ignore[misc]
-        given = Settings(
-            benchmark=bench,
-            data=data,
-            cards=slice.cards,
-            plans=slice.plans,
-            runs=1,
-            switches=(*slice.set, *(switch or ())),
-        )
+            given = replace(given, benchmark=given.benchmark.of(slice.histories))
         with TemporaryDirectory(prefix="justmem-gate-") as folder:
-            found = measure(given, Path(folder), cache.folder(cache_folder))
+            found = measure(given, Path(folder), cache)
             checks = list(gates.check(slice, found, Files(Path(folder))))
         for ok, text in checks:
             failed += not ok
@@ -204,29 +182,27 @@ def mine(
     """Recall on your own chats. Nothing is sent, and nothing is kept."""
     with TemporaryDirectory(prefix="justmem-mine-") as temporary:
         folder = Path(temporary)
-        sessions = asyncio.run(own.read_sessions(file, folder / "read"))
-        cases = own.asked(questions, sessions) if questions else own.made(sessions, count)
+        sessions = asyncio.run(asked.read_sessions(file, folder / "read"))
+        cases = asked.own(questions, sessions) if questions else asked.made(sessions, count)
         if not cases:
             raise InvalidFile(f"{file} holds no statement long enough to make a question from.")
-        bench = own.benchmark(sessions, cases)
-        found = {
-            system: measure(
-                Settings(benchmark=bench, data=file, system=system, runs=1, switches=switch or ()),
-                folder / system,
-                folder,
+        bench = asked.benchmark(sessions, cases)
+        found = {}
+        for system in ("justmem", "naive_rag"):
+            given = Settings(
+                benchmark=bench, data=file, system=system, runs=1, switches=switch or ()
             )
-            for system in ("justmem", "naive_rag")
-        }
-        typer.echo(own.shown(bench, found["justmem"], found["naive_rag"]))
-        typer.echo(own.GIVEN if questions else own.MADE)
-        for line in own.missed(Files(folder / "justmem").retrieved(cases)) if show_missed else ():
+            found[system] = measure(given, folder / system, folder)
+        typer.echo(asked.shown(bench, found["justmem"], found["naive_rag"]))
+        typer.echo(asked.GIVEN if questions else asked.MADE)
+        for line in asked.missed(Files(folder / "justmem").retrieved(cases)) if show_missed else ():
             typer.echo(f"missed: {line}")
 
 
 def data(folder: Annotated[Path, typer.Option("--data", help="Where they should be.")]) -> None:
     """Where to get each benchmark, and whether what is there is right."""
     for name in benchmarks.NAMES:
-        for line in sources.checked(name, folder):
+        for line in benchmarks.checked(name, folder):
             typer.echo(line)
 
 

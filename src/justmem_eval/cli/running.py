@@ -1,20 +1,27 @@
-"""One run, the tables of the paper, and two runs compared."""
+"""One run, the tables of the paper, two runs compared, and other systems."""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+import sys
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated, Any
 
 import typer
 
 from justmem.errors import InvalidSetting
-from justmem_eval import cache, report, results, tables
+from justmem_eval import benchmarks, figures, results, sidebyside, tables
+from justmem_eval import peer_check as checks
+from justmem_eval.benchmarks import recorded
 from justmem_eval.cli.shared import (
     Cache,
     Data,
     Limit,
     PeerDimensions,
     PeerEmbedder,
+    Published,
     Pythons,
     Switch,
     measure,
@@ -23,17 +30,22 @@ from justmem_eval.cli.shared import (
     show_run,
 )
 from justmem_eval.estimate import Estimate, estimate
+from justmem_eval.models import cache_folder
 from justmem_eval.records import Files
 from justmem_eval.results import by_words
-from justmem_eval.runs import (
+from justmem_eval.settings import (
     DIMENSIONS,
     EMBEDDER,
     OWN,
     PeerSettings,
     Settings,
     benchmark_of,
+    parse,
     select,
 )
+from justmem_eval.systems.justmem import build_embedder
+from justmem_eval.systems.peer import NAMES
+from justmem_eval.tables import Grid
 
 Model = Annotated[str, typer.Option(help="rules, openai:NAME, openai:NAME@URL, batch:NAME or ...")]
 JudgeModel = Annotated[str, typer.Option("--judge", help="The judge's model. Default: --model.")]
@@ -45,6 +57,9 @@ Origin = Annotated[str | None, typer.Option(help="recorded, rules or model.")]
 In = Annotated[float, typer.Option("--price-in", help="Of a million input tokens.")]
 Made = Annotated[float, typer.Option("--price-out", help="Of a million output tokens.")]
 _SHOWN = 10  # flipped questions of each kind
+_ENVIRONMENTS = Path("build/peers")
+_COMPARE = Path("build/compare")
+_PATIENCE = 300.0  # seconds without a sign of life, for three short sessions
 
 
 def run(
@@ -71,9 +86,16 @@ def run(
     peer_embedder: PeerEmbedder = EMBEDDER,
     peer_dimensions: PeerDimensions = DIMENSIONS,
     yes: Yes = False,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """One system on one benchmark: build and retrieve once, answer and judge five times."""
+    peer = PeerSettings(
+        python=python,
+        adapter=adapter,
+        patience=patience,
+        embedder=peer_embedder,
+        dimensions=peer_dimensions,
+    )
     given = Settings(
         benchmark=select(benchmark, data, limit=limit),
         data=data,
@@ -87,16 +109,10 @@ def run(
         parallel=parallel,
         limit=limit,
         cap=cap,
-        peer=PeerSettings(
-            python=python,
-            adapter=adapter,
-            patience=patience,
-            embedder=peer_embedder,
-            dimensions=peer_dimensions,
-        ),
+        peer=peer,
     )
     _agree([given], price_in, price_out, yes)
-    show_run(measure(given, to, cache.folder(cache_folder)), to)
+    show_run(measure(given, to, cache))
 
 
 def table(
@@ -117,10 +133,10 @@ def table(
     price_in: In = 0.0,
     price_out: Made = 0.0,
     yes: Yes = False,
-    cache_folder: Cache = None,
+    cache: Cache = None,
 ) -> None:
     """One of the paper's tables, ours beside the paper's figures."""
-    pythons = pairs(python or ())
+    pythons = pairs(python)
     wanted = tables.table(name)
     given: dict[str, Settings] = {}
     for line in wanted.lines:
@@ -129,6 +145,9 @@ def table(
         if line.system not in OWN and line.system not in pythons:
             typer.echo(f"{line.title}: left out, no --python {line.system}=... names its Python.")
             continue
+        peer = PeerSettings(
+            python=pythons.get(line.system, ""), embedder=peer_embedder, dimensions=peer_dimensions
+        )
         given[line.slug] = Settings(
             benchmark=select(line.benchmark, data, line.category, limit),
             data=data,
@@ -142,30 +161,24 @@ def table(
             limit=limit,
             category=line.category,
             cap=cap,
-            peer=PeerSettings(
-                python=pythons.get(line.system, ""),
-                embedder=peer_embedder,
-                dimensions=peer_dimensions,
-            ),
+            peer=peer,
         )
     _agree(list(given.values()), price_in, price_out, yes)
-    found = {
-        slug: measure(each, to / slug, cache.folder(cache_folder), to / "spent.txt")
-        for slug, each in given.items()
-    }
+    ledger = to / "spent.txt"
+    found = {slug: measure(each, to / slug, cache, ledger) for slug, each in given.items()}
     show(tables.grid(wanted, found))
     words = {}
     if any(each.placed_by_words for each in found.values()):
         words = {slug: by_words(to / slug, each.benchmark) for slug, each in given.items()}
-    show(report.recalls(found, words))
+    show(tables.recalls(found, words))
     judged = {slug: each for slug, each in found.items() if each.judged}
     if (tests := tables.tested(wanted, {slug: to / slug for slug in judged})).rows:
         show(tests)
     if judged:
-        show(report.judged(judged))
+        show(tables.judged(judged))
     for slug, each in found.items():
         if each.errors:
-            typer.echo(f"{slug}: errors {dict(each.errors)}")
+            typer.echo(f"{slug}: errors {each.errors}")
 
 
 def compare(
@@ -174,10 +187,10 @@ def compare(
     data: Data,
 ) -> None:
     """Paired flips with the exact McNemar test, and the questions that flipped."""
-    before, after = Files(a), Files(b)
-    flips = results.compare(before, after)
+    flips = results.compare(a, b)
     gained, lost = len(flips.gained), len(flips.lost)
-    typer.echo(f"{results.label(before.pinned())} -> {results.label(after.pinned())}")
+    told = [(results.label(Files(each).pinned()), Files(each).predictions(1)) for each in (a, b)]
+    typer.echo(" -> ".join(label for label, _ in told))
     typer.echo(f"wrong to right {gained}, right to wrong {lost}, both right {flips.both}")
     typer.echo(f"p {flips.p:.3g} (exact McNemar)")
     cases = {case.question.id: case for case in benchmark_of(a, data).cases}
@@ -185,9 +198,9 @@ def compare(
         for id in ids[:_SHOWN]:
             typer.echo(f"{kind}  {id}  {cases[id].question.text}")
             typer.echo(f"    gold    {cases[id].gold.answer}")
-            for files in (before, after):
-                told = files.predictions(1).get(id)
-                typer.echo(f"    {results.label(files.pinned())}: {told.answer if told else '-'}")
+            for label, predictions in told:
+                answer = predictions.get(id)
+                typer.echo(f"    {label}: {answer.answer if answer else '-'}")
 
 
 def _agree(given: list[Settings], price_in: float, price_out: float, yes: bool) -> None:
@@ -198,11 +211,12 @@ def _agree(given: list[Settings], price_in: float, price_out: float, yes: bool) 
             typer.echo(f"{each.system}: what a peer spends is metered, not estimated.")
     if not total.calls:
         return
+    tokens = total.tokens_in + total.tokens_out
     money = (total.tokens_in * price_in + total.tokens_out * price_out) / 1e6
     cost = f", cost about {money:,.2f}" if money else ""
-    typer.echo(f"About {total.calls:,} calls and {total.tokens / 1e6:,.2f} M tokens{cost}.")
+    typer.echo(f"About {total.calls:,} calls and {tokens / 1e6:,.2f} M tokens{cost}.")
     cap = given[0].cap
-    if cap is not None and cap < total.tokens:
+    if cap is not None and cap < tokens:
         typer.echo(f"The cap of {cap:,} tokens will stop it before the end.")
     if not yes and not typer.confirm("Start?"):
         raise typer.Abort
@@ -212,3 +226,82 @@ def _origin(given: str | None) -> Any:
     if given not in (None, "recorded", "rules", "model"):
         raise InvalidSetting(f"Cards and plans are recorded, rules or model, not {given!r}.")
     return given
+
+
+# ---------------------------------------------------------------- other systems
+
+
+def peer_check(
+    adapter: Annotated[str, typer.Argument(help=f"{', '.join(NAMES)}, or the path of an adapter.")],
+    python: Annotated[str, typer.Option(help="Python of the peer's environment.")] = sys.executable,
+    model: Annotated[
+        str, typer.Option(help="openai:NAME or openai:NAME@URL. Default: a scripted one.")
+    ] = "",
+    peer_embedder: PeerEmbedder = EMBEDDER,
+    peer_dimensions: PeerDimensions = DIMENSIONS,
+) -> None:
+    """Three sessions in, the process killed, a new one asked: evidence, sources, calls, tokens."""
+    path = Path(adapter)
+    own = path if path.suffix == ".py" else None
+    folder = Path(mkdtemp(prefix="justmem-peer-check-"))
+    peer = PeerSettings(
+        python=python,
+        adapter=own,
+        patience=_PATIENCE,
+        embedder=peer_embedder,
+        dimensions=peer_dimensions,
+    )
+    embedder = build_embedder(parse([]), cache_folder())
+    found = checks.check(path.stem if own else adapter, model, peer, folder, embedder)
+    typer.echo(checks.shown(found))
+    if checks.problems(found):
+        typer.echo(f"The adapter's log: {folder / 'peer.log'}")
+        raise typer.Exit(1)
+    shutil.rmtree(folder)
+
+
+def peers(
+    data: Data,
+    only: Annotated[list[str] | None, typer.Option("--system", help="Only these.")] = None,
+    python: Pythons = None,
+    install: Annotated[
+        list[str] | None, typer.Option(help=f"Install with pip: {', '.join(sidebyside.PACKAGES)}.")
+    ] = None,
+    histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
+    sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
+    figures_file: Published = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="NAME: draw that file as NAME-light.svg and NAME-dark.svg.")
+    ] = None,
+    cache: Cache = None,
+) -> None:
+    """Costs and recall of JustMem and every installed peer on LoCoMo, with one scripted model."""
+    for name in install or ():
+        typer.echo(f"Installing {name} into {_ENVIRONMENTS / name}")
+        sidebyside.install(name, _ENVIRONMENTS)
+    systems = sidebyside.pythons(pairs(python), _ENVIRONMENTS)
+    systems = {name: systems[name] for name in systems if not only or name in only}
+    bench = sidebyside.slice_of(benchmarks.load("locomo", data), histories, sessions or None)
+    known = recorded.read("locomo", data)
+    embedder = build_embedder(parse([]), cache_folder(cache))
+    shutil.rmtree(_COMPARE, ignore_errors=True)
+    found = asyncio.run(sidebyside.compare(systems, bench, embedder, known, _COMPARE, typer.echo))
+    turns = sum(len(s.turns) for id in bench.histories for s in bench.history(id).sessions)
+    headings = ["", *(heading for heading, _, _ in sidebyside.COLUMNS)]
+    title = f"LoCoMo: {turns:,} turns, {len(bench.cases)} questions"
+    show(Grid(title, headings, sidebyside.cells(found)))
+    typer.echo(sidebyside.NOTE)
+    for each in found:
+        for note in each.notes:
+            typer.echo(f"{each.system}: {note}")
+    if not figures_file:
+        return
+    command = f"peers --histories {histories} --sessions {sessions}"
+    name = f"peers-locomo-{histories}-{sessions}"
+    for each in found:
+        if not each.missing:
+            words = f"justmem-eval {command} --system {each.system}"
+            figures.write(figures_file, f"{name}-{each.system}", figures.of_run(each), words)
+    for theme in figures.THEMES if picture else ():
+        drawn = sidebyside.drawn(name, figures.read(figures_file), theme)
+        Path(f"{picture}-{theme}.svg").write_text(drawn, "utf-8")

@@ -14,12 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from justmem.errors import InvalidSetting
-from justmem_eval import report, runs
-from justmem_eval.calls import CapReached
-from justmem_eval.records import Files
-from justmem_eval.report import Grid
-from justmem_eval.results import Measured, failures, measured
-from justmem_eval.runs import Settings
+from justmem_eval import runs, tables
+from justmem_eval.models import CapReached, cache_folder
+from justmem_eval.results import Measured, measured
+from justmem_eval.settings import Settings
+from justmem_eval.tables import Grid
 
 Data = Annotated[Path, typer.Option(help="The folder with the official files.")]
 Switch = Annotated[list[str] | None, typer.Option("--set", help="A switch: name=value.")]
@@ -36,16 +35,6 @@ PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
 _WIDE = 220
 
 
-def bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-    )
-
-
 def show(grid: Grid) -> None:
     """A file or a pipe has no width: tables stay whole there."""
     made = Table(title=grid.title, title_justify="left")
@@ -57,10 +46,10 @@ def show(grid: Grid) -> None:
     Console(highlight=False, markup=False, width=width).print(made)
 
 
-def pairs(given: Sequence[str]) -> dict[str, str]:
+def pairs(given: Sequence[str] | None) -> dict[str, str]:
     """`--python PEER=PYTHON`, by peer."""
     found = {}
-    for text in given:
+    for text in given or ():
         name, equals, python = text.partition("=")
         if not equals:
             raise InvalidSetting(f"--python takes PEER=PYTHON, not {text!r}.")
@@ -69,30 +58,31 @@ def pairs(given: Sequence[str]) -> dict[str, str]:
 
 
 def measure(
-    given: Settings, folder: Path, cache_folder: Path, ledger: Path | None = None
+    given: Settings, folder: Path, cache: Path | None, ledger: Path | None = None
 ) -> Measured:
     """One run with a progress bar."""
-    with bar() as shown_bar:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
         tasks: dict[str, Any] = {}
 
         def progress(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = shown_bar.add_task(f"{given.system} {stage}", total=total)
-            shown_bar.update(tasks[stage], completed=done)
+                tasks[stage] = bar.add_task(f"{given.system} {stage}", total=total)
+            bar.update(tasks[stage], completed=done)
 
         try:
-            asyncio.run(runs.run(given, folder, cache_folder, progress, ledger=ledger))
+            asyncio.run(runs.run(given, folder, cache_folder(cache), progress, ledger=ledger))
         except CapReached as error:
             raise InvalidSetting(str(error)) from None
     return measured(folder, given.benchmark)
 
 
-def show_run(found: Measured, folder: Path) -> None:
-    show(report.all_figures(found))
-    show(report.recalls({"": found}))
+def show_run(found: Measured) -> None:
+    show(tables.all_figures(found))
+    show(tables.recalls({"": found}))
     if found.judged:
-        show(report.judged({"": found}))
+        show(tables.judged({"": found}))
     for note in found.notes[:12]:
         typer.echo(f"  note: {note}")
-    for stage, id, reason in failures(Files(folder))[:5]:
+    for stage, id, reason in found.failures[:5]:
         typer.echo(f"  {stage}, {id}: {reason}")

@@ -8,108 +8,74 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import justmem
 from justmem import AsyncMemory, Retention, config
 from justmem.config import providers
-from justmem.domain import Call, Evidence, Plan, Session
+from justmem.domain import Call, Card, Evidence, Session
 from justmem.errors import InvalidSetting, ModelError
 from justmem_eval.batch import BatchModel
-from justmem_eval.benchmarks import Benchmark, History, Question
-from justmem_eval.benchmarks.recorded import Recorded, RecordedCards, read_plan
+from justmem_eval.benchmarks import History, Question
+from justmem_eval.benchmarks.longmemeval import ASSISTANT
+from justmem_eval.benchmarks.recorded import Recorded, RecordedCards, read, read_plan
 from justmem_eval.benchmarks.types import HandCorrection
-from justmem_eval.cache import Blobs, CachedEmbedder
-from justmem_eval.calls import RepeatedModel, SampledModel
+from justmem_eval.models import CachedEmbedder, RepeatedModel, SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
-from justmem_eval.switches import Switches
-from justmem_eval.systems import variants
+from justmem_eval.settings import Origin, Settings, Switches, parse
+from justmem_eval.systems import ablations
 from justmem_eval.text import count
 
-Origin = Literal["recorded", "rules", "model"]
 _SPACE = "memory"
 _SIDE_BY_SIDE = 256  # sessions built at once with a batch model
 _ALL = 10**9  # tokens: everything is shown
 _MARK = re.compile(r"-\d{9}>")  # the number in the tags
+_ACCESS: Mapping[str, Mapping[str, Any]] = {  # what a forced access changes in a plan
+    "lookup": {"spans_sessions": False, "needs_source": False, "rewrites": ()},
+    "compose": {"spans_sessions": True, "needs_source": False},
+    "replay": {"spans_sessions": False, "needs_source": True, "rewrites": ()},
+    "compact": {"needs_source": False},
+}
+# LongMemEval's and LoCoMo's categories with evidence in several places.
+_BROAD = {"multi-session", "temporal-reasoning", "knowledge-update", "multi-hop", "temporal"}
 
 
 def build_embedder(switches: Switches, cache: Path) -> CachedEmbedder:
     settings = config.load(embedder=switches.embedder)
     embedder = providers.build_embedder(settings.embedder, settings, None)
-    return CachedEmbedder(embedder, Blobs(cache / "vectors.db"))
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """Where cards, plans and answers come from. `model` answers too; without it, rules answer.
-    `oracle`: access by question id, from the benchmark's own categories (only for the oracle
-    row)."""
-
-    cards: Origin = "rules"
-    plans: Origin = "rules"
-    recorded: Recorded = field(default_factory=Recorded)
-    model: RepeatedModel | None = None
-    oracle: Mapping[str, str] = field(default_factory=dict)
-
-    def extractor(self, history: History) -> Any:
-        """What `open` takes as its extractor."""
-        if self.cards != "recorded":
-            return self._model() if self.cards == "model" else "rules"
-        known = {history.id, history.base}
-        return RecordedCards({s: r for (h, s), r in self.recorded.cards.items() if h in known})
-
-    def planner(self) -> Any:
-        return self._model() if self.plans == "model" else "rules"
-
-    def plan(self, question: Question) -> Plan | None:
-        """The recorded plan. None: the memory plans."""
-        row = self.recorded.plans.get(question.id) if self.plans == "recorded" else None
-        return read_plan(row) if row else None
-
-    def access(self, switches: Switches, question: Question) -> str | None:
-        """The access that the switches ask for. None: as planned."""
-        if switches.access == "oracle":
-            return self.oracle[question.id]
-        if switches.reading != "adaptive":
-            return "compact"
-        return None if switches.access == "adaptive" else switches.access
-
-    def _model(self) -> RepeatedModel:
-        if self.model is None:
-            raise InvalidSetting("Cards or plans by a model need one: name it with --model.")
-        return self.model
+    return CachedEmbedder(embedder, cache / "vectors.db")
 
 
 class JustMem:
-    """`folder` keeps one memory per history."""
+    """`folder` keeps one memory per history. `model` extracts and plans where the settings say
+    so, and answers. Without it, rules answer."""
 
     def __init__(
-        self,
-        benchmark: Benchmark,
-        stages: Stages,
-        switches: Switches,
-        embedder: CachedEmbedder,
-        folder: Path,
+        self, given: Settings, model: RepeatedModel | None, folder: Path, cache: Path
     ) -> None:
-        self.stages = stages
-        self.switches = switches
-        self.embedder = embedder
-        self._benchmark = benchmark
-        self._folder = folder
-        self._locks: dict[str, asyncio.Lock] = {}
         if config.load().store is not None:
             raise InvalidSetting(
                 "The evaluation keeps its memories in files: unset `store` (JUSTMEM_STORE) first."
             )
+        self.given = given
+        self.switches = parse(given.switches)
+        self.embedder = build_embedder(self.switches, cache)
+        self.recorded = Recorded()
+        if "recorded" in (given.cards_by, given.plans_by):
+            self.recorded = read(given.benchmark.name, given.data)
+        # Only for the oracle row: access by the benchmark's own categories.
+        self.categories = {c.question.id: c.gold.category for c in given.benchmark.cases}
+        self._model = model
+        self._folder = folder
+        self._locks: dict[str, asyncio.Lock] = {}
 
     async def build(self, history: History) -> Built:
         """A history that extends another counts the calls of both."""
         if not history.base:
             return await self._built(history)
-        built = await self._built(self._benchmark.history(history.base))
+        built = await self._built(self.given.benchmark.history(history.base))
         if built.error:
             return built.model_copy(update={"id": history.id})
         with TemporaryDirectory(prefix="justmem-eval-") as scratch:
@@ -120,10 +86,10 @@ class JustMem:
 
     @asynccontextmanager
     async def opened(self, history: History, sample: int = 0) -> AsyncIterator[OpenedMemory]:
-        base = self._benchmark.history(history.base) if history.base else history
+        base = self.given.benchmark.history(history.base) if history.base else history
         if error := (await self._built(base)).error:
             raise ModelError(f"{base.id} cannot be built: {error}.")
-        answerer = SampledModel(self.stages.model, sample) if self.stages.model else "rules"
+        answerer = SampledModel(self._model, sample) if self._model else "rules"
         if not history.base:
             async with self._memory(self._place(base), answerer=answerer) as memory:
                 yield OpenedMemory(self, memory, history)
@@ -136,8 +102,16 @@ class JustMem:
                     await _correct(memory, one)
                 yield OpenedMemory(self, memory, history)
 
-    async def close(self) -> None:
-        pass
+    def access(self, question: Question) -> str | None:
+        """The access that the switches ask for. None: as planned."""
+        switches = self.switches
+        if switches.access == "oracle":
+            category = self.categories[question.id]
+            broad = "compose" if category in _BROAD else "lookup"
+            return "replay" if category == ASSISTANT else broad
+        if switches.reading != "adaptive":
+            return "compact"
+        return None if switches.access == "adaptive" else switches.access
 
     def _place(self, history: History) -> Path:
         return self._folder / history.id.replace("/", "-")
@@ -160,38 +134,49 @@ class JustMem:
             return built
 
     async def _remember(self, folder: Path, history: History, sessions: Sequence[Session]) -> Built:
-        extractor = self.stages.extractor(history)
-        async with self._memory(folder, extractor) as memory:
-            if isinstance(extractor, RecordedCards):
-                done = []
+        if recorded := self.given.cards_by == "recorded":
+            known = {history.id, history.base}
+            cards = {s: rows for (h, s), rows in self.recorded.cards.items() if h in known}
+            extractor = RecordedCards(cards)
+            done = []
+            async with self._memory(folder, extractor) as memory:
                 for session in sessions:
                     extractor.session_id = session.id
                     done.append(await memory.remember(session))
-            else:
+        else:
+            async with self._memory(folder, self._maker(self.given.cards_by)) as memory:
                 done = await memory.remember_many(sessions)
         failed = tuple(f"{d.session_id}: {d.reason}" for d in done if d.reason)
         calls = tuple(call for each in done for call in each.receipt.calls)
         return Built(
             id=history.id,
             error=f"{len(failed)} of {len(done)} sessions failed" if failed else "",
-            calls=() if self.stages.cards == "recorded" else calls,
+            calls=() if recorded else calls,
             sessions=len(done),
             cards=sum(len(each.cards) for each in done),
             card_tokens=sum(count(card.text) for each in done for card in each.cards),
             failed=failed,
         )
 
+    def _maker(self, origin: Origin) -> Any:
+        """What makes cards or plans, as `open` takes it."""
+        if origin != "model":
+            return "rules"
+        if self._model is None:
+            raise InvalidSetting("Cards or plans by a model need one: name it with --model.")
+        return self._model
+
     @asynccontextmanager
     async def _memory(
         self, folder: Path, extractor: Any = "rules", answerer: Any = "rules"
     ) -> AsyncIterator[AsyncMemory]:
-        batch = isinstance(self.stages.model, BatchModel)
+        batch = isinstance(self._model, BatchModel)
         async with await justmem.open_async(
             _SPACE,
             folder=folder,
             model="rules",
             extractor=extractor,
-            planner=self.stages.planner(),
+            planner=self._maker(self.given.plans_by),
             answerer=answerer,
             embedder=self.embedder,
             reranker=self.switches.reranker,
@@ -219,7 +204,7 @@ class OpenedMemory:
     async def retrieve(self, question: Question) -> Retrieved:
         evidence, calls = await self.recall(question)
         switches = self._system.switches
-        evidence = await variants.vary(self.memory, self._system.embedder, switches, evidence)
+        evidence = await ablations.vary(self.memory, self._system.embedder, switches, evidence)
         text = _MARK.sub(">", evidence.prompt(_ALL))  # the same in each run
         chosen = tuple(_piece(c.card) for c in evidence.chosen)
         # The answerers look at the subjects and scores of candidates, not at each signal.
@@ -244,16 +229,17 @@ class OpenedMemory:
     async def recall(self, question: Question) -> tuple[Evidence, tuple[Call, ...]]:
         """The evidence, and the calls that it took. A forced access changes a plan that is there
         already: recorded, or made by a first recall."""
-        stages = self._system.stages
-        access, plan = stages.access(self._system.switches, question), stages.plan(question)
+        system = self._system
+        row = system.recorded.plans.get(question.id)
+        plan = read_plan(row) if row and system.given.plans_by == "recorded" else None
         asked: dict[str, Any] = {"at": question.at, "speaker": question.speaker}
         asked["as_of"] = question.as_of
         planned: tuple[Call, ...] = ()
-        if access is not None:
+        if access := system.access(question):
             if plan is None:
                 first = await self.memory.recall(question.text, **asked)
                 plan, planned = first.plan, first.receipt.calls
-            plan = variants.forced(plan, access)
+            plan = plan.model_copy(update=_ACCESS[access])
         evidence = await self.memory.recall(question.text, plan=plan, **asked)
         return evidence, (*planned, *evidence.receipt.calls)
 
@@ -268,5 +254,5 @@ class OpenedMemory:
         )
 
 
-def _piece(card: Any) -> Piece:
+def _piece(card: Card) -> Piece:
     return Piece(place=(card.session_id, card.turns), text=card.text)

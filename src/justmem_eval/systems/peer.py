@@ -22,94 +22,97 @@ run.
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import re
+import signal
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from justmem import config
+from justmem.config import providers
 from justmem.domain import dump
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.calls import RepeatedModel
 from justmem_eval.meter import Meter
-from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
+from justmem_eval.models import RepeatedModel
+from justmem_eval.records import (
+    Built,
+    K,
+    PeerCannotStart,
+    PeerFailed,
+    Piece,
+    Predicted,
+    Retrieved,
+    Usage,
+)
+from justmem_eval.settings import Settings
 from justmem_eval.systems.alignment import aligned
 from justmem_eval.systems.plain import read
-from justmem_eval.systems.process import ADAPTERS, Process
 from justmem_eval.text import count
 
 NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
+ADAPTERS = Path(__file__).parent.parent / "peers"
+_LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Peer:
     """`model` is the plain reader's, for peers whose adapter gives no answer of its own."""
 
     def __init__(
-        self,
-        name: str,
-        python: str,
-        *,
-        folder: Path,
-        meter: Meter,
-        settings: Mapping[str, Any],
-        model: RepeatedModel | None = None,
-        adapter: Path | None = None,
-        patience: float = 1800.0,
+        self, given: Settings, model: RepeatedModel | None, folder: Path, meter: Meter | None
     ) -> None:
-        script = adapter or ADAPTERS / f"{name}_adapter.py"
+        name, peer = given.system, given.peer
+        if meter is None or not peer.python:
+            raise InvalidSetting(
+                f"{name} runs in an environment of its own: install it as its authors say, name "
+                "that environment's Python with --python, and a model with --model openai:NAME."
+            )
+        script = peer.adapter or ADAPTERS / f"{name}_adapter.py"
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
+        parsed = providers.parse(given.model, "model")
         self.model = model
+        self.folder = folder
+        self.meter = meter
+        self.command = [peer.python, "-u", str(script)]
+        self.patience = peer.patience
+        self.settings = {
+            "system": name,
+            "model": parsed.name,
+            "embedder": peer.embedder,
+            "dimensions": peer.dimensions,
+            "api_key": providers.key_for(parsed, config.load()) or "none",
+        }
         self.answers = True  # until its adapter leaves an answer to the plain reader
-        self._name = name
-        self._command = [python, "-u", str(script)]
-        self._folder = folder
-        self._meter = meter
-        self._settings = settings
-        self._patience = patience
 
     async def build(self, history: History) -> Built:
         sessions = [dump(session) for session in history.sessions]
-        async with self._process(history) as process:
-            reply, usage = await process.ask(
-                {"do": "ingest", "history": history.id, "sessions": sessions}
-            )
+        process = Process(self, history.id)
+        try:
+            message = {"do": "ingest", "history": history.id, "sessions": sessions}
+            reply, usage = await process.ask(message)
+        finally:
+            await process.end()
+        size = sum(path.stat().st_size for path in process.folder.rglob("*") if path.is_file())
         return Built(
             id=history.id,
             sessions=len(sessions),
             usage=usage,
             failed=tuple(str(each) for each in reply.get("failed", ())),
-            disk_kb=_size(self._place(history)) // 1024,
+            disk_kb=size // 1024,
         )
 
     @asynccontextmanager
     async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PeerMemory]:
-        async with self._process(history) as process:
-            yield PeerMemory(self, history, process, sample)
-
-    async def close(self) -> None:
-        pass
-
-    def _place(self, history: History) -> Path:
-        return self._folder / "peer" / _safe(history.id)
-
-    @asynccontextmanager
-    async def _process(self, history: History) -> AsyncIterator[Process]:
-        lane = f"{self._name}-{_safe(history.id)}"
-        base_url, folder = self._meter.url(lane, capped=True), str(self._place(history))
-        process = Process(
-            self._command,
-            {**self._settings, "system": self._name, "base_url": base_url, "folder": folder},
-            history.id,
-            self._patience,
-            self._folder / "peer.log",
-            self._meter,
-            lane,
-        )
+        process = Process(self, history.id)
         try:
-            yield process
+            yield PeerMemory(self, history, process, sample)
         finally:
             await process.end()
 
@@ -119,7 +122,7 @@ class PeerMemory:
     peer: Peer
     history: History
     process: Process
-    sample: int = 0
+    sample: int
 
     async def retrieve(self, question: Question) -> Retrieved:
         message = {"do": "retrieve", "question": dump(question), "k": K}
@@ -149,15 +152,6 @@ class PeerMemory:
         return await read(self.peer.model, question, retrieved.context, self.sample)
 
 
-def _safe(id: str) -> str:
-    """An id as the name of a folder and of a lane."""
-    return re.sub(r"[^\w.]", "-", id, flags=re.ASCII)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def _piece(item: Mapping[str, Any], history: History) -> Piece:
     """Where the peer says it comes from; what names no turn is aligned by its words."""
     text = str(item.get("text", ""))
@@ -166,3 +160,131 @@ def _piece(item: Mapping[str, Any], history: History) -> Piece:
         return Piece(place=(session, tuple(int(n) for n in turns)), text=text)
     within = session if isinstance(session, str) else None
     return Piece(place=aligned(text, history, within=within), text=text, aligned=True)
+
+
+@dataclass(slots=True)
+class Process:
+    """The adapter process of one history, started when first needed. One message at a time.
+
+    It counts as hung after `patience` seconds without a reply and without a request at the meter.
+    A build may take hours as long as it works."""
+
+    peer: Peer
+    history: str
+    lane: str = ""
+    folder: Path = Path()
+    _process: asyncio.subprocess.Process | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _cpu: float = 0.0  # of this process, when it last replied
+    _peak_mb: float = 0.0
+
+    def __post_init__(self) -> None:
+        name = re.sub(r"[^\w.]", "-", self.history, flags=re.ASCII)
+        self.lane = f"{self.peer.settings['system']}-{name}"
+        self.folder = self.peer.folder / "peer" / name
+
+    @property
+    def log(self) -> Path:
+        return self.peer.folder / "peer.log"
+
+    async def ask(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], Usage]:
+        """The reply and what it took. For every message but `ingest` the memory is open."""
+        meter = self.peer.meter
+        async with self._lock:
+            before = meter.used(self.lane)
+            try:
+                cpu = await self._ready(build=message["do"] == "ingest")
+                reply = await self._say(message)
+            except PeerFailed as error:
+                error.usage = meter.used(self.lane).since(before)
+                raise
+            process = {"cpu": self._cpu - cpu, "peak_mb": self._peak_mb}
+            return reply, meter.used(self.lane).since(before).model_copy(update=process)
+
+    async def _ready(self, *, build: bool) -> float:
+        """The CPU seconds so far that do not count for the message. Starting the process counts
+        for a build. Starting it and opening the memory do not count for a question."""
+        if self._process is not None and self._process.returncode is None:
+            return self._cpu
+        await self._spawn()
+        url = self.peer.meter.url(self.lane, capped=True)
+        settings = {**self.peer.settings, "base_url": url, "folder": str(self.folder)}
+        try:
+            await self._say({"do": "start", "settings": settings})
+        except PeerFailed as error:
+            await self.end()
+            raise PeerCannotStart(f"The run ends: the peer cannot start. {error}") from error
+        if build:
+            return 0.0
+        await self._say({"do": "open", "history": self.history})
+        return self._cpu
+
+    async def _spawn(self) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        # `lines` is found from any adapter, wherever it lies.
+        path = os.pathsep.join(filter(None, [str(ADAPTERS), os.environ.get("PYTHONPATH")]))
+        with self.log.open("ab") as log:
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self.peer.command,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    limit=_LONGEST_LINE,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": path},
+                )
+            except OSError as error:
+                raise PeerCannotStart(
+                    f"{self.peer.command[0]} cannot be run ({error.strerror}): name the Python of "
+                    "the environment that the peer is installed in."
+                ) from error
+
+    async def _say(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        what = message["do"]
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            await process.stdin.drain()
+            line = await self._patiently(process.stdout)
+            reply = json.loads(line) if line else None
+        except TimeoutError:
+            await self.end()
+            silent = f"gave no sign of life for {self.peer.patience:g} s"
+            raise PeerFailed(f"The peer did not finish `{what}`: it {silent}.") from None
+        except (OSError, ValueError) as error:
+            await self.end()
+            raise PeerFailed(
+                f"The peer broke off in `{what}` ({error}). See {self.log}."
+            ) from error
+        if not isinstance(reply, dict):
+            await self.end()
+            raise PeerFailed(f"The peer ended in `{what}`. See {self.log}.")
+        told = reply.pop("usage", None) or {}
+        self._cpu, self._peak_mb = told.get("cpu", 0.0), told.get("peak_mb", 0.0)
+        if reply.get("error"):
+            raise PeerFailed(f"The peer failed in `{what}`: {reply['error']}")
+        return reply
+
+    async def _patiently(self, replies: asyncio.StreamReader) -> bytes:
+        asked, patience = time.monotonic(), self.peer.patience
+        reading = asyncio.ensure_future(replies.readline())
+        try:
+            while not reading.done():
+                quiet = time.monotonic() - max(asked, self.peer.meter.last(self.lane))
+                if quiet >= patience:
+                    raise TimeoutError
+                await asyncio.wait([reading], timeout=patience - quiet)
+            return reading.result()
+        finally:
+            reading.cancel()
+
+    async def end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):  # it may end by itself at this very moment
+                os.killpg(process.pid, signal.SIGKILL)  # its own children with it
+            await process.wait()

@@ -15,7 +15,7 @@ from justmem.domain import Session
 from justmem.errors import ModelNonsense
 from justmem.ports import Embedder, Prompt
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.calls import RepeatedModel
+from justmem_eval.models import RepeatedModel
 from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
 from justmem_eval.text import count, fence, new_mark
 
@@ -67,9 +67,6 @@ class Plain:
     @asynccontextmanager
     async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PlainMemory]:
         yield PlainMemory(self, history, sample)
-
-    async def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

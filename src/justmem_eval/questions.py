@@ -1,0 +1,162 @@
+"""Questions that no benchmark has: on one's own chats, and turns that need no memory.
+
+One's own chats are not sent and not kept: the memory is built in a temporary folder. A questions
+file has one JSON object a line: {"question": ..., "evidence": ["SESSION#TURN", ...]}, and "at" if
+the question has a time. Without one, questions are made from statements of the chats: two of the
+statement's rarer words, and the turn itself as the evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import justmem
+from justmem.domain import Session, Turn
+from justmem.errors import InvalidFile, JustMemError
+from justmem_eval import metrics
+from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, TurnKey, files
+from justmem_eval.results import Measured
+from justmem_eval.text import content, keywords
+
+_NAME = "mine"
+_LEAST_WORDS = 5  # content words of a statement that a question is made from
+_ASKED = 2  # of them that the question holds
+
+MADE = """\
+What this shows: whether memory finds the turn that a question is about, when the question has two
+of its words. Compare two settings, or your chats with another person's.
+What it does not show: how good answers are, or how well questions in other words are answered.
+Real questions are harder. Write some with --questions FILE to measure those."""
+GIVEN = """\
+What this shows: whether memory finds the turns that you named for each of your questions.
+What it does not show: how good the answers are. That depends on the model that reads them."""
+
+
+def needless(benchmark: Benchmark, histories: int) -> Benchmark:
+    """The first histories, asked what needs no memory a day after their last session: greetings,
+    arithmetic, general knowledge."""
+    text = resources.files("justmem_eval").joinpath("data", "no_memory.txt").read_text("utf-8")
+    turns = list(filter(str.strip, text.splitlines()))
+    cases = []
+    for id in benchmark.histories[:histories]:
+        at = max(session.at for session in benchmark.history(id).sessions) + timedelta(days=1)
+        for number, turn in enumerate(turns):
+            asked = Question(id=f"{id}/harm-{number}", text=turn, at=at)
+            cases.append(Case(asked, Gold(answer="", category="no memory"), id))
+    return replace(benchmark, cases=cases)
+
+
+async def read_sessions(path: Path, folder: Path) -> list[Session]:
+    """The sessions of a JSON or JSON Lines file, in any form that `remember` takes."""
+    given = list(files.read_lines(path)) if path.suffix == ".jsonl" else files.read_json(path)
+    if isinstance(given, dict):
+        given = given.get("sessions", [given])
+    if not isinstance(given, list) or not given:
+        raise InvalidFile(f"{path} holds no sessions: expected a list of them.")
+    models: dict[str, Any] = {"model": "rules", "reranker": "none"}
+    models["embedder"] = "justmem.testing:HashEmbedder"
+    async with justmem.open_async(_NAME, folder=folder, **models) as memory:
+        ids = []
+        for number, session in enumerate(given, 1):
+            try:
+                ids.append((await memory.keep(session)).session_id)
+            except JustMemError as error:
+                raise InvalidFile(f"{path}: session {number}: {error}") from error
+        return [await memory.session(id) for id in dict.fromkeys(ids)]
+
+
+def own(path: Path, sessions: Sequence[Session]) -> list[Case]:
+    """The user's own questions."""
+    lengths = {session.id: len(session.turns) for session in sessions}
+    last = max(session.at for session in sessions)
+    cases = []
+    for number, item in enumerate(files.read_lines(path), 1):
+        where = f"{path}: line {number}"
+        if not isinstance(item.get("question"), str) or not item.get("evidence"):
+            raise InvalidFile(f'{where}: write {{"question": ..., "evidence": ["SESSION#TURN"]}}.')
+        turns = frozenset(_place(str(each), lengths, where) for each in item["evidence"])
+        at = datetime.fromisoformat(item["at"]) if item.get("at") else last
+        cases.append(_case(number, item["question"], at, turns))
+    if not cases:
+        raise InvalidFile(f"{path} holds no questions.")
+    return cases
+
+
+def _place(text: str, lengths: dict[str, int], where: str) -> TurnKey:
+    session, _, turn = text.rpartition("#")
+    if not turn.isdigit() or not 1 <= int(turn) <= lengths.get(session, 0):
+        raise InvalidFile(f"{where}: there is no turn {text!r}. Write SESSION#TURN, as in s12#3.")
+    return session, int(turn)
+
+
+def made(sessions: Sequence[Session], count: int) -> list[Case]:
+    """Questions from statements, at even distances. Words that are in many turns are no help, and
+    neither are words that are in this one alone: the two asked for are rare, but not the rarest."""
+    turns = [
+        (session, number, turn)
+        for session in sessions
+        for number, turn in enumerate(session.turns, 1)
+        if turn.role == "user" and not turn.text.rstrip().endswith("?")
+    ]
+    often = Counter(word for _, _, turn in turns for word in set(content(turn.text)))
+    fit = [each for each in turns if len(set(content(each[2].text))) >= _LEAST_WORDS]
+    step = max(1.0, len(fit) / max(1, count))
+    last = max(session.at for session in sessions)
+    taken = [fit[int(place * step)] for place in range(min(count, len(fit)))]
+    return [
+        _case(number, _question(turn, often), last, frozenset({(session.id, n)}))
+        for number, (session, n, turn) in enumerate(taken, 1)
+    ]
+
+
+def _question(turn: Turn, often: Counter[str]) -> str:
+    known = {content(word)[0]: word for word in keywords(turn.text)}
+    rare = sorted(known, key=lambda stem: (often[stem], stem))
+    chosen = [stem for stem in rare if often[stem] > 1][:_ASKED] or rare[:_ASKED]
+    who = "I" if turn.speaker.lower() == "user" else turn.speaker
+    return f"What did {who} say about {' and '.join(known[stem] for stem in chosen)}?"
+
+
+def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Case:
+    sessions = frozenset(session for session, _ in turns)
+    gold = Gold(answer="", category=_NAME, turns=turns, sessions=sessions)
+    return Case(Question(id=str(number), text=text, at=at), gold, _NAME)
+
+
+def benchmark(sessions: Sequence[Session], cases: Sequence[Case]) -> Benchmark:
+    ordered = sorted(sessions, key=lambda session: session.at)
+    history = History(_NAME, ordered)
+    return Benchmark(_NAME, cases, lambda _: history)
+
+
+def missed(pairs: metrics.Pairs) -> list[str]:
+    """The questions for which none of the wanted turns was read."""
+    found = []
+    for case, row in pairs:
+        if not case.gold.turns & metrics.turns_of(row, "read"):
+            wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
+            found.append(f"{case.question.text}  ({wanted})")
+    return found
+
+
+def shown(bench: Benchmark, ours: Measured, naive: Measured) -> str:
+    """`naive`: ten turns by likeness alone, with the same vectors."""
+    sessions = bench.history(_NAME).sessions
+    turns = sum(len(session.turns) for session in sessions)
+    return "\n".join(
+        [
+            f"{len(sessions)} sessions, {turns} turns, {len(bench.cases)} questions",
+            f"  turns found, ten cards        {ours['turn.ten.fraction']}",
+            f"  turns found, everything read  {ours['turn.read.fraction']}   "
+            f"{ours['tokens.evidence'].short(0)} tokens, "
+            f"{ours['costs.turns_claimed'].short()} turns claimed",
+            f"  ten turns by likeness alone   {naive['turn.ten.fraction']}   "
+            f"{naive['tokens.evidence'].short(0)} tokens",
+        ]
+    )
