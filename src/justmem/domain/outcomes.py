@@ -10,10 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field, computed_field
 
-from justmem.domain.asking import Citation
-from justmem.domain.cards import Card, Quarantined, Value
-from justmem.domain.conversations import SessionRecord, SessionState
-from justmem.domain.limits import Receipt
+from justmem.domain.asking import Citation, Receipt
+from justmem.domain.cards import Card, Quarantined, SessionRecord, SessionState, Value
 
 
 class Entry(Value):
