@@ -206,7 +206,7 @@ def test_only_language_has_patterns_of_english() -> None:
         (upward, "domain/cards.py", "from justmem import ports"),
         (upward, "recover.py", "from justmem.memory import AsyncMemory"),
         (adapter_imports, "store/rows.py", "from justmem.language import words"),
-        (adapter_imports, "models/onnx.py", "from justmem.budget.ledger import Tally"),
+        (adapter_imports, "models/onnx.py", "from justmem.budget import Tally"),
         (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
         (concrete, "discover.py", "from justmem.language import en"),
         (concrete, "forget.py", "def late():\n    import justmem.language.en.dates"),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import ValidationError
 
-from justmem.budget import metered_calls
+from justmem import budget
 from justmem.domain import Card, Citation, Evidence, Session, Source
 from justmem.errors import BudgetExceeded
 from justmem.language.citing import cite, cite_turn
@@ -68,8 +68,8 @@ class ModelAnswerer:
         self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
     ) -> Reply:
         evidence, prompt, notes = await asyncio.to_thread(_prepare, evidence, limit)
-        completion = await metered_calls.complete(self.model, prompt, notes)
-        with metered_calls.carrying([completion.call]):
+        completion = await budget.complete(self.model, prompt, notes)
+        with budget.carrying([completion.call]):
             return await asyncio.to_thread(_check_reply, completion, evidence, sessions, notes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from justmem.budget.ledger import Ledger, Tally
+from justmem.budget import Ledger, Tally
 from justmem.discover import Discovery
 from justmem.domain import (
     Access,

@@ -11,7 +11,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from justmem import embed
-from justmem.budget.ledger import Ledger, Tally
+from justmem.budget import Ledger, Tally
 from justmem.domain import (
     NOTE,
     Card,

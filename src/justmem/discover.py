@@ -11,7 +11,7 @@ from math import log2
 import numpy as np
 
 from justmem import rank
-from justmem.budget.ledger import Tally
+from justmem.budget import Tally
 from justmem.domain import (
     Access,
     Card,

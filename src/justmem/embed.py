@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from justmem.budget.ledger import Tally
+from justmem.budget import Tally
 from justmem.domain import Card, Passage, Session, SessionState
 from justmem.language.words import sentences
 from justmem.parts import Parts

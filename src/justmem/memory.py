@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from justmem.ask import Asker, GivenPlan
-from justmem.budget.ledger import Ledger
+from justmem.budget import Ledger
 from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
 from justmem.edits.notes import as_note, check_redacted, note_extraction

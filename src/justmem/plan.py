@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from justmem.budget import metered_calls
+from justmem import budget
 from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Operation, Plan, Value
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
@@ -170,7 +170,7 @@ async def make_plan(
     try:
         return await planner.plan(question, at, limit=limit)
     except BudgetExceeded as error:  # rules cost nothing
-        with metered_calls.carrying(error.calls):
+        with budget.carrying(error.calls):
             plan = await asyncio.to_thread(language.plan, question, at)
         return Planned(plan, error.calls, [f"planned by rules: {error}"])
 
@@ -200,10 +200,10 @@ class ModelPlanner:
         notes: list[str] = []
         rules = await asyncio.to_thread(self._language.plan, question, at)
         try:
-            completion = await metered_calls.complete(self.model, prompt, notes)
+            completion = await budget.complete(self.model, prompt, notes)
         except ModelError as error:
             return Planned(rules, error.calls, [*notes, f"planned by rules: {error}"])
-        with metered_calls.carrying([completion.call]):
+        with budget.carrying([completion.call]):
             plan = await asyncio.to_thread(_read, completion.text, rules, at, self._language)
         if plan is None:
             notes.append("planned by rules: the model's plan could not be read")

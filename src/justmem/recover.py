@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from justmem import rank
-from justmem.budget.ledger import Tally
+from justmem.budget import Tally
 from justmem.domain import Candidate, Evidence, Session, Source, Turn, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap
 from justmem.parts import Parts

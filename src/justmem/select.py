@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from justmem import rank
-from justmem.budget.ledger import Tally
+from justmem.budget import Tally
 from justmem.domain import Card, Evidence, Plan
 from justmem.language.words import words
 from justmem.parts import Parts

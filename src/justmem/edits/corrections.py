@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from justmem.budget.ledger import Tally
+from justmem.budget import Tally
 from justmem.domain import (
     KINDS,
     STATUSES,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import ValidationError, WithJsonSchema, model_validator
 
-from justmem.budget import metered_calls
+from justmem import budget
 from justmem.domain import Call, Session, Turn
 from justmem.errors import ModelNonsense
 from justmem.extract.drafts import Checked, Draft, check
@@ -58,10 +58,10 @@ class ModelExtractor:
         while pieces:
             piece = pieces.popleft()
             left = None if limit is None else limit - sum(call.counted for call in calls)
-            with metered_calls.carrying(calls):
+            with budget.carrying(calls):
                 prompt = extraction_prompt(session, piece, context)
                 prompt = prompt.within(left, least=_LEAST_REPLY)
-                completion = await metered_calls.complete(self.model, prompt, notes)
+                completion = await budget.complete(self.model, prompt, notes)
                 calls.append(completion.call)
                 found = await asyncio.to_thread(_read, completion, notes)
             drafts += found
@@ -70,7 +70,7 @@ class ModelExtractor:
                 onward = f"went on from turn {rest[0][0]}" if rest else "its end may be missing"
                 notes.append(f"the reply was cut off: {onward}")
                 pieces.extendleft([rest] if rest else [])
-        with metered_calls.carrying(calls):
+        with budget.carrying(calls):
             checked = await asyncio.to_thread(_check_drafts, drafts, session, self._language)
         cards = new_cards(checked.cards, 0, after)
         return Extraction(cards, checked.quarantined, calls, [*notes, *checked.notes])

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from justmem.budget.ledger import Ledger, Tally
-from justmem.budget.metered_calls import plausible
+from justmem.budget import Ledger, Tally, plausible
 from justmem.domain import Call
 from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
 from justmem.runtime import tokens

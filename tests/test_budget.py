@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from justmem import Budget, SessionState
-from justmem.budget.metered_calls import check_usage
+from justmem.budget import check_usage
 from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel

@@ -1,1 +1,0 @@
-"""Counted model calls, receipts and the ledger."""
