@@ -3,9 +3,7 @@
 Any object with these methods works. Nothing has to inherit from these classes.
 """
 
-from justmem.ports.language import *
 from justmem.ports.models import *
 from justmem.ports.searches import *
-from justmem.ports.stages import *
 from justmem.ports.store import *
 from justmem.ports.vectors import *

@@ -1,16 +1,27 @@
-"""The interfaces of language models, embedders and rerankers."""
+"""Models, the stages that a model or rules can do, and human languages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.domain import Call, Stage
+from justmem.domain import (
+    Call,
+    Card,
+    Citation,
+    EventDate,
+    Evidence,
+    Plan,
+    Quarantined,
+    Session,
+    Stage,
+)
 from justmem.errors import BudgetExceeded
 from justmem.ports.vectors import Vectors
 from justmem.runtime import tokens
@@ -101,3 +112,120 @@ class Closes(Protocol):
     """A model with connections to close."""
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What a session holds. `notes` name whatever was dropped, salvaged or moved."""
+
+    cards: Sequence[Card]
+    quarantined: Sequence[Quarantined] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Extractor(Protocol):
+    """An extractor that never spends tokens has `spends = False`. Then no limit is looked up."""
+
+    async def extract(self, session: Session, *, limit: int | None, after: int = 0) -> Extraction:
+        """`limit`: tokens this stage may spend; BudgetExceeded before a call that would not fit.
+        `after`: the turns up to this number have their cards. They are context; only cards that
+        rest on a later turn are wanted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    plan: Plan
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Planner(Protocol):
+    """A planner that never spends tokens has `spends = False`."""
+
+    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
+        """`limit` as above."""
+        ...
+
+
+NOT_IN_MEMORY = "That is not in memory."
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    text: str
+    sufficient: bool
+    citations: Sequence[Citation] = ()
+    calls: Sequence[Call] = ()
+    notes: Sequence[str] = ()
+
+
+class Answerer(Protocol):
+    async def answer(
+        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
+    ) -> Reply:
+        """`sessions` holds the raw session of every chosen card, for exact quotations; not those
+        whose words are not kept."""
+        ...
+
+
+def spends_tokens(part: Extractor | Planner | Answerer) -> bool:
+    """Whether it may spend tokens: unless it says `spends = False`."""
+    return bool(getattr(part, "spends", True))
+
+
+class Language(Protocol):
+    """`justmem.language.languages.LANGUAGES` picks the language of each text. Pure: the same
+    input always gives the same result."""
+
+    def cards(self, session: Session) -> list[Card]:
+        """Cards in the speakers' own words. TimeLimitExceeded if it takes too long."""
+        ...
+
+    def is_small_talk(self, text: str) -> bool:
+        """Whether a message is small talk, such as "hi" or "thanks". It needs no search."""
+        ...
+
+    def search_text(self, text: str) -> str:
+        """The text of a card as it is searched: with names for "I" and "my"."""
+        ...
+
+    def name_speaker(self, text: str, speaker: str) -> str:
+        """`text` with the speaker's name for "I" and "my"; unchanged if it has neither."""
+        ...
+
+    def plan(self, question: str, at: datetime) -> Plan:
+        """A plan by the question's wording. TimeLimitExceeded if it takes too long."""
+        ...
+
+    def resolve_date(self, text: str, at: datetime) -> EventDate:
+        """The date that words such as "last Friday" name; unknown if they name none."""
+        ...
+
+    @property
+    def name_words(self) -> Sequence[str]:
+        """Every card that gives a name has one of these words."""
+        ...
+
+    def own_name(self, card: Card) -> str | None:
+        """The name that the subject of a card gives themselves: "My name is Oskar"."""
+        ...
+
+    def person_asked(self, question: str) -> str | None:
+        """Whom a question asks a description of: "Who is Ines?" Empty for the one who asks, as in
+        "What do you know about me?"; None for other questions."""
+        ...
+
+    def describes(self, card: Card, person: str) -> int | None:
+        """How well a card describes a person: 0 is best, None is not at all. If `person` is empty,
+        the subject of the card."""
+        ...
+
+    def superseded(self, cards: Iterable[Card], on: date) -> frozenset[str]:
+        """Ids of the cards for which another card has a newer value, on that day."""
+        ...
+
+    def answer(self, evidence: Evidence, sessions: Mapping[str, Session]) -> Reply:
+        """Quotations. TimeLimitExceeded if it takes too long."""
+        ...
