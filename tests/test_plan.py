@@ -11,7 +11,7 @@ import pytest
 from justmem import Access, AsyncMemory, Memory, Plan
 from justmem.domain import Evidence
 from justmem.errors import InvalidQuestion
-from justmem.intake.secret_patterns import secrets
+from justmem.intake.redaction import secrets
 from justmem.parts import Parts
 from justmem.ports import Embedded
 from justmem.store.sqlite import open_store

@@ -22,8 +22,7 @@ from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
 from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
-from justmem.intake.filters import as_filter
-from justmem.intake.sessions import Day, SessionLike, When, as_session, id_from_content
+from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
 from justmem.parts import Parts
 from justmem.ports import Closes, Extractor, Store
 from justmem.runtime.tracing import traced

@@ -14,7 +14,7 @@ import justmem.config
 from justmem import SessionState
 from justmem.config.opening import open_memory
 from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
-from justmem.intake.secret_patterns import secrets
+from justmem.intake.redaction import secrets
 from justmem.testing import HashEmbedder
 from stories import NOW, RUN, Make, extract_history, plan, scripted
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from justmem import AsyncMemory
 from justmem.errors import JustMemError
-from justmem.intake.secret_patterns import secrets
+from justmem.intake.redaction import secrets
 from justmem.models.openai import bare
 from justmem.testing import ScriptedModel
 from justmem.transcripts import read_bytes

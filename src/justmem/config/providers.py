@@ -178,7 +178,7 @@ def build_redaction(value: Any) -> Redact | None:
     if value is None or (spec and spec.scheme == "none"):
         return None
     if spec and spec.scheme == "secrets":
-        from justmem.intake.secret_patterns import secrets
+        from justmem.intake.redaction import secrets
 
         return secrets
     found = _attribute(spec.name, "redaction") if spec else value

@@ -3,12 +3,20 @@
 A hook is a function from text to text, synchronous or asynchronous. It gets every turn, every
 speaker's name and every question. It must not change its own output, because turns that wait for
 their cards pass it again.
+
+The built-in hook, `secrets`, replaces card numbers, keys, tokens, and passwords in an address or
+after `=` by a word for what it was: `[card number]`. It finds only secrets with a recognisable
+form. A sentence such as "my password is swordfish" stays as it is: for that, pass a function of
+your own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import math
+import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -105,3 +113,118 @@ class Redaction:
                     f"the setting redact. {_NOTHING}"
                 )
         return left
+
+
+CARD, KEY, TOKEN = "[card number]", "[API key]", "[token]"
+PRIVATE_KEY, PASSWORD = "[private key]", "[password]"
+
+
+def secrets(text: str) -> str:
+    """The text without card numbers, keys and passwords."""
+    for pattern, put in _PLAIN:
+        text = pattern.sub(put, text)
+    text = _ASSIGNED.sub(_assigned, text)
+    return _DIGITS.sub(_card, text)
+
+
+# ---------------------------------------------------------------- known by their shape
+
+_PEM = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r".*?(?:-----END [A-Z0-9 ]{1,40}-----|\Z)",
+    re.DOTALL,
+)
+_JWT = re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}")
+_PREFIXED = re.compile(
+    r"(?<![\w-])(?:"
+    r"sk-(?:[A-Za-z]+-){0,3}[\w-]*(?:[A-Za-z]\d|\d[A-Za-z])[\w-]{14,}"  # OpenAI, Anthropic
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}"  # AWS
+    r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}"
+    r"|glpat-[\w-]{20,}"
+    r"|xox[abeoprs]-[\w-]{10,}"  # Slack
+    r"|AIza[\w-]{35}|ya29\.[\w-]{20,}"  # Google
+    r"|[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{20,}"  # Stripe
+    r"|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,}"
+    r"|dop_v1_[a-f0-9]{40,}|shpat_[a-fA-F0-9]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|AGE-SECRET-KEY-1[0-9A-Z]{30,}"
+    r")(?![\w-])"
+)
+_BEARER = re.compile(r"(?i)(\bbearer[ ]+)(?=[\w.~+/-]*\d)[\w.~+/-]{20,}=*")
+_IN_URL = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@\[]{1,100}:)[^\s/@\[]{1,200}(?=@)")
+# Only values with a digit: "password: required" and "password=getpass()" are no passwords.
+_PASSWORD = re.compile(
+    r"(?i)(\bpass(?:word|code|phrase|wd)[\"'`]?[ ]?[:=][ ]?[\"'`]?)"
+    r"(?=[^\s\"'`,;\[]*\d)[^\s\"'`,;<{$(\[][^\s\"'`,;\[]*"
+)
+_PLAIN = (
+    (_PEM, PRIVATE_KEY),
+    (_JWT, TOKEN),
+    (_PREFIXED, KEY),
+    (_BEARER, rf"\1{TOKEN}"),
+    (_IN_URL, rf"\1{PASSWORD}"),
+    (_PASSWORD, rf"\1{PASSWORD}"),
+)
+
+# ---------------------------------------------------------------- known by the name before them
+
+_ASSIGNED = re.compile(
+    r"(?i)(?P<before>\b(?P<name>[\w-]{0,40}(?:key|token|secret|credential)s?)"
+    r"(?:[\"'`]?[ ]?(?::|=|:=|=>)[ ]?|[ ]is[:]?[ ])[\"'`]?)"
+    r"(?P<value>[A-Za-z0-9_+/.~-]{16,}={0,2})"
+)
+_VAGUE = frozenset({"key", "keys"})  # also of a cache or a table: a secret only after `=`
+
+
+def _assigned(found: re.Match[str]) -> str:
+    name, value = found["name"].lower(), found["value"]
+    if name in _VAGUE and not found["before"].rstrip("\"'`").endswith("="):
+        return found[0]
+    if not _random(value):
+        return found[0]
+    return found["before"] + (TOKEN if "token" in name else KEY)
+
+
+def _random(value: str) -> bool:
+    """Letters and digits of high entropy: no path, no word, no name of a variable."""
+    digits = sum(c.isdigit() for c in value)
+    if not digits or digits == len(value) or "://" in value:
+        return False
+    if re.fullmatch(r"[a-z]+(?:[-_./][a-z0-9]{1,12})*", value):  # settings.api.v2
+        return False
+    length = len(value)
+    return -sum(n / length * math.log2(n / length) for n in Counter(value).values()) >= 3.0
+
+
+# ---------------------------------------------------------------- cards
+
+_DIGITS = re.compile(
+    r"(?<![\w])(?<!\d[.,-])(?:\d{14,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?"
+    r"|3\d{3}([ -])\d{6}\2\d{4,5})(?![\w])(?![.,-]\d)"
+)
+
+
+def _card(found: re.Match[str]) -> str:
+    digits = re.sub(r"\D", "", found[0])
+    return CARD if _issued(digits) and _passes_luhn(digits) else found[0]
+
+
+def _issued(digits: str) -> bool:
+    """Whether a card network uses this prefix and length."""
+    four, length = int(digits[:4]), len(digits)
+    if digits[0] == "4":
+        return length in (16, 19)
+    if 5100 <= four <= 5599 or 2221 <= four <= 2720:
+        return length == 16
+    if digits[:2] in ("34", "37"):
+        return length == 15
+    if digits[:2] in ("30", "36", "38", "39"):
+        return length == 14
+    if 3528 <= four <= 3589 or four == 6011 or 6440 <= four <= 6599 or digits[:2] == "62":
+        return length in (16, 19)
+    return False
+
+
+def _passes_luhn(digits: str) -> bool:
+    """Doubles every second digit from the right and adds up the digits."""
+    doubled = (int(d) * (1 + place % 2) for place, d in enumerate(reversed(digits)))
+    return len(set(digits)) > 1 and sum(d - 9 if d > 9 else d for d in doubled) % 10 == 0

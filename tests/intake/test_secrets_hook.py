@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from justmem.intake.secret_patterns import secrets
+from justmem.intake.redaction import secrets
 
 FOUND = [
     # cards
