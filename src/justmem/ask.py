@@ -37,7 +37,7 @@ from justmem.recover import MOST_PENDING, Recovery
 from justmem.runtime.text import SEGMENT, both_ends
 from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
 from justmem.select import Selection
-from justmem.subjects.history import profile_asked
+from justmem.subjects.about import profile_asked
 from justmem.subjects.user_name import Names, read_names
 
 GivenPlan = Plan | Mapping[str, Any] | None

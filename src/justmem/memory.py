@@ -28,7 +28,7 @@ from justmem.ports import Closes, Extractor, Store
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import as_count, as_flag, as_id, as_text, check_callable, describe
 from justmem.stored import StoredMemory
-from justmem.subjects import history
+from justmem.subjects import about
 
 
 class AsyncMemory(StoredMemory):
@@ -244,7 +244,7 @@ class AsyncMemory(StoredMemory):
         model writes the lines as a text."""
         who = None if subject is None else as_text(subject, "subject")
         when, limit = self._time(at), as_count(tokens, "tokens")
-        found = await history.profile(self._store, self.parts.language, who, when.date(), limit)
+        found = await about.profile(self._store, self.parts.language, who, when.date(), limit)
         if not as_flag(prose, "prose"):
             return found
         return await self._asker.write_profile(found, when)

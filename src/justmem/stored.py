@@ -56,7 +56,7 @@ from justmem.runtime.validation import (
     check_callable,
     describe,
 )
-from justmem.subjects import about, card_source, history
+from justmem.subjects import about
 from justmem.subjects.user_name import Names, cards_of, read_names
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class StoredMemory:
 
     async def card(self, card_id: str) -> Card:
         """A card by its id, or a quote by its turn, such as `s12#3`."""
-        found = await card_source.card(self._store, as_id(card_id, "card"))
+        found = await about.card(self._store, as_id(card_id, "card"))
         return (await self._names()).card(found)
 
     async def _names(self) -> Names:
@@ -126,7 +126,7 @@ class StoredMemory:
 
     async def source(self, card_id: str) -> Source:
         """The turns that support a card, with one turn around them, and its exact words cited."""
-        found = await card_source.source(self._store, as_id(card_id, "card"))
+        found = await about.source(self._store, as_id(card_id, "card"))
         return (await self._names()).source(found)
 
     async def session(self, session_id: str) -> Session:
@@ -166,7 +166,7 @@ class StoredMemory:
     ) -> list[HistoryEntry]:
         """What was true when, newest first: the cards of a subject, or a card with the cards that
         it replaced and that replaced it. Facts that begin after `at` are left out; default: now."""
-        return await history.history(
+        return await about.history(
             self._store,
             self.parts.language,
             subject=None if subject is None else as_text(subject, "subject"),
