@@ -34,8 +34,7 @@ from justmem.ports import (
     spends_tokens,
 )
 from justmem.recover import MOST_PENDING, Recovery
-from justmem.runtime.text import SEGMENT, both_ends
-from justmem.runtime.validation import LONG_QUESTION, as_question, as_speaker
+from justmem.runtime.validation import LONG_QUESTION, SEGMENT, as_question, as_speaker, both_ends
 from justmem.select import Selection
 from justmem.subjects.about import profile_asked
 from justmem.subjects.user_name import Names, read_names

@@ -35,7 +35,7 @@ from justmem.ports import (
     best_bare,
 )
 from justmem.rank import Pool, Scores
-from justmem.runtime.text import both_ends
+from justmem.runtime.validation import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
 _REMARK = 4  # times as many cards by meaning are candidates for a remark

@@ -24,8 +24,7 @@ from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
 from justmem.prompts.parse import Lines, ModelReply, otherwise, parse
-from justmem.runtime.text import both_ends, clean
-from justmem.runtime.validation import describe
+from justmem.runtime.validation import both_ends, clean, describe
 
 REWRITES = 2
 _LONGEST_PART = 500  # characters of a rewrite or an entity

@@ -15,7 +15,7 @@ from justmem.language.words import asks_the_same, content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import Filter, SearchLimits, Store, View
 from justmem.runtime import tokens
-from justmem.runtime.text import both_ends
+from justmem.runtime.validation import both_ends
 
 _PASSAGES = 30  # per view and kind of search
 _SESSIONS = 2  # sessions whose turns may share the source budget

@@ -44,7 +44,7 @@ from justmem.ports import (
     Store,
     session_in,
 )
-from justmem.runtime.forks import Origin
+from justmem.runtime.process import Origin
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import (
     as_choice,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from justmem.language.words import sentences, stem
-from justmem.runtime.text import SEGMENT, both_ends
+from justmem.runtime.validation import SEGMENT, both_ends
 
 TALK = 'I moved to Ghent. It rains! Does it, really?! Yes... "It does." Dr. No said so at 5 p.m. '
 

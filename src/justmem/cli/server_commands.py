@@ -14,7 +14,7 @@ from justmem.cli.context import Json, now, run_of
 from justmem.cli.terminal import say, show, show_download, show_list
 from justmem.config import Settings
 from justmem.errors import InvalidSetting
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 
 
 def serve(

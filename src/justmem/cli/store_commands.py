@@ -15,7 +15,7 @@ from justmem.config import KEY_VARIABLE, Settings, address
 from justmem.config.opening import build_parts, keyring
 from justmem.errors import InvalidSetting, JustMemError
 from justmem.memory import AsyncMemory
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file
 

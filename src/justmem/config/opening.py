@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from justmem.config import Settings, address, kept_in, load, providers
 from justmem.domain import PAPER, Profile
 from justmem.errors import InvalidSetting
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory

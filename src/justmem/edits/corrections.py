@@ -21,8 +21,7 @@ from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
 from justmem.ports import CardFilter, Store, Vectors, session_in, tombstones
-from justmem.runtime.text import clean
-from justmem.runtime.validation import as_choice, as_text
+from justmem.runtime.validation import as_choice, as_text, clean
 
 _SAME = 0.5  # share of its words that a card of the same turns has, if it states the same again
 _LONGEST = 2000  # characters of a fact

@@ -16,8 +16,7 @@ from justmem.domain import NOTE, Card, Note, Session, SessionRecord, Turn, card_
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.sessions import as_labels, as_time
 from justmem.ports import Extraction, Store
-from justmem.runtime.text import clean
-from justmem.runtime.validation import as_text, describe
+from justmem.runtime.validation import as_text, clean, describe
 
 _LONGEST_KEY = 190  # characters
 LONGEST_TEXT = 100_000

@@ -15,8 +15,7 @@ from typing import Any
 from justmem.domain import NOTE, ROLES, Role, Session, Turn
 from justmem.errors import InputError, InvalidSession, NotInMemory
 from justmem.ports import Filter, Store
-from justmem.runtime.text import clean
-from justmem.runtime.validation import as_count, as_id, describe
+from justmem.runtime.validation import as_count, as_id, clean, describe
 
 When = datetime | str | None  # a time that a caller gives
 Day = date | str | None

@@ -11,7 +11,7 @@ from justmem.language.detection import CODE, detect
 from justmem.language.plain import Plain
 from justmem.ports import Language, Reply
 from justmem.runtime import deadlines
-from justmem.runtime.text import both_ends
+from justmem.runtime.validation import both_ends
 
 
 def _english() -> Language:

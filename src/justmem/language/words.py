@@ -19,7 +19,7 @@ from typing import Any
 
 from justmem.language.en.word_lists import english
 from justmem.runtime import deadlines
-from justmem.runtime.text import SEGMENT
+from justmem.runtime.validation import SEGMENT
 
 _LOCAL = threading.local()
 _LONGEST = 64  # characters of a word that is worth stemming

@@ -21,7 +21,7 @@ from justmem.models.http_client import Declined, HttpClient, HttpOptions, Setbac
 from justmem.ports import Completion, Prompt
 from justmem.runtime import tokens
 from justmem.runtime.addresses import OPENAI_URL, checked_url
-from justmem.runtime.text import clean
+from justmem.runtime.validation import clean
 
 # Ways to ask for JSON, from the strictest to the loosest.
 Format = Literal["schema", "object", "text"]

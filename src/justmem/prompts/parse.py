@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ValidationError, WrapValidator
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import from_json
 
-from justmem.runtime.text import clean
+from justmem.runtime.validation import clean
 
 _MEMBER = re.compile(r'[{"]')  # how an object or a card begins
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks inside strings are common

@@ -1,4 +1,7 @@
-"""Checks arguments. An error says in a sentence what is wrong."""
+"""Text and arguments: what every store, model and terminal can encode, and checks of both.
+
+An error says in a sentence what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,28 @@ from pathlib import Path
 from typing import TypeVar
 
 from justmem.errors import InputError, InvalidQuestion, InvalidSetting, NotInMemory
-from justmem.runtime.text import SEGMENT, clean
+
+SEGMENT = 4000  # characters: the longest text that a pattern of the rules reads at once
+
+
+def both_ends(text: str, most: int = SEGMENT) -> str:
+    """The beginning and the end of a text that is longer than `most`."""
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def clean(text: str) -> str:
+    """Text that every store, model and terminal can encode: halves of surrogate pairs are
+    joined or replaced, NUL characters are dropped."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text.replace("\0", "")
+
 
 T = TypeVar("T", bound=str)
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from justmem.domain import Receipt, Remembered
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary, finalize
 from pydantic import SecretStr
 
 from justmem.errors import StoreBusy, StoreDamaged, StoreError, WrongKey
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 
 PAGE = 4096
 _MODULE = "sqlcipher3.dbapi2"

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from justmem.errors import StoreError
 from justmem.ports import Author, Searched
-from justmem.runtime.forks import Origin
+from justmem.runtime.process import Origin
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from justmem.errors import InvalidSetting
-from justmem.runtime.extras import need
+from justmem.runtime.process import need
 from justmem.runtime.validation import as_path
 
 if TYPE_CHECKING:

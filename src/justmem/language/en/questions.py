@@ -14,7 +14,7 @@ from justmem.language.en import dates
 from justmem.language.en.sentence_types import is_command
 from justmem.language.en.word_lists import english
 from justmem.language.words import is_stop, words
-from justmem.runtime.text import both_ends
+from justmem.runtime.validation import both_ends
 
 _LONGEST_VIEW = 30  # words of a remark that its searches have
 # Operations whose evidence is likely to be in more than one session.

@@ -1,11 +1,12 @@
-"""Packages that only some uses of JustMem need: the optional dependencies of pyproject.toml."""
+"""The running program: which packages it has, and whether it was forked."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Literal
 
-from justmem.errors import InvalidSetting
+from justmem.errors import InvalidSetting, StoreError
 
 Extra = Literal["server", "mcp", "postgres", "encryption", "metrics"]
 
@@ -30,3 +31,21 @@ def need(extra: Extra) -> None:
                 f"{what} needs {module.partition('.')[0]}, which is not installed ({error}): "
                 f"pip install 'justmem[{extra}]'."
             ) from None
+
+
+class Origin:
+    """The process that opened something."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def here(self) -> bool:
+        return os.getpid() == self._pid
+
+    def check(self) -> None:
+        if not self.here:
+            raise StoreError(
+                f"This memory was opened in another process ({self._pid}), and this one was forked "
+                "from it: open the memory here too, with justmem.open."
+            )
