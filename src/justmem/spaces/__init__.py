@@ -9,15 +9,29 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
+from justmem import rank
 from justmem.config import Settings, load, providers
 from justmem.config.opening import build_parts, closable_parts, spaces_of
-from justmem.domain import Plan, Remembered, SpacesEvidence
+from justmem.domain import (
+    Budget,
+    Candidate,
+    Card,
+    Evidence,
+    Plan,
+    Profile,
+    Receipt,
+    Remembered,
+    SpaceCard,
+    SpacesEvidence,
+)
 from justmem.errors import InputError
 from justmem.intake.sessions import SessionLike
+from justmem.language.words import content_stems, overlap
+from justmem.rank import Scores
 from justmem.runtime.validation import describe
-from justmem.spaces.background import Background, OnDone, OnError
-from justmem.spaces.merging import merged
-from justmem.spaces.opened import OpenSpaces
+from justmem.spaces.opened import Background, OnDone, OnError, OpenSpaces
 
 
 class Spaces(OpenSpaces):
@@ -134,3 +148,67 @@ class Spaces(OpenSpaces):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> SpacesEvidence:
+    """The candidates of all spaces are scored together, with the weights of the profile: scores of
+    one space are relative to its own candidates and cannot be compared."""
+    first = next(iter(found.values()))
+    all = [(space, one) for space, evidence in found.items() for one in _candidates(evidence)]
+    chosen: list[int] = []
+    scores = np.zeros(0, np.float32)
+    if all:
+        # Sessions of two spaces may have the same id.
+        cards = [
+            one.card.model_copy(update={"session_id": f"{space}\0{one.card.session_id}"})
+            for space, one in all
+        ]
+        scores = _scores(first, [one for _, one in all], cards, profile)
+        chosen = rank.places(scores, cards, budget.cards, profile.weights.session)
+    earlier = {(space, id) for space, evidence in found.items() for id in evidence.earlier}
+    return SpacesEvidence(
+        question=first.question,
+        at=max(evidence.at for evidence in found.values()),
+        cards=tuple(
+            SpaceCard(
+                space=space,
+                card=one.card,
+                score=float(scores[i]),
+                earlier=(space, one.card.id) in earlier,
+            )
+            for i in chosen
+            for space, one in [all[i]]
+        ),
+        receipt=_summed([evidence.receipt for evidence in found.values()]),
+    )
+
+
+def _candidates(evidence: Evidence) -> list[Candidate]:
+    """Turns of sessions whose cards are not made yet are chosen without being candidates."""
+    known = {one.card.id: one for one in (*evidence.chosen, *evidence.candidates)}
+    return list(known.values())
+
+
+def _scores(
+    asked: Evidence, candidates: list[Candidate], cards: list[Card], profile: Profile
+) -> Scores:
+    wanted = set(content_stems(asked.question))
+    near = np.array([[one.scores.get("cosine", 0.0) for one in candidates]], np.float32)
+    shared = np.array([[overlap(wanted, content_stems(card.text)) for card in cards]], np.float32)
+    signals = {
+        "dense": rank.averaged(near),
+        "lexical": rank.averaged(shared),
+        "subject": rank.names_subject(cards, [asked.question]),
+        "date": rank.in_period(cards, asked.plan.period),
+    }
+    return rank.scored(signals, profile.weights)
+
+
+def _summed(receipts: list[Receipt]) -> Receipt:
+    return Receipt(
+        calls=tuple(call for one in receipts for call in one.calls),
+        embedding=tuple(usage for one in receipts for usage in one.embedding),
+        reranking=tuple(usage for one in receipts for usage in one.reranking),
+        history_tokens=sum(one.history_tokens for one in receipts),
+        notes=tuple(dict.fromkeys(note for one in receipts for note in one.notes)),
+    )
