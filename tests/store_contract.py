@@ -597,7 +597,7 @@ class SearchContract:
 
         by_turn = await find("oolong")
         assert [c.fact for c in by_turn.cards.values()] == ["likes tea", "ran"]
-        assert (set(by_turn.places[0]), by_turn.sessions) == ({("s1", 1)}, {})
+        assert (set(by_turn.places[0]), by_turn.bare) == ({("s1", 1)}, [])
         np.testing.assert_allclose(
             by_turn.vectors, np.stack([vector("Ana likes tea"), vector("Ben ran")]), atol=1e-3
         )
@@ -605,16 +605,16 @@ class SearchContract:
             by_turn.turns["s1", 1], np.stack([vector("We drank oolong")]), atol=1e-3
         )
         bare = await find("ferry")
-        assert (bare.cards, bare.sessions) == ({}, {"s1": told})
+        assert (bare.cards, bare.bare) == ({}, [(told, 2)])
         assert set(bare.turns) == {("s1", 2)}
         unquoted = await find("ferry", quotes=0)
-        assert (unquoted.sessions, unquoted.turns) == ({}, {})
+        assert (unquoted.bare, unquoted.turns) == ([], {})
         assert (await find("oolong", spoken=0)).cards == {}
         near = await find("likes rain", dense=1, lexical=0, spoken=0)
         assert [c.fact for c in near.cards.values()] == ["likes rain"]
         assert [len(hits.dense) for hits in near.hits] == [1]
         early = await find("oolong ferry rain", until=MAY.date() - timedelta(days=400))
-        assert (early.cards, early.sessions, early.turns) == ({}, {}, {})
+        assert (early.cards, early.bare, early.turns) == ({}, [], {})
 
     async def test_a_search_can_be_held_to_sessions_and_days(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -1134,7 +1134,7 @@ class WordsContract:
             [view("kitten")], SearchLimits(dense=5, lexical=5, spoken=5, quotes=5)
         )
         assert [each.fact for each in asked.cards.values()] == ["adopted a kitten"]
-        assert (asked.places, asked.turns, asked.sessions) == ([{}], {}, {})
+        assert (asked.places, asked.turns, asked.bare) == ([{}], {}, [])
         assert (await store.check()).sound
         (record,) = await store.sessions()
         assert (record.turns, record.cards, record.state) == (2, 1, "stored")

@@ -114,30 +114,30 @@ def test_a_card_of_a_places_turns_takes_no_place() -> None:
     assert chosen(cards, [4.0, 3.0, 2.0, 1.0], 3, 0.0) == [0, 2, 3]
 
 
-def read_with(cards: list[Card], scores: list[float], places: list[int], gap: float) -> object:
+def read_with(cards: list[Card], scores: list[float], places: list[int], gap: float) -> list[int]:
     return rank.around(places, np.array(scores, np.float32), cards, len(places), gap)
 
 
 def test_cards_near_a_place_are_read_with_the_nearest_place() -> None:
     cards = [card_told(A, 2), card_told(A, 9), card_told(A, 7, 8), card_told(B, 9)]
-    assert read_with(cards, [3.0, 2.0, 1.0, 0.9], [0, 1], 1.5) == {0: [], 1: [2]}
+    assert read_with(cards, [3.0, 2.0, 1.0, 0.9], [0, 1], 1.5) == [0, 1, 2]
 
 
 def test_cards_that_are_far_away_or_score_too_little_are_not_read() -> None:
     cards = [card_told(A, 1), card_told(B, 1), card_told(A, 8), card_told(A, 2)]
-    assert read_with(cards, [3.0, 2.0, 1.9, 0.4], [0, 1], 1.5) == {0: [], 1: []}
+    assert read_with(cards, [3.0, 2.0, 1.9, 0.4], [0, 1], 1.5) == [0, 1]
 
 
 def test_the_number_of_cards_around_places_is_bounded() -> None:
     cards = [card_told(A, 5), *(card_told(A, n) for n in (4, 6, 3))]
-    assert read_with(cards, [3.0, 1.0, 0.9, 0.8], [0], 9.0) == {0: [1]}
+    assert read_with(cards, [3.0, 1.0, 0.9, 0.8], [0], 9.0) == [0, 1]
 
 
 def test_a_card_without_turns_is_near_nothing() -> None:
     cards = [card_told(A, 1), card_told(A).model_copy(update={"turns": ()})]
-    assert read_with(cards, [2.0, 1.0], [0], 9.0) == {0: []}
+    assert read_with(cards, [2.0, 1.0], [0], 9.0) == [0]
 
 
 def test_no_candidates_give_no_places() -> None:
     assert chosen([], [], 10, 0.3) == []
-    assert read_with([], [], [], 0.3) == {}
+    assert read_with([], [], [], 0.3) == []

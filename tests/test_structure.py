@@ -30,7 +30,7 @@ LAYERS: list[set[str]] = [
     {"store", "models", "rank", "subjects", "testing"},
     {"parts"},
     {"extract", "embed", "edits"},  # the stages of remember
-    {"plan", "discover", "select", "recover", "answer"},  # the stages of ask
+    {"plan", "retrieve", "recover", "answer"},  # the stages of ask
     {"ask", "build", "forget", "transfer", "transcripts"},
     {"stored"},
     {"memory"},
@@ -202,13 +202,13 @@ def test_only_language_has_patterns_of_english() -> None:
     ("check", "file", "planted"),
     [
         (upward, "plan.py", "from justmem.answer import model"),
-        (upward, "plan.py", "def late():\n    import justmem.discover"),
+        (upward, "plan.py", "def late():\n    import justmem.retrieve"),
         (upward, "domain/cards.py", "from justmem import ports"),
         (upward, "recover.py", "from justmem.memory import AsyncMemory"),
         (adapter_imports, "store/rows.py", "from justmem.language import words"),
         (adapter_imports, "models/onnx.py", "from justmem.budget import Tally"),
         (concrete, "memory.py", "from justmem.store.sqlite import open_store"),
-        (concrete, "discover.py", "from justmem.language import en"),
+        (concrete, "retrieve.py", "from justmem.language import en"),
         (concrete, "forget.py", "def late():\n    import justmem.language.en.dates"),
         (english_patterns, "recover.py", "import re\n\nPAST = re.compile(r'\\bused to\\b')"),
         (clocks, "plan.py", "def plan(clock=datetime.now): ..."),

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 
 from justmem.budget import Ledger, Tally
-from justmem.discover import Discovery
 from justmem.domain import (
     Access,
     Answer,
@@ -34,8 +33,8 @@ from justmem.ports import (
     spends_tokens,
 )
 from justmem.recover import MOST_PENDING, Recovery
+from justmem.retrieve import Retrieval
 from justmem.runtime.validation import LONG_QUESTION, SEGMENT, as_question, as_speaker, both_ends
-from justmem.select import Selection
 from justmem.subjects.about import profile_asked
 from justmem.subjects.user_name import Names, read_names
 
@@ -57,8 +56,7 @@ class Asker:
         self._retention = parts.retention
         self._planner = parts.planner
         self._is_paper = parts.profile.is_paper
-        self._discovery = Discovery(store, parts)
-        self._selection = Selection(store, parts)
+        self._retrieval = Retrieval(store, parts)
         self._recovery = Recovery(store, parts)
         self._answerer = parts.answerer
 
@@ -157,7 +155,7 @@ class Asker:
         # A model need not plan a question that memory holds nothing about.
         ruled = await self._plan(asked, PlanParts(), memory, tally, None)
         search = names.for_search(ruled)
-        if await self._discovery.finds_something(search, tally):
+        if await self._retrieval.finds_something(search, tally):
             return None
         if await self._profile(search, names, NO_FILTER):
             return None
@@ -196,16 +194,16 @@ class Asker:
         """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
         cards."""
         found = names.for_search(asked)
-        pool = await self._discovery.discover(found, tally, where)
+        pool = await self._retrieval.discover(found, tally, where)
         profile = await self._profile(found, names, where)
-        if profile or self._discovery.is_relevant(found, pool):
-            found = await self._selection.select(found, pool, tally, where, also=profile)
+        if profile or self._retrieval.is_relevant(found, pool):
+            found = await self._retrieval.select(found, pool, tally, where, also=profile)
             if found.plan.access is Access.REPLAY:
                 found = await self._recovery.recover(found, pool.views, tally, where)
         else:
             tally.notes.append(UNRELATED)
         found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
-        found = await self._selection.add_pinned(found, where)
+        found = await self._retrieval.add_pinned(found, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()

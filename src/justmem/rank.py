@@ -140,11 +140,12 @@ def places(scores: Scores, cards: Sequence[Card], count: int, discount: float) -
 
 def around(
     chosen: Sequence[int], scores: Scores, cards: Sequence[Card], count: int, gap: float
-) -> dict[int, list[int]]:
-    """For each chosen card, other cards of nearby turns, best first. Their scores are at most `gap`
-    below that of the `count`-th best card. All together are at most 1.5 times the chosen cards."""
+) -> list[int]:
+    """Each chosen card, followed by other cards of nearby turns, best first. Their scores are at
+    most `gap` below that of the `count`-th best card. They are at most 1.5 times as many as the
+    chosen cards."""
     order = np.argsort(-scores, kind="stable").tolist()
-    near: dict[int, list[int]] = {place: [] for place in chosen}
+    near: dict[int, list[int]] = {place: [place] for place in chosen}
     least = scores[order[:count][-1]] - gap if order else 0.0
     left = int(_MOST_AROUND * len(chosen))
     for index in order:
@@ -154,7 +155,7 @@ def around(
         if index not in near and _turns_apart(cards[place], cards[index]) <= _NEAR:
             near[place].append(index)
             left -= 1
-    return near
+    return [index for each in near.values() for index in each]
 
 
 def _turns_apart(one: Card, other: Card) -> float:

@@ -47,7 +47,9 @@ class Retention(Value):
         return _older(at, now, self.days)
 
     def card_expired(self, card: Card, now: datetime) -> bool:
-        """With its session, or by its kind."""
+        """With its session, by its kind, or at its own time."""
+        if card.until is not None and card.until <= now.replace(tzinfo=None):
+            return True
         return any(_older(card.said_at, now, d) for d in (self.days, self.kinds.get(card.kind)))
 
     def words_expired(self, at: datetime, now: datetime) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
@@ -87,8 +87,8 @@ class Found:
     vectors: Vectors  # of these cards, in that order
     hits: Sequence[Hits]  # for each view, the cards it found itself
     places: Sequence[Mapping[Place, float]]  # for each view, the turns that share its words
-    turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of those to quote
-    sessions: Mapping[str, Session]  # to quote from
+    turns: Mapping[Place, Vectors]  # of the turns behind the cards, and of the bare ones
+    bare: Sequence[tuple[Session, int]]  # turns by words that no card rests on, best first
     said: Sequence[Hits] = ()  # for each view, the passages it found
     passages: Mapping[int, Passage] = field(default_factory=dict)  # those, by key
 
@@ -114,15 +114,3 @@ class CardFilter:
     text: str | None = None  # words that must occur
     limit: int = 10**9
     offset: int = 0
-
-
-def best_bare(
-    places: Sequence[Mapping[Place, float]], resting: Collection[Place], count: int
-) -> list[Place]:
-    """The best turns that views found by words and that no card rests on."""
-    best: dict[Place, float] = {}
-    for scores in places:
-        for place, score in scores.items():
-            if place not in resting:
-                best[place] = max(score, best.get(place, 0.0))
-    return sorted(best, key=lambda place: (-best[place], place))[:count]

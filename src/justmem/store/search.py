@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from justmem.domain import Card, Passage, Session
-from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View, best_bare
+from justmem.ports import Found, Hits, Index, Pair, Place, SearchLimits, Vectors, View
 from justmem.ports.vectors import Coded
 from justmem.store import reads, rows
 from justmem.store.engine import Connection, among, one
@@ -112,18 +112,18 @@ class Finder:
         )
         found = _cached(self._cards, sorted(keys), _CARDS, partial(reads.cards_at, db))
         resting = {(card.session_id, turn) for card in found.values() for turn in card.turns}
-        bare = set(best_bare(places, resting, limits.quotes))
+        bare = _bare(places, resting, limits.quotes)
         passages = _hits(said, views, limits.passages, limits.passages, limits)
         there = cards.rows_at(list(found))
+        ids = sorted({id for id, _ in bare})
+        texts = _cached(self._texts, ids, _TEXTS, partial(reads.texts, db))
         return Found(
             cards=found,
             vectors=cards.vectors(np.array([there[key] for key in found], np.int64)),
             hits=hits,
             places=places,
-            turns=self._turn_vectors(db, said, resting | bare),
-            sessions=_cached(
-                self._texts, sorted({id for id, _ in bare}), _TEXTS, partial(reads.texts, db)
-            ),
+            turns=self._turn_vectors(db, said, resting | set(bare)),
+            bare=[(texts[id], turn) for id, turn in bare if id in texts],
             said=passages,
             passages=_passages(said, _keys(passages)),
         )
@@ -246,6 +246,18 @@ def _resting_on(cards: Arrays, places: Collection[Place], stay: Rows | None) -> 
     if stay is not None:
         found = {key for key, row in cards.rows_at(sorted(found)).items() if stay[row]}
     return found
+
+
+def _bare(
+    places: Sequence[Mapping[Place, float]], resting: Collection[Place], count: int
+) -> list[Place]:
+    """The best turns that views found by words and that no card rests on."""
+    best: dict[Place, float] = {}
+    for scores in places:
+        for place, score in scores.items():
+            if place not in resting:
+                best[place] = max(score, best.get(place, 0.0))
+    return sorted(best, key=lambda place: (-best[place], place))[:count]
 
 
 def _passages(said: Arrays, keys: Iterable[int]) -> dict[int, Passage]:

@@ -184,7 +184,10 @@ class SqlStore:
     async def find(self, views: Sequence[View], limits: SearchLimits) -> Found:
         return await self._read(
             lambda db: self._finder.find(db, views, limits),
-            lambda found: [*_own_ids(list(found.cards.values())), *found.sessions],
+            lambda found: [
+                *_own_ids(list(found.cards.values())),
+                *(session.id for session, _ in found.bare),
+            ],
         )
 
     async def cards(self, where: CardFilter) -> Sequence[Card]:

@@ -242,14 +242,13 @@ async def profile_asked(
         cards = await cards_about(store, person, names)
     elif asked.speaker:
         cards = await store.cards(CardFilter(subject=asked.speaker))
-    on, now = where.as_of or asked.at.date(), asked.at.replace(tzinfo=None)
+    on = where.as_of or asked.at.date()
     shown = [
         card
         for card in cards
         if card.said_at.date() <= on
         and where.holds(card.session_id, card.said_at.date())
         and not retention.card_expired(card, asked.at)
-        and (card.until is None or card.until > now)
     ]
     newest = sorted(shown, key=lambda card: card.said_at, reverse=True)[:_MOST]
     found = await asyncio.to_thread(_profile, person, newest, person, language, on, _ASKED_TOKENS)

@@ -1,0 +1,315 @@
+"""Plan -> views -> candidates -> the ten chosen cards, and all cards that an answer reads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from math import log2
+
+import numpy as np
+
+from justmem import rank
+from justmem.budget import Tally
+from justmem.domain import Access, Card, EventDate, Evidence, Plan, turn_as_card
+from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
+from justmem.parts import Parts
+from justmem.ports import NO_FILTER, Filter, Found, SearchLimits, Store, Vectors, View
+from justmem.rank import Pool, Scores
+from justmem.runtime.validation import both_ends
+
+_QUOTES = 4  # turns without a card that may become candidates
+_REMARK = 4  # times as many cards by meaning are candidates for a remark
+# Before cosines are computed, this share of the mean candidate vector is subtracted. For questions,
+# shares from 0.5 to 1 find equally much. For remarks subtract the whole mean: 57 of 100 cues of
+# LoCoMo-Plus are found, against 38 with half of it.
+_CENTRE = 0.75
+_SOON = timedelta(days=7)  # most events are told within this time
+_YEAR = timedelta(days=366)
+
+# A question is relevant if (best cosine of any card or turn) + 0.1 x (largest share of the
+# question's words in one card) reaches the bound. Cosines of another embedder have another scale:
+# with an embedder that is not listed, every question is relevant. `justmem-eval harm` measures it.
+_RELEVANT = {"bge-small-en-v1.5": 0.64}
+_WORDS = 0.1
+_PERSONAL = 0.02  # the bound is lower for a question about who asks or about a subject of the cards
+# The bound is lower for few candidates: the highest of many similarities is higher by chance.
+_FEW, _MANY = 0.02, 64
+_STRANGER = 0.1  # the bound is higher if the question has names, but no card has any of them
+
+
+class Retrieval:
+    """Finds candidates and chooses cards. With the profile `paper`, only what the paper describes:
+    no quotes, no signals but vectors and words, and the reranker decides alone (Eq. 3)."""
+
+    def __init__(self, store: Store, parts: Parts) -> None:
+        self._store = store
+        self._embedder = parts.embedder
+        self._reranker = parts.reranker
+        self._language = parts.language
+        self._budget = parts.budget
+        self._retention = parts.retention
+        self._weights = parts.profile.weights
+        self._is_paper = parts.profile.is_paper
+
+    # ------------------------------------------------------------ discovery
+
+    async def discover(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Pool:
+        """The candidates: cards found by vector or words, cards whose turns match by words, and the
+        best matching turns without a card."""
+        with tally.stage("discover"):
+            views = await self._views(asked, tally)
+            found = await self._store.find(views, self._limits(asked, where))
+            cards = {key: card for key, card in found.cards.items() if self._is_kept(card, asked)}
+            if self._is_paper:
+                return _pool(views, asked.plan, replace(found, turns={}), cards, ())
+            quotes = _quotes(found, views[0].text, replies=asked.plan.needs_source)
+            quotes = [card for card in quotes if self._is_kept(card, asked)][:_QUOTES]
+            cards, repeats = _last_said(cards)
+            return replace(_pool(views, asked.plan, found, cards, quotes), repeats=repeats)
+
+    def _is_kept(self, card: Card, asked: Evidence) -> bool:
+        return not self._retention.card_expired(card, asked.at)
+
+    async def _views(self, asked: Evidence, tally: Tally) -> list[View]:
+        """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
+        speaker's name, as in the search text of the cards."""
+        plan = asked.plan
+        broad = plan.access is Access.COMPOSE if self._is_paper else plan.spans_sessions
+        texts = [_meant(asked), *(plan.rewrites if broad else ())]
+        if asked.speaker and not self._is_paper:
+            texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
+        vectors = await tally.embed(self._embedder, texts, query=plan.operation != "reply")
+        return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
+
+    def _limits(self, asked: Evidence, where: Filter) -> SearchLimits:
+        """A remark searches wider, because it shares few words with the memory behind it."""
+        budget = self._budget
+        remark = asked.plan.operation == "reply"
+        limits = SearchLimits(
+            dense=_REMARK * budget.dense if remark else budget.dense,
+            lexical=budget.lexical,
+            since=where.since,
+            until=where.last(asked.at.date()),
+            sessions=where.sessions,
+        )
+        if self._is_paper:
+            return limits
+        spoken = budget.lexical // 2
+        during = _told(asked.plan.period)
+        return replace(limits, spoken=spoken, quotes=0 if remark else spoken, during=during)
+
+    # ------------------------------------------------------------ relevance
+
+    async def finds_something(self, asked: Evidence, tally: Tally) -> bool:
+        """Whether the question finds anything without rewrites. This is checked before a model is
+        called."""
+        if self._embedder.name not in _RELEVANT:
+            return True
+        alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})
+        return self.is_relevant(alone, await self.discover(alone, tally))
+
+    def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
+        bound = _RELEVANT.get(self._embedder.name)
+        if not pool.cards or bound is None or self._is_paper or asked.plan.operation == "reply":
+            return bool(pool.cards)
+        question = asked.question
+        people = {word for card in pool.cards for word in content_stems(card.subject)}
+        told = [set(content_stems(card.text)) for card in pool.cards]
+        wanted, names = set(content_stems(question)), stems_of_names(question)
+        if wanted & people or self._language.name_speaker(question, "X") != question:
+            bound -= _PERSONAL
+        if names and not asked.plan.needs_source and not any(_is_in(n, told) for n in names):
+            bound += _STRANGER
+        bound -= _FEW * max(0.0, log2(_MANY / len(told)))
+        shared = max(overlap(wanted - people, each) for each in told)
+        return float(pool.cosines.max()) + _WORDS * shared >= bound
+
+    # ------------------------------------------------------------ selection
+
+    async def select(
+        self, asked: Evidence, pool: Pool, tally: Tally, where: Filter, also: Sequence[Card] = ()
+    ) -> Evidence:
+        """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
+        in `also` are for the answer too."""
+        with tally.stage("select"):
+            scores, reranked = await self._scores(pool, tally)
+            count = where.limit or self._budget.cards
+            order = np.argsort(-scores, kind="stable").tolist()
+            chosen = read = order[:count]
+            if not self._is_paper:
+                chosen = read = rank.places(scores, pool.cards, count, self._weights.session)
+            if not self._is_paper and not where.limit:  # a limit is for all that is read
+                spread = asked.plan.spans_sessions
+                gap = self._weights.around_spread if spread else self._weights.around
+                read = rank.around(chosen, scores, pool.cards, count, gap)
+        ranked = [pool.candidate(i, scores, reranked) for i in dict.fromkeys([*chosen, *order])]
+        cards = tuple(dict.fromkeys([*(pool.cards[i] for i in read), *also]))
+        return asked.model_copy(
+            update={
+                "chosen": tuple(ranked[: len(chosen)]),
+                "cards": cards,
+                "repeats": {c.id: pool.repeats[c.id] for c in cards if c.id in pool.repeats},
+                "candidates": tuple(ranked),
+            }
+        )
+
+    async def _scores(self, pool: Pool, tally: Tally) -> tuple[Scores, dict[int, float]]:
+        """The score of each candidate, and the reranker's logits of those it read. In the paper
+        (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
+        few, and its probability is one more signal."""
+        scores = rank.scored(pool.signals, self._weights)
+        if self._reranker is None or len(pool.cards) < 2:
+            return scores, {}
+        count = len(pool.cards) if self._is_paper else self._budget.rerank
+        head = np.argsort(-scores, kind="stable")[:count].tolist()
+        texts = [pool.cards[i].dated for i in head]
+        read = rank.logits(await tally.rerank(self._reranker, pool.views[0].text, texts))
+        if self._is_paper:
+            scores[head] = read
+        else:
+            scores[head] += np.float32(self._weights.rerank) * rank.probability(read)
+        return scores, dict(zip(head, read.tolist(), strict=True))
+
+    async def add_pinned(self, found: Evidence, where: Filter) -> Evidence:
+        """Adds the pinned cards whose subject the question names, and the ids of the cards that
+        were corrected."""
+        latest = {each.original: each for each in await self._store.corrections()}
+        corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
+        question = found.question
+        if found.speaker:
+            question = self._language.name_speaker(question, found.speaker)
+        named = set(words(question))
+        pinned = [
+            card
+            for each in latest.values()
+            if each.pinned
+            for card in [each.after]
+            if not named.isdisjoint(words(card.subject))
+            and where.holds(card.session_id, card.said_at.date())
+            and card.since <= (where.as_of or found.at.date())
+            and not self._retention.card_expired(card, found.at)
+        ]
+        cards = tuple(dict.fromkeys([*found.cards, *pinned]))
+        ids = tuple(card.id for card in cards if card.id in corrected)
+        return found.model_copy(update={"cards": cards, "corrected": ids})
+
+
+# ---------------------------------------------------------------- what is searched
+
+
+def _meant(asked: Evidence) -> str:
+    """The question with the entities of its plan that it shares no word with."""
+    question = both_ends(asked.question)
+    said = set(words(question))
+    more = [name for name in asked.plan.entities if said.isdisjoint(words(name))]
+    return f"{question} ({', '.join(more)})" if more else question
+
+
+def _told(period: EventDate) -> tuple[date, date] | None:
+    """When events of the period are told: in it, or soon after. None where the period is unknown
+    or longer than a year."""
+    if period.start is None or period.end is None:
+        return None
+    lasts = period.end - period.start
+    if lasts > _YEAR:
+        return None
+    return period.start, period.end + min(max(lasts, _SOON), date.max - period.end)
+
+
+def _is_in(name: str, told: Sequence[set[str]]) -> bool:
+    """Whether a card has the name, or a longer form of it."""
+    return any(word.startswith(name) for words in told for word in words)
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def _last_said(cards: Mapping[int, Card]) -> tuple[dict[int, Card], dict[str, tuple[str, ...]]]:
+    """One card for each statement, the one that was said last. Also returns the other turns with
+    that statement, by the id of the card."""
+    groups: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for key in sorted(cards, key=lambda key: cards[key].said_at):
+        card = cards[key]
+        groups[card.subject, card.fact, card.event_date.text].append(key)
+    last = {keys[-1] for keys in groups.values()}
+    repeats = {
+        cards[keys[-1]].id: tuple(
+            f"{cards[key].session_id}#{turn}" for key in keys[:-1] for turn in cards[key].turns
+        )
+        for keys in groups.values()
+        if len(keys) > 1
+    }
+    return {key: card for key, card in cards.items() if key in last}, repeats
+
+
+def _quotes(found: Found, question: str, *, replies: bool) -> list[Card]:
+    """The turns found that no card rests on, as cards, best first: the user's, or also replies.
+    Turns that asked the same are left out: they hold no answer."""
+    asked = set(content_stems(question))
+    return [
+        turn_as_card(session, number)
+        for session, number in found.bare
+        if (session.id, number) in found.turns
+        and (replies or session.turn(number).role == "user")
+        and not asks_the_same(session.turn(number).text, asked)
+    ]
+
+
+def _pool(
+    views: Sequence[View],
+    plan: Plan,
+    found: Found,
+    kept: Mapping[int, Card],
+    quotes: Sequence[Card],
+) -> Pool:
+    cards = [*kept.values(), *quotes]
+    if not cards:
+        return Pool(views, (), {}, np.zeros(0, np.float32))
+    queries = np.stack([view.vector for view in views])
+    # The vector of a quote is that of its turn.
+    own = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
+    known = [found.vectors[[key in kept for key in found.cards]]] if kept else []
+    vectors = np.concatenate([*known, *own])
+    remark = plan.operation == "reply"
+    near = rank.similarity(queries, vectors, share=1.0 if remark else _CENTRE)
+    raw = queries @ vectors.T
+    spoken = _turn_similarity(queries, cards, found) if found.turns else raw
+    cosines = np.maximum(raw, spoken).max(axis=0)
+    if remark:  # it shares no words with the memory behind it: only its rewrites and meaning count
+        guesses = near[1:] if len(near) > 1 else near
+        return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines)
+    signals = {
+        "dense": rank.averaged(near),
+        "lexical": rank.averaged(_lexical(found, kept, cards)),
+        "subject": rank.names_subject(cards, [view.text for view in views]),
+        "date": rank.in_period(cards, plan.period),
+    }
+    if found.turns:
+        signals["turn"] = rank.averaged(spoken)
+    return Pool(views, cards, signals, cosines)
+
+
+def _lexical(found: Found, kept: Mapping[int, Card], cards: Sequence[Card]) -> Scores:
+    """For each view, the score of the card's own words plus the best of its turns'."""
+    signal = np.zeros((len(found.hits), len(cards)), np.float32)
+    for row, hits, places in zip(signal, found.hits, found.places, strict=True):
+        own = dict(hits.lexical)
+        row[: len(kept)] = [own.get(key, 0.0) for key in kept]
+        row += [
+            max((places.get((card.session_id, turn), 0.0) for turn in card.turns), default=0.0)
+            for card in cards
+        ]
+    return signal
+
+
+def _turn_similarity(queries: Vectors, cards: Sequence[Card], found: Found) -> Scores:
+    """For each view, its similarity to the nearest passage of the card's turns."""
+    near = {place: (queries @ vectors.T).max(axis=1) for place, vectors in found.turns.items()}
+    none = np.zeros(len(queries), np.float32)
+    columns = [
+        np.max([near.get((card.session_id, turn), none) for turn in card.turns] or [none], axis=0)
+        for card in cards
+    ]
+    return np.stack(columns, axis=1)
