@@ -17,8 +17,8 @@ from statistics import mean
 from typing import Any
 from unittest.mock import patch
 
+from justmem import extract as drafts
 from justmem.domain import Session
-from justmem.extract import drafts
 from justmem.runtime import tokens
 from justmem_eval.benchmarks import locomo, recorded
 
@@ -42,7 +42,7 @@ def words(card: Mapping[str, Any]) -> str:
 def kept(cards: Sequence[Mapping[str, Any]], session: Session, share: float) -> tuple[int, int]:
     """How many of the cards are taken: (on the turns they name, on those or any other)."""
     with patch.object(drafts, "_NAMED", share):
-        read = [draft for card in cards if (draft := drafts.read_draft(card))]
+        read = [draft for draft in drafts.CardsReply.model_validate(list(cards)).cards if draft]
         spoken = [drafts._stems(turn.text) for turn in session.turns]
         how = [drafts._provenance(draft, session, spoken)[1] for draft in read]
     return how.count("named"), len(how) - how.count("")

@@ -34,7 +34,7 @@ from pydantic import SecretStr
 
 from justmem import AsyncMemory, config, transfer
 from justmem.answer import RulesAnswerer
-from justmem.extract.rules import RulesExtractor
+from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.models.onnx import OnnxEmbedder
 from justmem.models.weights import ensure

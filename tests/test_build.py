@@ -308,6 +308,6 @@ async def test_the_source_of_a_card_shows_its_words(make: Make) -> None:
 
 
 def _prompt():
-    from justmem.extract.model import extraction_prompt
+    from justmem.extract import extraction_prompt
 
     return extraction_prompt(Session(id="x", at=datetime(2024, 1, 1), turns=()), [])

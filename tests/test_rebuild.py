@@ -8,7 +8,7 @@ import pytest
 
 from justmem import Budget
 from justmem.errors import ModelUnavailable, NotInMemory
-from justmem.extract.model import ModelExtractor
+from justmem.extract import ModelExtractor
 from justmem.language.languages import LANGUAGES
 from stories import Make, cards_of, scripted
 

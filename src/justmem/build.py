@@ -34,7 +34,7 @@ from justmem.errors import (
     StoreError,
     TimeLimitExceeded,
 )
-from justmem.extract import growth
+from justmem.extract import with_replies
 from justmem.intake.redaction import Redaction
 from justmem.parts import Parts
 from justmem.ports import (
@@ -202,7 +202,7 @@ class Builder:
     ) -> Extraction:
         if session.is_note:
             return note_extraction(session)
-        after = await asyncio.to_thread(growth.settled_turns, before, session)
+        after = await asyncio.to_thread(settled_turns, before, session)
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
         limit = self._session_tokens(before, tally)
@@ -212,7 +212,7 @@ class Builder:
                 extraction = await extractor.extract(session, limit=allowed, after=after)
             tally.calls += extraction.calls
             tally.notes += extraction.notes
-        extraction = growth.with_kept(session, extraction, before, after)
+        extraction = with_kept(session, extraction, before, after)
         known = before.derived.corrections if before else ()
         cards = corrections.applied(merge_repeated(extraction.cards), known, session)
         return replace(extraction, cards=cards)
@@ -226,6 +226,43 @@ class Builder:
         if spent:
             tally.notes.append(f"earlier attempts used {spent} tokens of the limit")
         return max(0, limit - spent)
+
+
+def settled_turns(before: StoredSession | None, session: Session) -> int:
+    """How many of the first turns have their cards, if the session only grew; else 0. The same
+    text again is rebuilt."""
+    if before is None or not before.derived.state.settled:
+        return 0
+    if len(session.turns) == len(before.session.turns):
+        return 0
+    return session.grown_from(before.session)
+
+
+def with_kept(
+    session: Session, extraction: Extraction, before: StoredSession | None, after: int
+) -> Extraction:
+    """A session that grew keeps its cards. In a changed one new cards replace the old ones. Cards
+    whose turns were all forgotten stay, because they cannot be extracted again."""
+    if before is None:
+        return extraction
+    made = before.derived
+    if after:
+        cards = [*kept_cards(made.cards, session), *extraction.cards]
+        held = [*made.quarantined, *extraction.quarantined]
+        return replace(extraction, cards=merge_repeated(cards), quarantined=held)
+    gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
+    kept = [card for card in made.cards if gone.issuperset(card.turns)] if gone else []
+    return replace(extraction, cards=[*kept, *extraction.cards])
+
+
+def kept_cards(cards: Iterable[Card], session: Session) -> list[Card]:
+    """The cards of the earlier turns. An interaction is anchored to a reply that came later."""
+    return [
+        card.model_copy(update={"turns": with_replies(card.turns, session)})
+        if card.kind == "interaction"
+        else card
+        for card in cards
+    ]
 
 
 def _pending(session_id: str, reason: str) -> Remembered:

@@ -17,8 +17,7 @@ from justmem.config import load, providers
 from justmem.config.opening import build_parts, open_memory
 from justmem.domain import Budget
 from justmem.errors import InvalidSetting, ModelRefused
-from justmem.extract.model import ModelExtractor
-from justmem.extract.rules import RulesExtractor
+from justmem.extract import ModelExtractor, RulesExtractor
 from justmem.models.openai import OpenAIModel
 from justmem.parts import Parts
 from justmem.plan import ModelPlanner

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from justmem import AsyncMemory
 from justmem.answer import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
-from justmem.extract.rules import RulesExtractor
+from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.parts import Parts
 from justmem.plan import RulesPlanner

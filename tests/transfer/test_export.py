@@ -359,6 +359,6 @@ async def test_a_session_forgotten_while_an_export_runs_is_left_out(
 
 
 def _by_model() -> Any:
-    from justmem.extract.model import ModelExtractor
+    from justmem.extract import ModelExtractor
 
     return ModelExtractor(scripted(extract=extract_history), LANGUAGES)

@@ -177,8 +177,7 @@ def spaces_of(settings: Settings) -> Storage:
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
     from justmem.answer import ModelAnswerer, RulesAnswerer
-    from justmem.extract.model import ModelExtractor
-    from justmem.extract.rules import RulesExtractor
+    from justmem.extract import ModelExtractor, RulesExtractor
     from justmem.plan import ModelPlanner, RulesPlanner
 
     built: dict[str, Any] = {}

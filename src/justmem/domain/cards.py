@@ -119,7 +119,7 @@ class Card(Value):
     """One atomic memory, linked to the turns that support it.
 
     A new field also belongs in store/schema.py (a migration) and store/rows.py (`card_mark` hashes
-    the row), in transfer/lines.py (a higher version), where it is filled (extract/drafts.py and
+    the row), in transfer/lines.py (a higher version), where it is filled (extract.py and
     prompts/extract.md, language/plain.py and language/en/statements.py), where it is corrected
     (edits/corrections.py) and where it is shown (prompts/evidence.py, cli/render.py,
     server/mcp/tools.py, server/inspector/card.js)."""

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from justmem.domain import Session, Turn
-from justmem.extract.drafts import check, read_draft
+from justmem.extract import CardsReply, Draft, check
 from justmem.language.languages import LANGUAGES
 
 SESSION = Session(
@@ -19,7 +19,7 @@ SESSION = Session(
 
 
 def row(text: str):
-    draft = read_draft(text)
+    draft = Draft.model_validate(text)
     assert draft is not None
     return draft
 
@@ -76,7 +76,7 @@ def test_the_same_card_twice_is_one() -> None:
 
 
 def test_objects_with_the_same_fields_are_read_too() -> None:
-    draft = read_draft(
+    draft = Draft.model_validate(
         {
             "subject": "Ben",
             "fact": "Ben adopted a greyhound",
@@ -106,8 +106,9 @@ def test_an_interaction_is_anchored_to_the_reply() -> None:
 
 
 def test_whatever_a_model_sends_is_a_draft_or_nothing() -> None:
-    for item in (None, 3, "", "a | b", {"subject": 1}, {"subject": "A", "fact": " "}, [], ["x"]):
-        assert read_draft(item) is None
-    odd = read_draft({"subject": "A", "fact": "b", "turns": {"x": "9" * 10_000}, "kind": []})
-    assert odd is not None
+    items = [None, 3, "", "a | b", {"subject": 1}, {"subject": "A", "fact": " "}, [], ["x"]]
+    assert CardsReply.model_validate(items).cards == [None] * len(items)
+    odd = Draft.model_validate(
+        {"subject": "A", "fact": "b", "turns": {"x": "9" * 10_000}, "kind": []}
+    )
     assert odd.turns == ()
