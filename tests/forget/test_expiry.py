@@ -146,7 +146,7 @@ def test_the_command_shows_before_it_forgets(folder: Path) -> None:
     assert [each["session_id"] for each in found["cards"]] == ["kyoto"]
     assert run(app, ["expire", "--at", "2024-06-01"]).exit_code == 2  # nobody to ask
     done = run(app, ["expire", "--at", "2024-06-01", "--yes"])
-    assert "Expired: 3 cards, 1 session, 3 turns." in done.output
+    assert "Forgotten: 3 cards, 1 session, 3 turns." in done.output
     again = run(app, ["expire", "--at", "2024-06-01"])
     assert (again.exit_code, "0 cards, 0 sessions, 0 turns" in again.output) == (0, True)
 

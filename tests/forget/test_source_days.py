@@ -212,7 +212,7 @@ def test_the_command_shows_before_it_drops(tmp_path: Path) -> None:
     shown = json.loads(run("expire", "--preview", "--json").stdout)
     assert (shown["forgotten"]["turns"], shown["forgotten"]["cards"]) == (9, 0)
     assert "Saiho-ji" in run("show", "kyoto").output
-    assert "Expired: 0 cards, 0 sessions, 9 turns." in run("expire", "--yes").output
+    assert "Forgotten: 0 cards, 0 sessions, 9 turns." in run("expire", "--yes").output
     card = json.loads(run("cards", "--json").stdout)[0]["id"]
     assert run("show", card).exit_code == 0
     source = json.loads(run("show", card, "--json").stdout)["source"]

@@ -119,29 +119,3 @@ def test_a_broken_memory_stops_nobody_and_doctor_tells(
     what = "the hook recall of claude-code"
     (check,) = [each for each in json.loads(shown.stdout) if what in each["what"]]
     assert check["state"] == "wrong"
-
-
-COMMAND = {"hooks": [{"type": "command", "command": "justmem hook recall"}]}
-SETTINGS = {
-    ".codex/hooks.json": json.dumps({"hooks": {"UserPromptSubmit": [COMMAND]}}),
-    ".cursor/hooks.json": '{"hooks": {"beforeSubmitPrompt": [{"command": "justmem hook recall"}]}}',
-    ".claude/settings.json": '{"enabledPlugins": {"justmem@justmem": true}}',
-    "Documents/Cline/Hooks/UserPromptSubmit": "#!/bin/sh\njustmem hook recall\n",
-}
-
-
-def test_doctor_sees_a_hook_that_has_not_run(home: Path) -> None:
-    for name, text in SETTINGS.items():
-        (home / name).parent.mkdir(parents=True)
-        (home / name).write_text(text, "utf-8")
-    hook("recall", event("cursor", ASKED))
-    shown = CliRunner().invoke(app, ["doctor", "--offline", "--json"])
-    told = [each["what"] for each in json.loads(shown.stdout) if "the hook" in each["what"]]
-    unused = {line.split(" in ")[0] for line in told if "has not run yet" in line}
-    assert unused == {
-        "the hook recall of claude-code",
-        "the hook remember of claude-code",
-        "the hook recall of codex",
-        "the hook recall of cline",
-    }
-    assert any(line.startswith("the hook recall of cursor ran last on") for line in told)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from justmem.cli.context import EXIT_CODES, Exit, Run, exit_code
+from justmem.cli.context import EXIT_CODES, OPTIONS, Exit, exit_code
 from justmem.cli.terminal import plain, say
 from justmem.errors import JustMemError
 
@@ -33,13 +33,13 @@ class Listed(NamedTuple):
 
 COMMANDS: dict[str, dict[str, Listed]] = {
     "Everyday": {
-        "demo": Listed("demo_command", "demo", "Remember a small history and ask it questions."),
+        "demo": Listed("ask_commands", "demo", "Remember a small history and ask it questions."),
         "add": Listed("remember_commands", "add", "Remember a text."),
         "remember": Listed("remember_commands", "remember", "Remember the conversations in files."),
         "append": Listed("remember_commands", "append", "Add turns to a session."),
-        "note": Listed("note_commands", "note", "Store a text as it is, under a key."),
-        "notes": Listed("note_commands", "notes", "List the notes."),
-        "note-at": Listed("note_commands", "note_at", "Show the note with a key."),
+        "note": Listed("remember_commands", "note", "Store a text as it is, under a key."),
+        "notes": Listed("remember_commands", "notes", "List the notes."),
+        "note-at": Listed("remember_commands", "note_at", "Show the note with a key."),
         "ask": Listed("ask_commands", "ask", "Answer a question from memory, with citations."),
         "recall": Listed("ask_commands", "recall", "Show the evidence for a question."),
         "cards": Listed("browse_commands", "cards", "List cards, the atomic memories."),
@@ -50,32 +50,32 @@ COMMANDS: dict[str, dict[str, Listed]] = {
         "sessions": Listed("browse_commands", "sessions", "List the remembered sessions."),
         "spaces": Listed("browse_commands", "spaces", "List the spaces."),
         "stats": Listed("browse_commands", "stats", "Count what a space holds and has cost."),
-        "correct": Listed("correct_commands", "correct", "Replace a wrong card."),
-        "pin": Listed("correct_commands", "pin", "Keep a card in every recall of its subject."),
-        "unpin": Listed("correct_commands", "unpin", "Take the pin off a card."),
-        "undo": Listed("correct_commands", "undo", "Take back a correction, pin or unpin."),
-        "forget": Listed("forget_commands", "forget", "Forget something for good."),
+        "correct": Listed("change_commands", "correct", "Replace a wrong card."),
+        "pin": Listed("change_commands", "pin", "Keep a card in every recall of its subject."),
+        "unpin": Listed("change_commands", "unpin", "Take the pin off a card."),
+        "undo": Listed("change_commands", "undo", "Take back a correction, pin or unpin."),
+        "forget": Listed("change_commands", "forget", "Forget something for good."),
     },
     "Maintenance": {
         "doctor": Listed("doctor_command", "doctor", "Check the settings and the space."),
         "retry": Listed("remember_commands", "retry", "Try the pending and failed sessions again."),
         "rebuild": Listed("remember_commands", "rebuild", "Make cards again from the words."),
-        "expire": Listed("forget_commands", "expire", "Forget what [retention] does not allow."),
-        "export": Listed("transfer_commands", "export", "Write a space to a file."),
-        "import": Listed("transfer_commands", "import_", "Read an export into a space."),
-        "copy": Listed("transfer_commands", "copy", "Copy spaces between stores."),
-        "backup": Listed("transfer_commands", "backup", "Back up a space while it is in use."),
+        "expire": Listed("change_commands", "expire", "Forget what [retention] does not allow."),
+        "export": Listed("store_commands", "export", "Write a space to a file."),
+        "import": Listed("store_commands", "import_", "Read an export into a space."),
+        "copy": Listed("store_commands", "copy", "Copy spaces between stores."),
+        "backup": Listed("store_commands", "backup", "Back up a space while it is in use."),
         "reembed": Listed("store_commands", "reembed", "Make all vectors again."),
         "rekey": Listed("store_commands", "rekey", "Give an encrypted space another key."),
         "log": Listed("browse_commands", "log", "Show who changed what, or check the log."),
-        "models": Listed("model_commands", "models", "List local models, download weights."),
+        "models": Listed("doctor_command", "models", "List local models, download weights."),
     },
     "Server": {
         "serve": Listed("server_commands", "serve", "Serve memory over HTTP and MCP."),
         "mcp": Listed("server_commands", "mcp", "Serve one space to an agent over stdio (MCP)."),
-        "hook": Listed("hook_commands", "hook", "Give a coding assistant memory by its hooks."),
+        "hook": Listed("server_commands", "hook", "Give a coding assistant memory by its hooks."),
         "keys": Listed("server_commands", "keys", "Add, list and revoke the server's keys."),
-        "work": Listed("store_commands", "work", "Make the cards of waiting sessions."),
+        "work": Listed("server_commands", "work", "Make the cards of waiting sessions."),
         "sweep": Listed("store_commands", "sweep", "Remove forgotten bytes from PostgreSQL."),
     },
 }
@@ -192,7 +192,6 @@ def _version(wanted: bool) -> None:
 
 @app.callback(epilog=f"Exit codes: {EXIT_CODES}.")
 def options(
-    context: typer.Context,
     space: Annotated[
         str | None, typer.Option(metavar="NAME", help="The space. Default: default.")
     ] = None,
@@ -209,7 +208,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
     ] = False,
 ) -> None:
-    context.obj = Run(config, {"space": space, "folder": folder, "model": model})
+    OPTIONS.set({"path": config, "space": space, "folder": folder, "model": model})
 
 
 @app.command("help", hidden=True)

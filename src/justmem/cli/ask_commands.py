@@ -1,33 +1,33 @@
-"""ask, recall."""
+"""ask, recall, demo."""
 
 from __future__ import annotations
 
 import asyncio
+import json as _json
+import tempfile
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, moment, now, run_of
-from justmem.cli.note_commands import Label, labels_of
-from justmem.cli.terminal import out, plain, print_json, show
-from justmem.config import Settings
-from justmem.domain import Answer, Evidence, SpacesEvidence, dump
-from justmem.integrations.arguments import plan_arguments
+from justmem.cli.context import Exit, Json, Label, a_time, labels_of, now, settings, with_memory
+from justmem.cli.terminal import amount, console, line, plain, print_json, say, show, show_download
+from justmem.config import KEY_SOURCES, Settings
+from justmem.config.opening import open_memory
+from justmem.domain import Answer, Evidence, SpacesEvidence
 from justmem.spaces import Spaces
 
 Question = Annotated[str, typer.Argument(help="A question, or a message to reply to.")]
-At = Annotated[
-    str | None,
-    typer.Option(help="When it is asked: 2024-05-20T14:30. Default: now."),
-]
+At = Annotated[datetime | None, a_time("When it is asked: 2024-05-20T14:30. Default: now.")]
 Speaker = Annotated[
     str | None,
     typer.Option(help='Who asks: "my" refers to them. Default: the person most cards are about.'),
 ]
 Rewrite = Annotated[
-    list[str] | None,
-    typer.Option(help="Another wording to search for. Up to two."),
+    list[str] | None, typer.Option(help="Another wording to search for. Up to two.")
 ]
 NeedsSource = Annotated[
     bool | None,
@@ -47,48 +47,50 @@ Period = Annotated[
     typer.Option(help="The time asked about: 2023-05, 2023-05-07 or 2023-05-01/2023-05-31."),
 ]
 Entity = Annotated[
-    list[str] | None,
-    typer.Option(help="A person or thing it is about. May be repeated."),
+    list[str] | None, typer.Option(help="A person or thing it is about. May be repeated.")
 ]
-PLAN = plan_arguments(
-    rewrite=("rewrites", Rewrite),
-    needs_source=("needs_source", NeedsSource),
-    spans_sessions=("spans_sessions", SpansSessions),
-    period=("period", Period),
-    entity=("entities", Entity),
-)
 
 
-@PLAN
+def _plan(*parts: Any) -> dict[str, Any] | None:
+    """The parts that are given. An option that may be repeated is an empty list if left out."""
+    names = ("rewrites", "needs_source", "spans_sessions", "period", "entities")
+    given = zip(names, parts, strict=True)
+    return {name: value for name, value in given if value not in (None, [])} or None
+
+
 def ask(
-    context: typer.Context,
     question: Question,
     at: At = None,
     speaker: Speaker = None,
-    plan: dict[str, Any] | None = None,
+    rewrite: Rewrite = None,
+    needs_source: NeedsSource = None,
+    spans_sessions: SpansSessions = None,
+    period: Period = None,
+    entity: Entity = None,
     json: Json = False,
 ) -> None:
     """Answer a question from memory, with citations and a receipt.
 
     Exits with 1 if memory does not hold the answer.
     """
-    asked: dict[str, Any] = {"at": moment(at) or now(), "speaker": speaker, "plan": plan}
-    answer = run_of(context).memory(lambda memory: memory.ask(question, **asked))
-    if json:
-        print_json(short(answer))
-    else:
-        out().print(render.answer(answer))
+    plan = _plan(rewrite, needs_source, spans_sessions, period, entity)
+    answer = with_memory(
+        lambda memory: memory.ask(question, at=at or now(), speaker=speaker, plan=plan)
+    )
+    show(_short(answer), json, render.answer)
     if not answer.sufficient:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
 
-@PLAN
 def recall(
-    context: typer.Context,
     question: Question,
     at: At = None,
     speaker: Speaker = None,
-    plan: dict[str, Any] | None = None,
+    rewrite: Rewrite = None,
+    needs_source: NeedsSource = None,
+    spans_sessions: SpansSessions = None,
+    period: Period = None,
+    entity: Entity = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many cards.")] = None,
     label: Label = None,
     session: Annotated[
@@ -112,19 +114,18 @@ def recall(
 
     Exits with 1 if there is none.
     """
-    run = run_of(context)
-    asked: dict[str, Any] = {"at": moment(at) or now(), "speaker": speaker, "plan": plan}
+    plan = _plan(rewrite, needs_source, spans_sessions, period, entity)
+    asked: dict[str, Any] = {"at": at or now(), "speaker": speaker, "plan": plan}
     filters: dict[str, Any] = {"limit": limit, "labels": labels_of(label), "as_of": as_of}
     filters |= {"sessions": session or None, "since": since, "until": until}
     evidence: Evidence | SpacesEvidence
     if also:
         if any(filters.values()):
             raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
-        evidence = asyncio.run(_recall_spaces(run.settings(), question, also, asked))
+        evidence = asyncio.run(_recall_spaces(settings(), question, also, asked))
     else:
-        evidence = without_candidates(
-            run.memory(lambda memory: memory.recall(question, **asked, **filters))
-        )
+        found = with_memory(lambda memory: memory.recall(question, **asked, **filters))
+        evidence = _without_candidates(found)
     if prompt is not None:
         typer.echo(plain(evidence.prompt(prompt)))
     else:
@@ -140,11 +141,62 @@ async def _recall_spaces(
         return await spaces.recall(question, [settings.space, *also], **asked)
 
 
-def short(answer: Answer) -> dict[str, Any]:
-    evidence = without_candidates(answer.evidence)
-    return dump(answer.model_copy(update={"evidence": evidence}))
+def _short(answer: Answer) -> Answer:
+    return answer.model_copy(update={"evidence": _without_candidates(answer.evidence)})
 
 
-def without_candidates(evidence: Evidence) -> Evidence:
+def _without_candidates(evidence: Evidence) -> Evidence:
     """Discovery finds hundreds; the output has the chosen ones."""
     return evidence.model_copy(update={"candidates": ()})
+
+
+# ---------------------------------------------------------------- demo
+
+
+def demo(
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the history as the space 'demo'.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Remember a small history and ask it three questions.
+
+    Rules and local models do the work, so no key is needed. The first run downloads the weights of
+    two small models.
+    """
+    # Other settings are ignored, so that the demo looks the same everywhere and needs no key.
+    own = {name: Settings.model_fields[name].default for name in ("model", "embedder", "reranker")}
+    own |= dict.fromkeys(("extractor", "planner", "answerer"), "rules")
+    found = settings(space="demo", profile="default", **own)
+    with tempfile.TemporaryDirectory(prefix="justmem-demo-") as folder:
+        if not keep:  # the temporary space needs no encryption
+            unkept = {"folder": Path(folder), "store": None, **dict.fromkeys(KEY_SOURCES)}
+            found = found.model_copy(update=unkept)
+        answers = asyncio.run(_demo(found, json))
+    if json:
+        print_json([_short(answer) for answer in answers])
+    elif keep:
+        say('Kept. Go on asking: justmem --space demo ask "Who is Senhor Rocha?"')
+    else:
+        say("To go on asking, run: justmem demo --keep")
+
+
+async def _demo(settings: Settings, json: bool) -> list[Answer]:
+    history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
+    screen, answers = console(), []
+    async with await open_memory(settings, report=show_download()) as memory:
+        done = await memory.remember_many(history["sessions"])
+        if not json:
+            turns = sum(len(session["turns"]) for session in history["sessions"])
+            cards = sum(len(each.cards) for each in done)
+            told = f"{amount(len(done), 'session')}, {amount(turns, 'turn')}"
+            made = (amount(cards, "card"), "bold")
+            end = ", by rules and local models, no key."
+            screen.print(line("Remembered ", (told, "bold"), " of a year with Lena: ", made, end))
+            screen.print()
+        for asked in history["questions"]:
+            answers.append(await memory.ask(asked["question"], at=asked["at"]))
+            if not json:
+                title = render.heading(f"“{asked['question']}”")
+                screen.print(title, *render.answer(answers[-1]), "", sep="\n")
+    return answers

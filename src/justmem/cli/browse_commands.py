@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, moment, now, run_of
+from justmem.cli.context import Exit, Json, a_time, now, settings, with_memory, with_store
 from justmem.cli.context import spaces as names_of
-from justmem.cli.terminal import amount, out, say, show_list
+from justmem.cli.terminal import amount, say, show_list
 from justmem.cli.terminal import show as show_value
-from justmem.domain import KINDS, STATUSES, Checked, dump
+from justmem.domain import KINDS, STATUSES, Checked
 from justmem.errors import NotInMemory
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
 
-At = Annotated[str | None, typer.Option(help="As of this time. Default: now.")]
+At = Annotated[datetime | None, a_time("As of this time. Default: now.")]
 Limit = Annotated[int, typer.Option(min=1, help="The most to show.")]
 Offset = Annotated[int, typer.Option(min=0, help="Skip this many.")]
 
 
 def cards(
-    context: typer.Context,
     text: Annotated[str | None, typer.Argument(help="Words that must occur.")] = None,
     subject: Annotated[str | None, typer.Option(help="The subject of the cards.")] = None,
     kind: Annotated[str | None, typer.Option(help=", ".join(KINDS))] = None,
@@ -41,14 +41,13 @@ def cards(
     """List cards, the atomic memories."""
     query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
     query |= {"session": session, "limit": limit, "offset": offset}
-    found = run_of(context).memory(lambda memory: memory.cards(**query))
+    found = with_memory(lambda memory: memory.cards(**query))
     show_list(found, json, render.cards, "card")
     if len(found) == limit and not json:
-        say(f"more with --offset {offset + limit}", "dim")
+        say(f"more with --offset {offset + limit}")
 
 
 def about(
-    context: typer.Context,
     subject: Annotated[str, typer.Argument(help="A person or a thing.")],
     limit: Limit = 50,
     offset: Offset = 0,
@@ -58,16 +57,15 @@ def about(
 
     Exits with 1 if nothing names it.
     """
-    found = run_of(context).memory(lambda memory: memory.about(subject, limit=limit, offset=offset))
+    found = with_memory(lambda memory: memory.about(subject, limit=limit, offset=offset))
     show_value(found, json, render.about)
     if found.next is not None and not json:
-        say(f"more with --offset {found.next}", "dim")
+        say(f"more with --offset {found.next}")
     if not found.cards and not found.turns:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
 
 def history(
-    context: typer.Context,
     subject: Annotated[str | None, typer.Argument(help="A person or thing.")] = None,
     card: Annotated[
         str | None,
@@ -77,13 +75,11 @@ def history(
     json: Json = False,
 ) -> None:
     """Show what was true when, newest first."""
-    when = moment(at) or now()
-    found = run_of(context).memory(lambda memory: memory.history(subject, card=card, at=when))
+    found = with_memory(lambda memory: memory.history(subject, card=card, at=at or now()))
     show_value(found, json, render.history)
 
 
 def profile(
-    context: typer.Context,
     subject: Annotated[
         str | None, typer.Argument(help="Default: the person most cards are about.")
     ] = None,
@@ -93,25 +89,22 @@ def profile(
     json: Json = False,
 ) -> None:
     """Show short lines about a person, what holds now first."""
-    when = moment(at) or now()
-    found = run_of(context).memory(
-        lambda memory: memory.profile(subject, tokens=tokens, at=when, prose=prose)
+    found = with_memory(
+        lambda memory: memory.profile(subject, tokens=tokens, at=at or now(), prose=prose)
     )
     show_value(found, json, lambda found: found.text)
 
 
 def show(
-    context: typer.Context,
     id: Annotated[str, typer.Argument(help="The id of a card or a session.")],
     json: Json = False,
 ) -> None:
     """Show a card in its source, with the exact words marked, or a whole session."""
 
-    async def work(memory: AsyncMemory) -> tuple[Any, Any]:
+    async def work(memory: AsyncMemory) -> tuple[Any, list[Any]]:
         with suppress(NotInMemory):
             card, source = await memory.card(id), await memory.source(id)
-            shown = render.card(card, source, marked=out().color_system is None)
-            return {"card": dump(card), "source": dump(source)}, shown
+            return {"card": card, "source": source}, render.card(card, source)
         with suppress(NotInMemory):
             session = await memory.session(id)
             return session, render.session(session)
@@ -120,31 +113,30 @@ def show(
             "list them."
         )
 
-    value, shown = run_of(context).memory(work)
+    value, shown = with_memory(work)
     show_value(value, json, lambda _: shown)
 
 
-def sessions(context: typer.Context, json: Json = False) -> None:
+def sessions(json: Json = False) -> None:
     """List the remembered sessions and their states."""
-    found = run_of(context).memory(lambda memory: memory.sessions())
+    found = with_memory(lambda memory: memory.sessions())
     show_list(found, json, render.sessions, "session")
 
 
-def spaces(context: typer.Context, json: Json = False) -> None:
+def spaces(json: Json = False) -> None:
     """List the spaces in the folder or the database."""
-    found = asyncio.run(names_of(run_of(context).settings()))
+    found = asyncio.run(names_of(settings()))
     show_list(found, json, "\n".join, "space")
 
 
-def stats(context: typer.Context, json: Json = False) -> None:
+def stats(json: Json = False) -> None:
     """Count what a space holds and what it has cost."""
-    show_value(run_of(context).store(lambda store: store.stats()), json, render.stats)
+    show_value(with_store(lambda store: store.stats()), json, render.stats)
 
 
 def log(
-    context: typer.Context,
     of: Annotated[str | None, typer.Option(help="The id of a card or a session.")] = None,
-    since: Annotated[str | None, typer.Option(help="From this time on: 2024-05-20.")] = None,
+    since: Annotated[datetime | None, a_time("From this time on: 2024-05-20.")] = None,
     before: Annotated[int | None, typer.Option(help="Entries before this number.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show, the latest.")] = 50,
     check: Annotated[
@@ -161,19 +153,12 @@ def log(
     """
     if last is not None and not check:
         raise typer.BadParameter("--last needs --check.")
-    if check:
-        _check_log(context, last, json)
+    if not check:
+        query: dict[str, Any] = {"of": of, "since": since, "before": before, "limit": limit}
+        show_list(with_memory(lambda memory: memory.log(**query)), json, render.log, "entry")
         return
-    query: dict[str, Any] = {"of": of, "since": moment(since, "--since"), "before": before}
-    found = run_of(context).memory(lambda memory: memory.log(**query, limit=limit))
-    show_list(found, json, render.log, "entry")
-
-
-def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
-    found = run_of(context).memory(lambda memory: memory.check_log(last=last))
+    found = with_memory(lambda memory: memory.check_log(last=last))
     show_value(found, json, _check_result)
-    if found.whole and found.last and not json:
-        say("Keep it elsewhere. --last HASH then shows whether the end was cut off.", "dim")
     if not found.whole:
         raise typer.Exit(Exit.STORE)
 
@@ -181,5 +166,8 @@ def _check_log(context: typer.Context, last: str | None, json: bool) -> None:
 def _check_result(found: Checked) -> str:
     if not found.whole:
         return f"The log was changed: {found.problem}."
-    last = f"\nThe last hash is {found.last}" if found.last else ""
-    return f"{amount(found.entries, 'entry')}: none was changed, none is missing.{last}"
+    result = f"{amount(found.entries, 'entry')}: none was changed, none is missing."
+    if found.last:
+        result += f"\nThe last hash is {found.last}\nKeep it elsewhere. --last HASH then shows "
+        result += "whether the end was cut off."
+    return result

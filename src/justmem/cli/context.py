@@ -1,18 +1,19 @@
-"""One run of the command: its global options, its memory, its exit code."""
+"""One run of the command: its settings, its memory, its exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from justmem.errors import (
     InvalidSession,
+    InvalidSetting,
     JustMemError,
     ModelError,
     NoSuchSpace,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ACTOR = "cli"  # in the change log
+# The global options, as arguments of `config.load`
+OPTIONS: ContextVar[dict[str, Any]] = ContextVar("OPTIONS")
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -70,59 +73,59 @@ def exit_code(error: Exception) -> Exit:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
-@dataclass
-class Run:
-    config: Path | None = None
-    overrides: dict[str, Any] = field(default_factory=dict)
+def settings(**overrides: Any) -> Settings:
+    from justmem.config import load
 
-    def settings(self, **overrides: Any) -> Settings:
-        from justmem.config import load
-
-        return load(self.config, **{**self.overrides, **overrides})
-
-    def memory(self, work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = False) -> T:
-        """Opens the memory, does the work, closes it. Only `create` may make a new space."""
-        import asyncio
-
-        settings = self.settings()
-        settings = settings.model_copy(update={"actor": settings.actor or ACTOR})
-        return asyncio.run(_with_memory(settings, work, create))
-
-    def store(self, work: Callable[[Store], Awaitable[T]]) -> T:
-        """For commands that need no model: this starts faster than `memory`."""
-        import asyncio
-
-        return asyncio.run(with_store(self.settings(), work))
+    return load(**{**OPTIONS.get(), **overrides})
 
 
-async def _with_memory(
-    settings: Settings, work: Callable[[AsyncMemory], Awaitable[T]], create: bool
-) -> T:
+def with_memory(work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = False) -> T:
+    """Opens the memory, does the work, closes it. Only `create` may make a new space."""
     from justmem.cli.terminal import show_download
     from justmem.config.opening import open_memory
 
-    try:
-        memory = await open_memory(settings, create=create, report=show_download())
-    except NoSuchSpace:
-        raise NoSuchSpace(await _no_such_space(settings)) from None
-    async with memory:
-        return await work(memory)
+    found = settings()
+    found = found.model_copy(update={"actor": found.actor or ACTOR})
 
-
-async def with_store(settings: Settings, work: Callable[[Store], Awaitable[T]]) -> T:
-    from justmem.config.opening import spaces_of
-
-    place = spaces_of(settings)
-    try:
-        store = await place.open(settings.space, create=False)
+    async def run() -> T:
         try:
+            memory = await open_memory(found, create=create, report=show_download())
+        except NoSuchSpace:
+            raise NoSuchSpace(await _no_such_space(found)) from None
+        async with memory:
+            return await work(memory)
+
+    return _run(run())
+
+
+def with_store(work: Callable[[Store], Awaitable[T]]) -> T:
+    """For commands that need no model: this starts faster than `with_memory`."""
+
+    async def run() -> T:
+        async with opened(settings()) as store:
             return await work(store)
-        finally:
-            await store.close()
+
+    return _run(run())
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Store]:
+    from justmem.config.opening import opened_store
+
+    try:
+        store = await opened_store(settings, create=False)
     except NoSuchSpace:
         raise NoSuchSpace(await _no_such_space(settings)) from None
+    try:
+        yield store
     finally:
-        await place.close()
+        await store.close()
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio  # not needed for `justmem --help`
+
+    return asyncio.run(work)
 
 
 async def _no_such_space(settings: Settings) -> str:
@@ -147,16 +150,8 @@ async def spaces(settings: Settings) -> list[str]:
         await place.close()
 
 
-def run_of(context: typer.Context) -> Run:
-    run = context.find_root().obj
-    assert isinstance(run, Run)
-    return run
-
-
-def moment(text: str | None, option: str = "--at") -> datetime | None:
+def moment(text: str) -> datetime:
     """A time as given on the command line; `now` is this machine's local time."""
-    if text is None:
-        return None
     if text.strip().lower() == "now":
         return now()
     from justmem.intake.sessions import as_time
@@ -164,8 +159,41 @@ def moment(text: str | None, option: str = "--at") -> datetime | None:
     try:
         return as_time(text)
     except InvalidSession as error:
-        raise typer.BadParameter(f"{error} Or write: now.", param_hint=option) from None
+        raise typer.BadParameter(f"{error} Or write: now.") from None
 
 
 def now() -> datetime:
     return datetime.now().replace(microsecond=0)
+
+
+def a_time(help: str) -> Any:
+    """An option that takes a time."""
+    return typer.Option(help=help, parser=moment)
+
+
+Label = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE. May be repeated.", metavar="NAME=VALUE")
+]
+
+
+def labels_of(given: list[str] | None) -> dict[str, str] | None:
+    """["project=kitchen"] -> {"project": "kitchen"}."""
+    pairs = [text.partition("=") for text in given or ()]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise typer.BadParameter(f"{name!r} is not NAME=VALUE.", param_hint="--label")
+    return {name: value for name, _, value in pairs} or None
+
+
+def database_address() -> str:
+    """The address of the PostgreSQL store, for commands that need one."""
+    from justmem.config import address
+    from justmem.runtime.process import need
+
+    found = settings()
+    if found.store is None:
+        raise InvalidSetting(
+            "This command needs a PostgreSQL store. Set store or JUSTMEM_STORE to postgresql://..."
+        )
+    need("postgres")
+    return address(found)

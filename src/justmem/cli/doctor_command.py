@@ -1,4 +1,4 @@
-"""doctor: one line for each setting or part, with a fix for what is wrong."""
+"""doctor, models: the settings, the space and the local models, with a fix for what is wrong."""
 
 from __future__ import annotations
 
@@ -6,33 +6,27 @@ import asyncio
 import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
-from rich.text import Text
 
-from justmem.cli.context import Exit, Json, run_of, spaces, with_store
-from justmem.cli.model_commands import configured, present
-from justmem.cli.terminal import amount, out, plain, print_json
+from justmem.cli import render
+from justmem.cli.context import Exit, Json, opened, settings, spaces
+from justmem.cli.terminal import amount, plain, show, show_download
 from justmem.config import KEY_VARIABLE, Settings, providers
 from justmem.config.opening import keyring
 from justmem.edits.change_log import check as check_log
-from justmem.errors import InvalidSetting, JustMemError, StoreError
+from justmem.errors import InvalidSetting, JustMemError, StoreError, WeightsUnavailable
 from justmem.integrations import hooks
+from justmem.models import weights
 from justmem.ports import Prompt, Store
 from justmem.runtime import private_files
 from justmem.runtime.addresses import shown_url
 from justmem.store import drivers, files
 
 State = Literal["ok", "note", "wrong"]
-_MARKS: dict[State, tuple[str, str]] = {
-    "ok": ("✓", "green"),
-    "note": ("·", "yellow"),
-    "wrong": ("✗", "red"),
-}
+_MARKS = {"ok": "✓", "note": "·", "wrong": "✗"}
 _SHOWN = 20  # names in a line
-_STAGES = ("extractor", "planner", "answerer")
 
 
 class Check(NamedTuple):
@@ -42,7 +36,6 @@ class Check(NamedTuple):
 
 
 def doctor(
-    context: typer.Context,
     online: Annotated[
         bool, typer.Option("--online/--offline", help="Send the model a tiny request.")
     ] = True,
@@ -55,20 +48,16 @@ def doctor(
 
     Exits with 2 if something is wrong. If a language model is set, one tiny request is sent to it.
     """
-    settings = run_of(context).settings()
-    checks = list(_checks(settings, online and not settings.offline, deep))
-    if json:
-        print_json([check._asdict() for check in checks])
-    else:
-        console = out()
-        for check in checks:
-            mark, style = _MARKS[check.state]
-            line = Text.assemble((f"{mark} ", style), plain(check.what, one_line=True))
-            if check.fix:
-                line.append(f"\n  → {plain(check.fix, one_line=True)}", style)
-            console.print(line, soft_wrap=True)
+    found = settings()
+    checks = list(_checks(found, online and not found.offline, deep))
+    show([check._asdict() for check in checks], json, lambda _: "\n".join(map(_line, checks)))
     if any(check.state == "wrong" for check in checks):
         raise typer.Exit(Exit.INPUT)
+
+
+def _line(check: Check) -> str:
+    fix = f"\n  → {plain(check.fix, one_line=True)}" if check.fix else ""
+    return f"{_MARKS[check.state]} {plain(check.what, one_line=True)}{fix}"
 
 
 def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
@@ -82,28 +71,17 @@ def _checks(settings: Settings, online: bool, deep: bool) -> Iterator[Check]:
     if settings.store is None:
         yield from _encryption(settings)
         yield from _permissions(settings)
-    for name in configured(settings):
+    for name in _configured(settings):
         yield _weights(name, settings)
-    models = {str(each): each for each in map(settings.stage, _STAGES)}
+    models = dict.fromkeys(str(settings.stage(s)) for s in ("extractor", "planner", "answerer"))
     for name in dict.fromkeys([*models, str(settings.embedder)]):
-        yield from _key(name, settings)
-    for model in models.values():
-        yield _model(model, settings, online)
-    yield from _hooks(settings)
-
-
-def _hooks(settings: Settings) -> Iterator[Check]:
-    """Whether each hook that is set up has ever run, and how it went."""
-    runs = hooks.last_runs(settings.folder)
-    for name, run in runs.items():
-        what = f"the hook {name} ran last on {run.get('at')}"
-        error = run.get("error")
-        yield Check("wrong", what, f"it failed: {error}") if error else Check("ok", what)
-    for name, file in hooks.registered(Path.home(), Path.cwd()).items():
-        if name not in runs:
-            fix = "send a prompt. If this stays, the assistant does not trust the hook or does not "
-            fix += "find justmem on its PATH"
-            yield Check("note", f"the hook {name} in {file} has not run yet", fix)
+        if name.startswith("openai:"):
+            yield _key(name, settings)
+    for name in models:
+        yield _model(name, settings, online)
+    for name, run in hooks.last_runs(settings.folder).items():
+        what, failed = f"the hook {name} ran last on {run.get('at')}", run.get("error")
+        yield Check("wrong", what, f"it failed: {failed}") if failed else Check("ok", what)
 
 
 def _folder(settings: Settings) -> Check:
@@ -124,15 +102,12 @@ def _folder(settings: Settings) -> Check:
 async def _space(settings: Settings, deep: bool) -> list[Check]:
     if settings.space not in await spaces(settings):
         return [Check("ok", f"the space {settings.space!r} does not exist yet")]
-
-    async def look(store: Store) -> list[Check]:
+    async with opened(settings) as store:
         stats = await store.stats()
         sessions = amount(sum(stats.sessions.values()), "session")
         what = f"{amount(stats.cards, 'card')} of {sessions}"
         opens = Check("ok", f"the space {settings.space!r} opens: {what}")
         return [opens, *(await _deep(store) if deep else ())]
-
-    return await with_store(settings, look)
 
 
 async def _deep(store: Store) -> list[Check]:
@@ -169,8 +144,7 @@ def _encryption(settings: Settings) -> Iterator[Check]:
     elif unlocked:
         yield Check("ok", f"not encrypted: {_listed(unlocked)}")
     if locked and keys is None:
-        fix = f"set key_file or {KEY_VARIABLE} to open them"
-        yield Check("note", "no key is set", fix)
+        yield Check("note", "no key is set", f"set key_file or {KEY_VARIABLE} to open them")
     if (locked or keys is not None) and find_spec("sqlcipher3") is None:
         yield Check("wrong", "SQLCipher is not installed", "pip install 'justmem[encryption]'")
 
@@ -186,14 +160,14 @@ def _permissions(settings: Settings) -> Iterator[Check]:
     if settings.key_file is not None:
         name = settings.key_file.name.replace("{space}", "*")
         paths += sorted(settings.key_file.parent.glob(name))
-    opened = [path for path in paths if path.exists() and private_files.is_open(path)]
-    for path in opened[:_SHOWN]:
+    readable = [path for path in paths if path.exists() and private_files.is_open(path)]
+    for path in readable[:_SHOWN]:
         mode = "u=rwX,go=" if path.is_dir() else "600"
         yield Check("note", f"others on this machine can read {path}", f"chmod {mode} '{path}'")
 
 
 def _weights(name: str, settings: Settings) -> Check:
-    if present(name, settings):
+    if _present(name, settings):
         return Check("ok", f"weights of {name} are downloaded")
     if settings.offline:
         fix = f"copy them into {settings.models_folder}, or turn offline off"
@@ -201,45 +175,93 @@ def _weights(name: str, settings: Settings) -> Check:
     return Check("note", f"weights of {name} are downloaded when first used", "justmem models pull")
 
 
-def _key(name: str, settings: Settings) -> Iterator[Check]:
-    """Whether there is a key for the server of a model or embedder."""
-    if not name.startswith("openai:"):
-        return
+def _key(name: str, settings: Settings) -> Check:
     shown, variable = shown_url(name), settings.api_key_env
     if providers.key_for(providers.parse(name, "model"), settings) is not None:
-        yield Check("ok", f"a key for {shown} is set")
-    elif "@http" in name:
+        return Check("ok", f"a key for {shown} is set")
+    if "@http" in name:
         fix = f"set {variable}" if variable else "name its variable with api_key_env"
-        yield Check("note", f"no key for {shown}", f"if its server needs one, {fix}")
-    else:
-        fix = f"set the environment variable {variable or 'OPENAI_API_KEY'}"
-        yield Check("wrong", f"no key for {shown}", fix)
+        return Check("note", f"no key for {shown}", f"if its server needs one, {fix}")
+    fix = f"set the environment variable {variable or 'OPENAI_API_KEY'}"
+    return Check("wrong", f"no key for {shown}", fix)
 
 
-def _model(model: Any, settings: Settings, online: bool) -> Check:
-    name = f"the model {shown_url(str(model))}"
-    if model == "rules":
+def _model(spec: str, settings: Settings, online: bool) -> Check:
+    name = f"the model {shown_url(spec)}"
+    if spec == "rules":
         fix = "for better answers set a model: JUSTMEM_MODEL=openai:NAME or openai:NAME@URL"
         return Check("note", "no language model is set: rules extract, plan and answer", fix)
-    if not isinstance(model, str) or not model.startswith("openai:"):
+    if not spec.startswith("openai:"):
         return Check("ok", f"{name} is set")
     if not online:
         return Check("note", f"{name} is set, not tried", "justmem doctor --online")
     try:
-        asyncio.run(_ping(model, settings))
+        asyncio.run(_ping(spec, settings))
     except JustMemError as error:
         return Check("wrong", f"{name} does not answer", str(error))
     return Check("ok", f"{name} answers")
 
 
-async def _ping(name: str, settings: Settings) -> None:
-    model = providers.build_model(name, settings)
+async def _ping(spec: str, settings: Settings) -> None:
+    model = providers.build_model(spec, settings)
     assert model is not None
-    schema = {
-        "type": "object",
-        "properties": {"ok": {"type": "boolean"}},
-        "required": ["ok"],
-        "additionalProperties": False,
-    }
+    schema: dict[str, Any] = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    schema |= {"required": ["ok"], "additionalProperties": False}
     system = 'Reply with the JSON object {"ok": true}.'
     await model.complete(Prompt("plan", system=system, user="ping", schema=schema, max_tokens=20))
+
+
+# ---------------------------------------------------------------- models
+
+models = typer.Typer(
+    help="List local models, download their weights.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@models.command("list")
+def models_list(json: Json = False) -> None:
+    """List the local models and whether their weights are downloaded."""
+    found = settings()
+    rows = [
+        {
+            "name": model.name,
+            "use": model.use,
+            "licence": model.licence,
+            "megabytes": round(model.source[0].bytes / 1e6),
+            "downloaded": "yes" if _present(model.name, found) else "no",
+        }
+        for model in weights.manifest().values()
+    ]
+    show(rows, json, render.table)
+
+
+@models.command("pull")
+def models_pull(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Default: the models in the settings.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Download weights and check their hashes."""
+    found = settings()
+    home, mirror = found.models_folder, found.models_mirror
+    folders = {
+        name: str(weights.ensure(name, folder=home, mirror=mirror, report=show_download()))
+        for name in names or _configured(found)
+    }
+    lines = [f"{name} is in {folder}" for name, folder in folders.items()]
+    show(folders, json, lambda _: "\n".join(lines))
+
+
+def _configured(settings: Settings) -> list[str]:
+    """The local models that the settings name."""
+    named = (settings.embedder, settings.reranker)
+    return [spec[5:] for spec in named if isinstance(spec, str) and spec.startswith("onnx:")]
+
+
+def _present(name: str, settings: Settings) -> bool:
+    try:
+        weights.ensure(name, folder=settings.models_folder, offline=True)
+    except WeightsUnavailable:
+        return False
+    return True

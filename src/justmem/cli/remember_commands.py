@@ -1,33 +1,30 @@
-"""add, remember, append, retry, rebuild."""
+"""add, remember, append, retry, rebuild, note, notes, note-at."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 from justmem import transcripts
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, moment, now, run_of
-from justmem.cli.terminal import amount, err, out, print_json, say
-from justmem.domain import Remembered, Session, SessionState, dump
+from justmem.cli.context import Exit, Json, Label, a_time, labels_of, now, with_memory
+from justmem.cli.terminal import amount, console, print_json, say, show, show_list
+from justmem.domain import Note, Remembered, Session, SessionState, dump
 from justmem.errors import InvalidFile
 from justmem.memory import AsyncMemory
 from justmem.runtime.validation import as_path
 
 
 def add(
-    context: typer.Context,
     text: Annotated[str, typer.Argument(help="What was said; - reads standard input.")],
-    at: Annotated[
-        str | None, typer.Option(help="When it was said: 2024-05-20T14:30. Default: now.")
-    ] = None,
+    at: Annotated[datetime | None, a_time("When it was said. Default: now.")] = None,
     speaker: Annotated[str | None, typer.Option(help="Who said it. Default: User.")] = None,
     json: Json = False,
 ) -> None:
@@ -38,19 +35,13 @@ def add(
     """
     said = sys.stdin.read() if text == "-" else text
     turn = {"role": "user", "content": said} | ({"name": speaker} if speaker else {})
-    when = moment(at) or now()
-    done = run_of(context).memory(lambda memory: memory.remember([turn], at=when), create=True)
-    if json:
-        print_json(dump(done))
-    elif done.cards:
-        out().print(render.cards(done.cards))
-    else:
-        out().print("The words are stored. No card was made of them.")
+    done = with_memory(lambda memory: memory.remember([turn], at=at or now()), create=True)
+    nothing = "The words are stored. No card was made of them."
+    show(done, json, lambda done: render.cards(done.cards) if done.cards else nothing)
     _exit_with([done])
 
 
 def remember(
-    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -58,10 +49,7 @@ def remember(
             "- reads standard input."
         ),
     ],
-    at: Annotated[
-        str | None,
-        typer.Option(help="The time of sessions that have none: 2024-05-20T14:30, or now."),
-    ] = None,
+    at: Annotated[datetime | None, a_time("The time of sessions that have none, or now.")] = None,
     timezone: Annotated[
         str | None,
         typer.Option(help="Where you live, such as Europe/Vienna: UTC times become local times."),
@@ -74,33 +62,31 @@ def remember(
     nothing. Exits with 5 if some sessions could not be remembered. Their words are stored all the
     same, and `justmem retry` tries again.
     """
-    readings = [read_file(name, moment(at), _zone(timezone)) for name in files]
+    readings = [_read(name, at, _zone(timezone)) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
     problems = [problem for reading in readings for problem in reading.problems]
     skipped = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
     for note in (note for reading in readings for note in reading.notes):
-        say(note, "dim")
+        say(note)
     if skipped:
         named = ", ".join(amount(count, name) for name, count in skipped.most_common())
-        say(f"Not imported: {named}.", "dim")
+        say(f"Not imported: {named}.")
 
     async def work(memory: AsyncMemory) -> list[Remembered]:
         with _progress(len(sessions)) as advance:
             return await memory.remember_many(sessions, on_done=advance)
 
-    done = run_of(context).memory(work, create=True) if sessions else []
-    report(done, sessions, problems, json, skipped)
+    done = with_memory(work, create=True) if sessions else []
+    _report(done, json, sessions, problems, skipped)
 
 
 def append(
-    context: typer.Context,
     session: Annotated[str, typer.Argument(help="The id of the session.")],
     file: Annotated[
         str, typer.Argument(help="A JSON list of turns; - reads standard input.")
     ] = "-",
     at: Annotated[
-        str | None,
-        typer.Option(help="When the turns were said, if they have no time. Default: now."),
+        datetime | None, a_time("When the turns were said, if they have no time. Default: now.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -109,34 +95,28 @@ def append(
     A turn with a `key` that the session has already is left out. A session that is not there yet
     is made.
     """
-    when = moment(at) or now()
-    found = read_file(file, when).sessions
+    when = at or now()
+    found = _read(file, when).sessions
     if len(found) != 1:
         raise InvalidFile(f"{file} holds {len(found)} conversations: append takes one.")
     turns = [turn.model_dump(exclude_none=True) for turn in found[0].turns]
-    done = run_of(context).memory(
-        lambda memory: memory.append(turns, id=session, at=when), create=True
+    _report(
+        [with_memory(lambda memory: memory.append(turns, id=session, at=when), create=True)], json
     )
-    report([done], (), (), json)
 
 
-def retry(context: typer.Context, json: Json = False) -> None:
+def retry(json: Json = False) -> None:
     """Try the pending and failed sessions again."""
 
     async def work(memory: AsyncMemory) -> list[Remembered]:
-        waiting = [
-            record
-            for record in await memory.sessions()
-            if record.state in (SessionState.PENDING, SessionState.FAILED)
-        ]
-        with _progress(len(waiting)) as advance:
+        states = Counter(record.state for record in await memory.sessions())
+        with _progress(states[SessionState.PENDING] + states[SessionState.FAILED]) as advance:
             return await memory.retry(on_done=advance)
 
-    report(run_of(context).memory(work), (), (), json, nothing="No session is pending or failed.")
+    _report(with_memory(work), json, nothing="No session is pending or failed.")
 
 
 def rebuild(
-    context: typer.Context,
     session: Annotated[str | None, typer.Argument(help="The id of one session.")] = None,
     json: Json = False,
 ) -> None:
@@ -144,10 +124,10 @@ def rebuild(
 
     Corrections and pins stay. If it is interrupted, run it again.
     """
-    report(run_of(context).memory(lambda memory: memory.rebuild(session)), (), (), json)
+    _report(with_memory(lambda memory: memory.rebuild(session)), json)
 
 
-def read_file(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
+def _read(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
     if name == "-":
         data = sys.stdin.buffer.read()
         return transcripts.read_bytes(data, name="standard input", at=at, zone=zone)
@@ -163,20 +143,19 @@ def _zone(name: str | None) -> ZoneInfo | None:
         ) from None
 
 
-def report(
+def _report(
     done: Sequence[Remembered],
-    sessions: Sequence[Session],
-    problems: Sequence[str],
     json: bool,
-    skipped: Mapping[str, int] | None = None,
+    sessions: Sequence[Session] = (),
+    problems: Sequence[str] = (),
+    skipped: Counter[str] | None = None,
     nothing: str = "There was nothing to remember.",
 ) -> None:
     if json:
-        sums = [dump(each) for each in done]
-        print_json({"sessions": sums, "problems": list(problems), "skipped": dict(skipped or {})})
+        print_json({"sessions": done, "problems": problems, "skipped": skipped or {}})
     elif done:
         when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
-        out().print(render.remembered(done, when))
+        show(done, json, lambda done: render.remembered(done, when))
     else:
         say(nothing)
     for problem in problems:
@@ -195,8 +174,50 @@ def _exit_with(done: Sequence[Remembered]) -> None:
 def _progress(total: int) -> Iterator[Callable[[Remembered], None]]:
     from rich.progress import Progress
 
-    console = err()
-    hidden = not console.is_terminal or total < 2
-    with Progress(console=console, transient=True, disable=hidden) as bar:
+    screen = console(stderr=True)
+    hidden = not screen.is_terminal or total < 2
+    with Progress(console=screen, transient=True, disable=hidden) as bar:
         task = bar.add_task("remembering", total=total)
         yield lambda _: bar.advance(task)
+
+
+# ---------------------------------------------------------------- notes
+
+
+def note(
+    text: Annotated[str, typer.Argument(help="The text, stored exactly as it is.")],
+    key: Annotated[
+        str | None, typer.Option(help="Your key. A note with the same key is replaced.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="JSON to keep with it.")] = None,
+    at: Annotated[datetime | None, a_time("When it holds from. Default: now.")] = None,
+    until: Annotated[datetime | None, a_time("When it expires.")] = None,
+    label: Label = None,
+    json: Json = False,
+) -> None:
+    """Store a text as a card, without extraction."""
+    given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}
+    given |= {"at": at, "until": until, "labels": labels_of(label)}
+    card = with_memory(lambda memory: memory.note(text, **given), create=True)
+    show(card, json, lambda card: f"Noted as {card.session_id.partition(':')[2]}.")
+
+
+def notes(
+    prefix: Annotated[str, typer.Argument(help="How their keys begin.")] = "",
+    json: Json = False,
+) -> None:
+    """List the notes, in order of their keys."""
+    found = with_memory(lambda memory: memory.notes(prefix))
+    shown: Any = [_with_value(note) for note in found] if json else found
+    show_list(shown, json, render.notes, "note")
+
+
+def note_at(key: Annotated[str, typer.Argument(help="The key.")], json: Json = False) -> None:
+    """Show the note with a key."""
+    note = with_memory(lambda memory: memory.note_at(key))
+    lines = [note.text] if note.value_json is None else [note.text, note.value_json]
+    show(_with_value(note), json, lambda _: "\n".join(lines))
+
+
+def _with_value(note: Note) -> dict[str, object]:
+    return {**dump(note), "value": note.value}

@@ -1,24 +1,34 @@
-"""serve, mcp, keys."""
+"""serve, mcp, keys, hook, work: programs that other programs talk to."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
-from typing import Annotated, Any
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Json, now, run_of
-from justmem.cli.terminal import say, show, show_download, show_list
-from justmem.config import Settings
-from justmem.errors import InvalidSetting
+from justmem.cli.context import Json, database_address, now, settings
+from justmem.cli.terminal import amount, say, show, show_download, show_list
+from justmem.errors import InvalidSetting, JustMemError
+from justmem.runtime import private_files
 from justmem.runtime.process import need
+
+if TYPE_CHECKING:
+    from justmem.integrations.hooks import Event
+    from justmem.integrations.safe import SafeMemory
+    from justmem.parts import Parts
+    from justmem.store.postgres import Job, PostgresStorage
+
+_AT_A_TIME = 4  # sessions of a worker
+_MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
 
 
 def serve(
-    context: typer.Context,
     host: Annotated[
         str | None, typer.Option(help="The address to listen on. Default: 127.0.0.1.")
     ] = None,
@@ -53,10 +63,13 @@ def serve(
     from justmem.server.run import run
     from justmem.server.state import Server
 
-    settings = _settings(
-        context, host=host, port=port, upstream=upstream, anthropic_upstream=anthropic_upstream
+    given = {"host": host, "port": port, "upstream": upstream}
+    given |= {"anthropic_upstream": anthropic_upstream}
+    found = settings()
+    serving = found.server.model_copy(
+        update={name: value for name, value in given.items() if value is not None}
     )
-    serving = settings.server
+    found = found.model_copy(update={"server": serving})
     if no_keys and not is_loopback(serving.host):
         raise InvalidSetting(
             f"--no-keys works only on a loopback address, not on {serving.host}. Leave --host out, "
@@ -65,11 +78,11 @@ def serve(
     for url in (serving.upstream, serving.anthropic_upstream):
         if url is not None:
             checked_url(url)
-    keys = None if no_keys else Keys(settings.folder)
+    keys = None if no_keys else Keys(found.folder)
     if keys is not None and not keys.all():
         say("Every request is refused until there is a key: `justmem keys add`.", "yellow")
     _log(logging.INFO)
-    server = Server(settings, clock=now, keys=keys, report=show_download())
+    server = Server(found, clock=now, keys=keys, report=show_download())
     try:
         run(server, root_path=root_path)
     except OSError as error:
@@ -79,26 +92,20 @@ def serve(
         ) from None
 
 
-def mcp(context: typer.Context) -> None:
+def mcp() -> None:
     """Serve one space to an agent over stdio (Model Context Protocol)."""
     need("mcp")
     from justmem.server.mcp import serve_stdio
     from justmem.server.state import Server
 
-    settings = run_of(context).settings()
+    found = settings()
     _log(logging.WARNING)
 
     async def served() -> None:
-        server = Server(settings, clock=now, keys=None, report=show_download())
-        await serve_stdio(server, settings.space)
+        server = Server(found, clock=now, keys=None, report=show_download())
+        await serve_stdio(server, found.space)
 
     asyncio.run(served())
-
-
-def _settings(context: typer.Context, **overrides: Any) -> Settings:
-    given = {name: value for name, value in overrides.items() if value is not None}
-    settings = run_of(context).settings()
-    return settings.model_copy(update={"server": settings.server.model_copy(update=given)})
 
 
 def _log(level: int) -> None:
@@ -119,7 +126,6 @@ keys = typer.Typer(
 
 @keys.command("add")
 def keys_add(
-    context: typer.Context,
     name: Annotated[str, typer.Argument(help="A name for the key, shown in lists.")],
     opens: Annotated[
         list[str],
@@ -136,31 +142,177 @@ def keys_add(
     chosen = next((each for each in RIGHTS if each == right), None)
     if chosen is None:
         raise typer.BadParameter(f"{right!r} is not one of {', '.join(RIGHTS)}.")
-    token = Keys(_folder(context)).add(name, chosen, tuple(opens), now())
+    token = Keys(settings().folder).add(name, chosen, tuple(opens), now())
     made = {"key": token, "name": name, "right": right, "spaces": opens}
     show(made, json, lambda _: token)
     if not json:
-        say("The key is shown only this once.", "dim")
+        say("The key is shown only this once.")
 
 
 @keys.command("list")
-def keys_list(context: typer.Context, json: Json = False) -> None:
+def keys_list(json: Json = False) -> None:
     """List the keys, without their secrets."""
     from justmem.server.access_keys import Keys
 
-    show_list(Keys(_folder(context)).all(), json, render.keys, "key")
+    show_list(Keys(settings().folder).all(), json, render.keys, "key")
 
 
 @keys.command("revoke")
-def keys_revoke(
-    context: typer.Context, id: Annotated[str, typer.Argument(help="As `keys list` shows it.")]
-) -> None:
+def keys_revoke(id: Annotated[str, typer.Argument(help="As `keys list` shows it.")]) -> None:
     """Revoke a key. A running server refuses it from the next request on."""
     from justmem.server.access_keys import Keys
 
-    Keys(_folder(context)).revoke(id)
+    Keys(settings().folder).revoke(id)
     say(f"The key {id} is revoked.")
 
 
-def _folder(context: typer.Context) -> Any:
-    return run_of(context).settings().folder
+# ---------------------------------------------------------------- hooks
+
+hook = typer.Typer(
+    help="Give a coding assistant memory: recall before a prompt, remember after a reply.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Seconds = Annotated[float, typer.Option(min=0.1, help="The assistant waits no longer than this.")]
+
+
+@hook.command("recall")
+def hook_recall(
+    seconds: Seconds = 10.0,
+    tokens: Annotated[int, typer.Option(min=100, help="The most that memory adds.")] = 1500,
+) -> None:
+    """Read a hook's event from standard input and print what memory holds on its prompt.
+
+    It never stops the assistant: if memory fails, it prints the reason to standard error, nothing
+    to standard output, and exits with 0.
+    """
+
+    async def work(event: Event, memory: SafeMemory) -> None:
+        answer = event.answer(await memory.prompt(event.prompt))
+        if answer:
+            typer.echo(answer)
+
+    _run_hook("recall", seconds, tokens, work)
+
+
+@hook.command("remember")
+def hook_remember(seconds: Seconds = 60.0) -> None:
+    """Read a hook's event from standard input and remember what is new in its conversation.
+
+    It never stops the assistant: if memory fails, it prints the reason to standard error and exits
+    with 0.
+    """
+
+    async def work(event: Event, memory: SafeMemory) -> None:
+        await memory.append(event.session, event.turns())
+
+    _run_hook("remember", seconds, 1500, work)
+
+
+def _run_hook(
+    name: str,
+    seconds: float,
+    tokens: int,
+    work: Callable[[Event, SafeMemory], Awaitable[None]],
+) -> None:
+    """Reports every error without raising it, so that the assistant goes on."""
+    from justmem.config.opening import open_memory
+    from justmem.integrations import hooks
+    from justmem.integrations.safe import SafeMemory, too_slow
+
+    async def run(event: Event) -> str:
+        """The error that SafeMemory caught, or an empty text."""
+        actor = found.actor or f"hook:{event.client}"
+        async with asyncio.timeout(seconds):
+            async with await open_memory(found.model_copy(update={"actor": actor})) as memory:
+                safe = SafeMemory(memory, tokens=tokens, seconds=seconds)
+                await work(event, safe)
+                return "" if safe.error is None else f"{type(safe.error).__name__}: {safe.error}"
+
+    client, error = "unknown", ""
+    try:
+        event = hooks.Event.read(sys.stdin.read())
+        client, found = event.client, settings()
+        error = asyncio.run(run(event))
+    except ValueError as raised:
+        error = f"it read an event that is not valid: {raised}"
+    except TimeoutError:
+        error = str(too_slow(seconds))
+    except Exception as raised:  # noqa: BLE001
+        error = f"{type(raised).__name__}: {raised}"
+    if error:
+        say(f"justmem hook {name}: {error}", "yellow")
+    try:
+        folder = settings().folder
+        private_files.folder(folder)
+        hooks.note_run(folder, name, client, f"{now():%Y-%m-%d %H:%M}", error)
+    except Exception as raised:  # noqa: BLE001
+        say(f"justmem hook {name}: {raised}", "yellow")
+
+
+# ---------------------------------------------------------------- workers
+
+
+def work(
+    once: Annotated[bool, typer.Option("--once", help="Stop when no session waits.")] = False,
+    pause: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 1.0,
+) -> None:
+    """Make the cards of waiting sessions in all spaces of a PostgreSQL store.
+
+    Several workers may run. Each session is leased by one of them; if that worker dies, another
+    takes the session over.
+    """
+    done = asyncio.run(_working(database_address(), once=once, pause=pause))
+    say(f"{amount(done, 'session')} done.")
+
+
+async def _working(url: str, *, once: bool, pause: float) -> int:
+    from justmem.config.opening import build_parts
+    from justmem.store.postgres import PostgresStorage
+
+    place, found = PostgresStorage(url), settings()
+    named = found.model_copy(update={"actor": found.actor or "worker"})
+    parts = build_parts(named, report=show_download())
+    done = 0
+    at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
+    try:
+        while True:
+            while len(at_work) < _AT_A_TIME:
+                spaces = Counter(at_work.values())
+                full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
+                jobs = await place.take(busy=list(spaces), full=full)
+                if not jobs:
+                    break
+                for job in jobs:
+                    at_work[asyncio.create_task(_one(place, parts, job))] = job.space
+            if at_work:
+                over, _ = await asyncio.wait(
+                    at_work, timeout=pause, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in over:
+                    del at_work[task]
+                done += sum(task.result() for task in over)
+            elif once:
+                return done
+            else:
+                await asyncio.sleep(pause)
+    finally:
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
+        await place.close()
+
+
+async def _one(place: PostgresStorage, parts: Parts, job: Job) -> bool:
+    """Whether it was done. An error in one session does not stop the others."""
+    from justmem.memory import AsyncMemory
+
+    try:
+        store = await place.open(job.space, create=False)
+        result = await AsyncMemory(store, parts).finish(job.session.id)
+    except Exception as error:  # noqa: BLE001
+        reason = error if isinstance(error, JustMemError) else type(error).__name__
+        say(f"{job.session.id}: {reason}", "red")
+        return False
+    say(f"{result.session_id}: {result.state}, {amount(len(result.cards), 'card')}")
+    return True

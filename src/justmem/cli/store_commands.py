@@ -1,78 +1,206 @@
-"""reembed, rekey, sweep, work: maintenance of a store."""
+"""export, import, copy, backup, reembed, rekey, sweep: whole spaces and their stores."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from justmem.cli.context import Json, Run, run_of
-from justmem.cli.terminal import amount, out, plain, say, show, show_download
-from justmem.config import KEY_VARIABLE, Settings, address
-from justmem.config.opening import build_parts, keyring
-from justmem.errors import InvalidSetting, JustMemError
+from justmem import transfer
+from justmem.cli.context import ACTOR, Json, database_address, now, settings, with_memory
+from justmem.cli.terminal import amount, plain, say, show, show_list
+from justmem.config import KEY_VARIABLE
+from justmem.config.opening import keyring
+from justmem.errors import InputError, InvalidSetting, NoSuchSpace
 from justmem.memory import AsyncMemory
-from justmem.runtime.process import need
+from justmem.ports import Author
 from justmem.store.files import KeyFile
 from justmem.store.sqlite import rekey as rekey_file
-
-if TYPE_CHECKING:
-    from justmem.parts import Parts
-    from justmem.store.postgres import Job, PostgresStorage
-
-_AT_A_TIME = 4  # sessions
-_MOST_OF_ONE = 3  # sessions of one space, so that others get their turn
+from justmem.store.storage import Storage, storage
 
 
-def reembed(context: typer.Context, json: Json = False) -> None:
+def export(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file. Default: standard output.")
+    ] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Also write the vectors.")] = False,
+) -> None:
+    """Write everything in this space to a file.
+
+    The file appears when it is complete, and only you can read it.
+    """
+
+    async def work(memory: AsyncMemory) -> int:
+        async with aclosing(memory.export(vectors=vectors)) as lines:
+            if output is None:
+                return await _written(lines, sys.stdout.buffer)
+            return await _filed(lines, output.expanduser())
+
+    count = with_memory(work)
+    if output is not None:
+        say(f"{count:,} bytes written to {output}.")
+
+
+async def _filed(lines: AsyncGenerator[str], path: Path) -> int:
+    beside = path.with_name(path.name + ".part")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            count = await _written(lines, file)
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        beside.unlink(missing_ok=True)
+    return count
+
+
+async def _written(lines: AsyncGenerator[str], file: Any) -> int:
+    count = 0
+    async for line in lines:
+        count += file.write(line.encode())
+    file.flush()
+    return count
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="A file that `justmem export` wrote.")],
+    json: Json = False,
+) -> None:
+    """Read an export into this space.
+
+    If the file was changed or cut off, nothing is stored. Sessions that are already in the space
+    stay as they are; a session that differs is an error. After an interruption, run it again.
+    """
+    path = file.expanduser()
+    done = with_memory(lambda memory: memory.load(path, on_loaded=_progress("")), create=True)
+    told = (
+        f"{amount(done.sessions, 'session')} in the file, {done.brought:,} new with "
+        f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
+    )
+    show(done, json, lambda _: told)
+
+
+def copy(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="A folder, or postgresql://user@host/database.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same.")],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only this space. May be repeated.")
+    ] = None,
+    unencrypted: Annotated[
+        bool, typer.Option("--plain", help="Do not encrypt the copy, although a key is set.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Copy spaces between stores, and compare both sides afterwards.
+
+    After an interruption, run it again: what has arrived is not copied twice. If a key is set,
+    encrypted spaces are read with it, and copies in a folder are encrypted with it.
+    """
+    keys = keyring(settings())
+    places = storage(source, keys, either=True), storage(target, None if unencrypted else keys)
+    done = asyncio.run(_copy(*places, only or []))
+    lines = [
+        f"{each.space}: {amount(each.sessions, 'session')} ({each.brought:,} copied now), "
+        f"{amount(each.cards, 'card')}, {each.forgotten:,} forgotten; "
+        f"the same on both sides, {each.digest}"
+        for each in done
+    ]
+    show_list(done, json, lambda _: "\n".join(lines), "space")
+
+
+async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.Copied]:
+    try:
+        there = await one.spaces()
+        if not there:
+            raise NoSuchSpace("There are no spaces in the source.")
+        if missing := [space for space in only if space not in there]:
+            raise NoSuchSpace(f"There is no space {missing[0]!r} in the source.")
+        done = []
+        for space in only or there:
+            left = await one.open(space, create=False)
+            right = await other.open(space)
+            right.author = Author(ACTOR, now)
+            try:
+                done.append(await transfer.copy(left, right, _progress(f"{space}: ")))
+            finally:
+                await left.close()
+                await right.close()
+        return done
+    finally:
+        await one.close()
+        await other.close()
+
+
+def _progress(name: str) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        if done == total or done % 500 == 0:
+            say(f"{name}{done:,} of {amount(total, 'session')}")
+
+    return progress
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet.")],
+) -> None:
+    """Back up a space to a file, also while it is in use.
+
+    The file of an encrypted space has the same key. For PostgreSQL, use pg_dump.
+    """
+    target = target.expanduser()
+    with_memory(lambda memory: memory.backup(target))
+    typer.echo(plain(f"{settings().space} is backed up in {target}.", one_line=True))
+
+
+def reembed(json: Json = False) -> None:
     """Make all vectors again, with the embedder in the settings."""
-    count = run_of(context).memory(lambda memory: memory.reembed())
+    count = with_memory(lambda memory: memory.reembed())
     show({"embedded": count}, json, lambda _: f"{amount(count, 'text')} embedded again.")
 
 
 def rekey(
-    context: typer.Context,
     new_file: Annotated[Path, typer.Option("--new-file", help="A file with the new key.")],
 ) -> None:
     """Give an encrypted space another key. Change the settings afterwards.
 
     If this is interrupted, one of the two keys opens the space.
     """
-    settings = run_of(context).settings()
-    if settings.store is not None:
+    found = settings()
+    if found.store is not None:
         raise InvalidSetting(
             "JustMem encrypts only the files of its SQLite store. Encrypt the disk and the "
             "connection of a PostgreSQL database: see docs/encryption.md."
         )
-    old = keyring(settings)
+    old = keyring(found)
     if old is None:
         raise InvalidSetting(
             f"No key is set. Set key_file or the environment variable {KEY_VARIABLE}."
         )
-    rekey_file(settings.folder, settings.space, old, KeyFile(new_file.expanduser()))
-    out().print(f"{plain(settings.space, one_line=True)} has the new key.", soft_wrap=True)
+    rekey_file(found.folder, found.space, old, KeyFile(new_file.expanduser()))
+    typer.echo(plain(f"{found.space} has the new key.", one_line=True))
 
 
 def sweep(
-    context: typer.Context,
     rewrite: Annotated[
-        bool,
-        typer.Option("--rewrite", help="Rewrite the tables. Others wait meanwhile."),
+        bool, typer.Option("--rewrite", help="Rewrite the tables. Others wait meanwhile.")
     ] = False,
 ) -> None:
     """Remove the bytes of forgotten rows from PostgreSQL, with VACUUM.
 
     A SQLite store does not need this: forgetting rewrites the file.
     """
+    url = database_address()
+    from justmem.store.postgres import PostgresStorage
 
     async def work() -> None:
-        url = _address(run_of(context))
-        need("postgres")
-        from justmem.store.postgres import PostgresStorage
-
         place = PostgresStorage(url)
         try:
             await place.sweep(rewrite=rewrite)
@@ -80,81 +208,4 @@ def sweep(
             await place.close()
 
     asyncio.run(work())
-    out().print("Swept.")
-
-
-def work(
-    context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Stop when no session waits.")] = False,
-    pause: Annotated[float, typer.Option(min=0.05, help="Seconds between checks.")] = 1.0,
-) -> None:
-    """Make the cards of waiting sessions in all spaces of a PostgreSQL store.
-
-    Several workers may run. Each session is leased by one of them; if that worker dies, another
-    takes the session over.
-    """
-    settings = run_of(context).settings()
-    done = asyncio.run(working(settings, _address(run_of(context)), once=once, pause=pause))
-    say(f"{amount(done, 'session')} done.", "dim")
-
-
-async def working(settings: Settings, url: str, *, once: bool, pause: float) -> int:
-    need("postgres")
-    from justmem.store.postgres import PostgresStorage
-
-    place = PostgresStorage(url)
-    named = settings.model_copy(update={"actor": settings.actor or "worker"})
-    parts = build_parts(named, report=show_download())
-    done = 0
-    at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
-    try:
-        while True:
-            while len(at_work) < _AT_A_TIME:
-                spaces = Counter(at_work.values())
-                full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
-                jobs = await place.take(busy=list(spaces), full=full)
-                if not jobs:
-                    break
-                for job in jobs:
-                    at_work[asyncio.create_task(_one(place, parts, job))] = job.space
-            if at_work:
-                over, _ = await asyncio.wait(
-                    at_work, timeout=pause, return_when=asyncio.FIRST_COMPLETED
-                )
-                for task in over:
-                    del at_work[task]
-                done += sum(task.result() for task in over)
-            elif once:
-                return done
-            else:
-                await asyncio.sleep(pause)
-    finally:
-        for task in at_work:
-            task.cancel()
-        await asyncio.gather(*at_work, return_exceptions=True)
-        await place.close()
-
-
-async def _one(place: PostgresStorage, parts: Parts, job: Job) -> bool:
-    """Whether it was done. An error in one session does not stop the others."""
-    try:
-        store = await place.open(job.space, create=False)
-        result = await AsyncMemory(store, parts).finish(job.session.id)
-    except JustMemError as error:
-        say(f"{job.session.id}: {error}", "red")
-        return False
-    except Exception as error:  # noqa: BLE001
-        say(f"{job.session.id}: {type(error).__name__}", "red")
-        return False
-    say(f"{result.session_id}: {result.state}, {amount(len(result.cards), 'card')}", "dim")
-    return True
-
-
-def _address(run: Run) -> str:
-    settings = run.settings()
-    if settings.store is None:
-        raise InvalidSetting(
-            "This command needs a PostgreSQL store. Set store or JUSTMEM_STORE to postgresql://..."
-        )
-    need("postgres")
-    return address(settings)
+    typer.echo("Swept.")

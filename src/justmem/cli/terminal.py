@@ -7,8 +7,9 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,24 +34,23 @@ def plain(text: object, *, one_line: bool = False) -> str:
     return " ".join(shown.split()) if one_line else shown
 
 
-def words(text: object, style: str = "", *, one_line: bool = False) -> Text:
-    """The same as rich text. It is never read as markup."""
+def words(text: object, style: str = "") -> Text:
+    """The text for rich. It is never read as markup."""
     from rich.text import Text
 
-    return Text(plain(text, one_line=one_line), style=style)
+    return Text(plain(text), style=style)
 
 
-def out() -> Console:
-    """The console for data. Piped output is not wrapped, unless COLUMNS is set."""
-    return _console(stderr=False)
+def line(*parts: object | tuple[object, str]) -> Text:
+    """One line of texts and of (text, style)."""
+    from rich.text import Text
+
+    pairs = [part if isinstance(part, tuple) else (part, "") for part in parts]
+    return Text.assemble(*((plain(text).replace("\n", " "), style) for text, style in pairs))
 
 
-def err() -> Console:
-    """The console for messages about the data."""
-    return _console(stderr=True)
-
-
-def _console(stderr: bool) -> Console:
+def console(*, stderr: bool = False) -> Console:
+    """Piped output is not wrapped, unless COLUMNS is set."""
     from rich.console import Console
 
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -79,8 +79,9 @@ def amount(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else several}"
 
 
-def say(text: object, style: str = "") -> None:
-    err().print(words(text, style), soft_wrap=True)
+def say(text: object, colour: str | None = None) -> None:
+    """A message about the data, on standard error."""
+    typer.secho(plain(text), fg=colour, err=True)
 
 
 def show_download() -> Callable[[str, int, int], None]:
@@ -92,25 +93,32 @@ def show_download() -> Callable[[str, int, int], None]:
         if shown.get(name, -1) < tenth:
             verb = "Fetching" if name not in shown else "        "
             shown[name] = tenth
-            say(f"{verb} {name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", "dim")
+            say(f"{verb} {name}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB")
 
     return report
 
 
 def print_json(value: Any) -> None:
+    from pydantic_core import to_jsonable_python
+
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
-    text = json.dumps(value, indent=2, ensure_ascii=not encoding.startswith("utf"))
+    data = to_jsonable_python(value)
+    text = json.dumps(data, indent=2, ensure_ascii=not encoding.startswith("utf"))
     text = _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(text + "\n")
 
 
-def show(value: Any, json: bool, render: Callable[[Any], Any]) -> None:
-    """Prints a result as JSON, or as what `render` makes of it: a text, a table, ..."""
+def show(value: Any, json: bool, render: Callable[[Any], Any] = str) -> None:
+    """Prints a result as JSON, or as what `render` makes of it: a text, a table or a list of
+    both."""
     if json:
-        print_json(_as_data(value))
+        print_json(value)
         return
     shown = render(value)
-    out().print(words(shown) if isinstance(shown, str) else shown, soft_wrap=isinstance(shown, str))
+    if isinstance(shown, str):
+        typer.echo(plain(shown))
+    else:
+        console().print(*(shown if isinstance(shown, list) else [shown]), sep="\n")
 
 
 def show_list(values: Sequence[Any], json: bool, render: Callable[[Any], Any], noun: str) -> None:
@@ -118,14 +126,4 @@ def show_list(values: Sequence[Any], json: bool, render: Callable[[Any], Any], n
     if values or json:
         show(values, json, render)
     if not json:
-        say(amount(len(values), noun), "dim")
-
-
-def _as_data(value: Any) -> Any:
-    from justmem.domain import dump
-
-    if isinstance(value, list | tuple):
-        return [_as_data(each) for each in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return dump(value) if hasattr(value, "model_dump") else value
+        say(amount(len(values), noun))

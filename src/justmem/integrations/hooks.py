@@ -93,38 +93,9 @@ def _text(content: Any) -> str:
 
 # ---------------------------------------------------------------- whether they run
 
-# In the home folder or a project, and whose they are.
-_SETTINGS = {
-    ".claude/settings.json": "claude-code",
-    ".codex/hooks.json": "codex",
-    ".cursor/hooks.json": "cursor",
-    "Documents/Cline/Hooks/UserPromptSubmit": "cline",
-}
-_PLUGIN = '"justmem@justmem": true'  # in the settings of Claude Code: the plugin is installed
-
-
-def registered(*folders: Path) -> dict[str, Path]:
-    """Our hooks, such as `recall of codex`, and the settings file of each."""
-    found: dict[str, Path] = {}
-    for path, client in (
-        (folder / name, of) for folder in folders for name, of in _SETTINGS.items()
-    ):
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        for name in ("recall", "remember"):
-            if f"justmem hook {name}" in text or _PLUGIN in text:
-                found[run_name(name, client)] = path
-    return found
-
-
-def run_name(name: str, client: str) -> str:
-    return f"{name} of {client}"
-
 
 def note_run(folder: Path, name: str, client: str, at: str, error: str) -> None:
-    runs = last_runs(folder) | {run_name(name, client): {"at": at, "error": error}}
+    runs = last_runs(folder) | {f"{name} of {client}": {"at": at, "error": error}}
     (folder / FILE).touch(private_files.FILE)
     (folder / FILE).write_text(json.dumps(runs), "utf-8")
 

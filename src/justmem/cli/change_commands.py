@@ -1,0 +1,197 @@
+"""correct, pin, unpin, undo, forget, expire: changing what a space holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from justmem.cli import render
+from justmem.cli.context import Json, a_time, now, settings, with_memory
+from justmem.cli.terminal import amount, plain, print_json, show
+from justmem.domain import KINDS, STATUSES, Card, Certificate, Expiring, Forgotten, Preview, dump
+from justmem.errors import InvalidSetting
+from justmem.memory import AsyncMemory
+
+_SHOWN = 20  # cards, sessions and turns of a preview
+CardId = Annotated[str, typer.Argument(metavar="CARD", help="The id of the card.")]
+Show = Annotated[bool, typer.Option("--preview", help="Show what would be forgotten, and stop.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def correct(
+    card: CardId,
+    fact: Annotated[str | None, typer.Option(help="What is true.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Whom or what it is about.")] = None,
+    event_date: Annotated[
+        str | None, typer.Option(help="When it happened: 2025-02-03, 2025-02, 2025, unknown.")
+    ] = None,
+    status: Annotated[str | None, typer.Option(help=", ".join(STATUSES))] = None,
+    kind: Annotated[
+        str | None, typer.Option(help=", ".join(kind for kind in KINDS if kind != "note"))
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Replace a wrong card by a corrected one with the same source.
+
+    The card has another id afterwards if its fact or subject changes.
+    """
+    changes = {"fact": fact, "subject": subject, "event_date": event_date}
+    changes |= {"status": status, "kind": kind}
+    _change(lambda memory: memory.correct(card, **changes), json)
+
+
+def pin(card: CardId, json: Json = False) -> None:
+    """Keep a card in every recall that names its subject."""
+    _change(lambda memory: memory.pin(card), json)
+
+
+def unpin(card: CardId, json: Json = False) -> None:
+    """Take the pin off a card."""
+    _change(lambda memory: memory.unpin(card), json)
+
+
+def undo(card: CardId, json: Json = False) -> None:
+    """Take back the last correction, pin or unpin of a card."""
+    _change(lambda memory: memory.undo(card), json)
+
+
+def _change(work: Callable[[AsyncMemory], Awaitable[Card]], json: bool) -> None:
+    show(with_memory(work), json, lambda card: render.cards([card]))
+
+
+# ---------------------------------------------------------------- forgetting
+
+
+def forget(
+    card: Annotated[str | None, typer.Option(help="One card.")] = None,
+    turn: Annotated[str | None, typer.Option(help="One turn, as in s12#3.")] = None,
+    session: Annotated[str | None, typer.Option(help="A session and all its cards.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Every card about it, and the turns that support them.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="The note with this key.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Sessions from this day on: 2024-05-20.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Sessions up to this day.")] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="The whole space.")] = False,
+    turns: Annotated[
+        bool | None,
+        typer.Option(
+            "--turns/--no-turns",
+            help="Also the turns that support the cards. Default: only for --subject.",
+            show_default=False,
+        ),
+    ] = None,
+    preview: Show = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Search all files for it afterwards.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Forget a card, a turn, a session, a subject, a period or everything, for good.
+
+    Exits with 6 if `--verify` still finds some of it.
+    """
+    what: dict[str, Any] = {"card": card, "turn": turn, "session": session, "subject": subject}
+    what |= {"key": key, "since": since, "until": until, "everything": everything, "turns": turns}
+    if preview and verify:
+        raise typer.BadParameter("--preview and --verify cannot be combined.")
+    if preview or not yes:
+        found = with_memory(lambda memory: memory.preview_forget(**what))
+        if preview:
+            show(found, json, _preview)
+            return
+        target = ", ".join(
+            name if value is True else f"{name} {plain(value, one_line=True)}"
+            for name, value in what.items()
+            if value not in (None, False)
+        )
+        _confirm(f"Forget {target} for good? ({_counted(found.forgotten)})")
+    show(with_memory(lambda memory: memory.forget(**what, verify=verify)), json, _forgotten)
+
+
+def expire(
+    at: Annotated[
+        datetime | None, a_time("The moment to count ages to: 2024-05-20. Default: now.")
+    ] = None,
+    preview: Show = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Forget for good what is older than the setting [retention] allows.
+
+    Age is the time from the session to now, or to --at.
+    """
+    if not settings().retention.limited:
+        raise InvalidSetting(
+            "Nothing expires. Set an age in [retention] of justmem.toml, such as days = 365."
+        )
+    when = at or now()
+    found = with_memory(lambda memory: memory.expiring(at=when))
+    if preview or found == Expiring():
+        if json:
+            print_json({**dump(found), "preview": True, "forgotten": dump(found.counted)})
+        else:
+            show(found, json, _expiring)
+        return
+    if not yes:
+        _confirm(f"Forget {_counted(found.counted)} for good?")
+    show(with_memory(lambda memory: memory.expire(at=when)), json, _forgotten)
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("There is no terminal to ask for confirmation. Add --yes.")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _preview(found: Preview) -> list[Any]:
+    parts = [
+        (len(found.sessions), render.sessions(found.sessions[:_SHOWN]), "session"),
+        (len(found.turns), "turns " + ", ".join(map(plain, found.turns[:_SHOWN])), "turn"),
+        (len(found.cards), render.cards(found.cards[:_SHOWN]), "card"),
+    ]
+    lines: list[Any] = [f"This would forget {_counted(found.forgotten)}."]
+    for count, shown, noun in parts:
+        lines += [shown] if count else []
+        lines += [f"and {amount(count - _SHOWN, noun)} more"] if count > _SHOWN else []
+    return lines
+
+
+def _expiring(found: Expiring) -> list[Any]:
+    tables = [render.sessions(found.sessions[:_SHOWN])] if found.sessions else []
+    tables += [render.cards(found.cards[:_SHOWN])] if found.cards else []
+    return [*tables, f"Older than [retention] allows: {_counted(found.counted)}."]
+
+
+def _counted(gone: Forgotten) -> str:
+    counts = [("card", gone.cards), ("session", gone.sessions), ("turn", gone.turns)]
+    if gone.quarantined:
+        counts.append(("quarantined card", gone.quarantined))
+    return ", ".join(amount(count, noun) for noun, count in counts)
+
+
+def _forgotten(gone: Forgotten) -> str:
+    told = f"Forgotten: {_counted(gone)}."
+    return told if gone.certificate is None else f"{told}\n{_certificate(gone.certificate)}"
+
+
+def _certificate(proof: Certificate) -> str:
+    """It contains none of the forgotten words."""
+    lines = [
+        f"Certificate: {proof.target}, space {proof.space}, {proof.at:%Y-%m-%d %H:%M}",
+        f"  deleted    {amount(len(proof.digests), 'text')}, {amount(proof.vectors, 'vector')}",
+        f"  searched   {amount(len(proof.files), 'file')}, "
+        f"{amount(len(proof.tables), 'table')}, {proof.bytes:,} bytes",
+        f"  remains    {proof.remains}",
+    ]
+    lines += [f"  not searched  {file}" for file in proof.unsearched]
+    lines += [f"  still said elsewhere  {one} in {where}" for one, where in proof.held.items()]
+    lines += [f"  sha256     {one}" for one in proof.digests]
+    return "\n".join(lines)
