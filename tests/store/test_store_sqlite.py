@@ -31,9 +31,9 @@ from justmem.errors import (
     StoreTooNew,
 )
 from justmem.ports import session_in
-from justmem.store import drivers, schema, space_index, sqlite
-from justmem.store.files import spaces
-from justmem.store.sqlite import open_store
+from justmem.store import schema, space_index, sqlite
+from justmem.store.files import PAGE
+from justmem.store.sqlite import open_store, spaces
 from justmem.store.store import SqlStore
 from store_contract import (
     DIM,
@@ -251,7 +251,7 @@ class TestTrouble:
         await store.close()
         path = folder / "ana.db"
         data = bytearray(path.read_bytes())
-        for page in range(3 * drivers.PAGE, len(data), drivers.PAGE):
+        for page in range(3 * PAGE, len(data), PAGE):
             data[page : page + 100] = b"\xff" * 100
         path.write_bytes(data)
         with pytest.raises(StoreDamaged, match="restore it"):

@@ -22,7 +22,7 @@ from justmem.models import weights
 from justmem.ports import Prompt, Store
 from justmem.runtime import private_files
 from justmem.runtime.addresses import shown_url
-from justmem.store import drivers, files
+from justmem.store import files
 
 State = Literal["ok", "note", "wrong"]
 _MARKS = {"ok": "✓", "note": "·", "wrong": "✗"}
@@ -129,11 +129,9 @@ def _encryption(settings: Settings) -> Iterator[Check]:
     found: dict[str, list[str]] = {"locked": [], "plain": []}
     for path in sorted(settings.folder.glob("*" + files.SUFFIX)):
         try:
-            claim = drivers.claim(path)
+            found.setdefault(files.raw(path).kind, []).append(path.stem)
         except (StoreError, FileNotFoundError):
             continue
-        found.setdefault(claim.kind, []).append(path.stem)
-        claim.release()
     locked, unlocked, keys = found["locked"], found["plain"], keyring(settings)
     if locked:
         yield Check("ok", f"encrypted: {_listed(locked)}")

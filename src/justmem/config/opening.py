@@ -157,14 +157,14 @@ def _ready_keys(settings: Settings) -> Keyring | None:
     """As `keyring`, with an error now if encryption is not possible."""
     keys = keyring(settings)
     if keys is not None:
-        from justmem.store import drivers
+        from justmem.store.sqlite_connection import sqlcipher
 
         if settings.store is not None:
             raise InvalidSetting(
                 "A key is set, but JustMem encrypts only the files of its SQLite store, not a "
                 "PostgreSQL database. Remove the key, and see docs/encryption.md."
             )
-        drivers.sqlcipher()
+        sqlcipher()
     return keys
 
 

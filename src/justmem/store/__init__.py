@@ -7,8 +7,8 @@ forgetting, log, check
 session_index, space_index, search  the index of a session; of a space, in memory; the search
 erase                        searches tables and files for remains of what was forgotten
 engine                       what the operations need of a database
-sqlite, sqlite_connection,   SQLite: engine and opening; connections and migrations;
-drivers, files               file locks and encryption; names, keys and spaces of a folder
+sqlite, sqlite_connection,   SQLite: engine, opening, spaces of a folder; connections, keys and
+files                        migrations; names and bytes of files
 postgres, postgres_connection  PostgreSQL: engine, opening, the queue of all spaces, vacuum;
                              connections, errors, migrations and row-level security
 memory, storage              spaces in memory; opening spaces by folder or address

@@ -7,41 +7,32 @@ enough that two texts rarely share one by chance.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
-from itertools import chain
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import SecretStr
 
 from justmem.domain import Value
-from justmem.errors import StoreError
+from justmem.errors import StoreBusy, StoreError
 from justmem.ports import Searched, StoredSession, Vectors
 from justmem.ports.vectors import coded
-from justmem.store import drivers, reads, schema
-from justmem.store.drivers import Claim
+from justmem.store import reads, schema
 from justmem.store.engine import Connection
-from justmem.store.files import SUFFIX, Keyring, holds_another_space
+from justmem.store.files import PAGE, SUFFIX, Keyring, file_name, raw
+from justmem.store.sqlite_connection import name_inside
 
 _PIECE = 32  # bytes
 _LEAST = 8  # bytes; anything shorter would be found everywhere
 _BUFFER = 1 << 20
 # JSON escapes these, so no piece contains one.
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]+')
-_SIDE = re.compile(r"-(wal|shm|journal)$")
-# gzip, zip, xz, zstd, bzip2, 7z, lz4, rar, compress; age, OpenPGP and OpenSSL.
-_PACKED = re.compile(
-    rb"\x1f\x8b|PK(\x03\x04|\x05\x06)|\xfd7zXZ\0|\x28\xb5\x2f\xfd|BZh[1-9]|7z\xbc\xaf\x27\x1c"
-    rb"|\x04\x22\x4d\x18|Rar!\x1a\x07|\x1f\x9d"
-    rb"|age-encryption\.org/|-----BEGIN (PGP MESSAGE|AGE ENCRYPTED)|Salted__"
-)
-_SQLITE, _ENCODING, _SQLITE_UTF16 = b"SQLite format 3\0", slice(56, 60), (b"\0\0\0\2", b"\0\0\0\3")
+_SIDE = re.compile(r"-(wal|shm|journal)$")  # of the name of an SQLite file
 
 
 # ---------------------------------------------------------------- pieces
@@ -197,93 +188,50 @@ def _buffered(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
 # ---------------------------------------------------------------- files
 
 
-def in_files(
-    path: Path,
-    pieces: Iterable[bytes],
-    claim: Claim | None,
-    key: SecretStr | None = None,
-    keys: Keyring | None = None,
-) -> Searched:
-    """The file of the space, its side files, and whatever else lies in the folder: copies, keys,
-    files of a server. Other spaces are other people's memory and are left alone: files whose name
-    is the one that the space inside would have. `claim`, `key`: of the space, while it is open."""
+def in_files(path: Path, pieces: Iterable[bytes], keys: Keyring | None) -> Searched:
+    """The file of the space, its log, and whatever else lies in the folder: copies, keys, files of
+    a server. Other spaces are other people's memory and are left alone: files whose name is the
+    one that the space inside would have."""
     searched, wanted = Searched(), list(pieces)
-    for names in _files(path.parent):
-        own = next((file for file in names if _main(file) == path.name), None)
-        if own is None and any(_is_of_another_space(file, keys) for file in names):
+    for file in sorted(path.parent.iterdir()) if path.parent.is_dir() else ():
+        main = file.with_name(_SIDE.sub("", file.name))
+        own = main.name == path.name
+        if not own and (file.is_symlink() or _is_another_space(main, keys)):
             continue
-        file = own or names[0]
-        try:
-            if own is not None:
-                searched += _in_bytes(own, drivers.chunks(own, claim), wanted)
-            else:
-                searched += _in_stranger(file, wanted, key)
-        except FileNotFoundError:
-            continue  # gone since
-        except OSError as error:
-            raise StoreError(
-                f"{file} cannot be searched ({error.strerror}): correct its permissions, or move "
-                "it away if it is not JustMem's."
-            ) from None
+        with suppress(FileNotFoundError):  # gone since
+            if file.is_file() and not file.name.endswith("-shm"):  # it holds page numbers
+                searched += _in_file(file, wanted, own=own)
     return searched
 
 
-def _files(folder: Path) -> list[list[Path]]:
-    """The files of a folder. Those that are one file under several names come together."""
-    found: dict[tuple[int, int], list[Path]] = {}
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        with suppress(FileNotFoundError):
-            status = file.stat()
-            if stat.S_ISREG(status.st_mode):
-                found.setdefault((status.st_dev, status.st_ino), []).append(file)
-    return list(found.values())
+def _is_another_space(file: Path, keys: Keyring | None) -> bool:
+    """Whether the file is named after the space inside. A copy has another name."""
+    try:
+        name = name_inside(file, keys) if file.suffix == SUFFIX else None
+    except StoreBusy:
+        return True  # its key is being changed
+    except StoreError:
+        return False
+    return name is not None and file_name(name) == file.name
 
 
-def _main(file: Path) -> str:
-    """The name of the database that a file would be a side file of, or its own name."""
-    return _SIDE.sub("", file.name)
+def _in_file(file: Path, pieces: Sequence[bytes], *, own: bool) -> Searched:
+    search, opened, name = Search(pieces), raw(file), str(file)
+    size = search.look_in_chunks(opened.chunks())
+    if search.found:
+        return Searched(files=(name,), bytes=size, remains=(name,))
+    if own or _is_readable(next(opened.chunks(PAGE), b"")):
+        return Searched(files=(name,), bytes=size)
+    return Searched(unsearched=(name,))  # compressed, encrypted, UTF-16, or unknown
 
 
-def _is_of_another_space(file: Path, keys: Keyring | None) -> bool:
-    main = file.with_name(_main(file))
-    return main.suffix == SUFFIX and holds_another_space(main, keys)
-
-
-def _in_bytes(file: Path, chunks: Iterable[bytes], pieces: Sequence[bytes]) -> Searched:
-    search = Search(pieces)
-    size = search.look_in_chunks(chunks)
-    return Searched(files=(str(file),), bytes=size, remains=(str(file),) if search.found else ())
-
-
-def _in_stranger(file: Path, pieces: Sequence[bytes], key: SecretStr | None) -> Searched:
-    """Searches a file that belongs to no space by its name."""
-    with closing(drivers.chunks(file, None)) as chunks:
-        head = next(chunks, b"")
-        first = head[: drivers.PAGE]
-        if not _is_unreadable(first):
-            return _in_bytes(file, chain([head], chunks), pieces)
-    if key is not None:  # it may be a copy
-        from justmem.store.sqlite import in_tables as in_database
-
-        with (
-            suppress(*drivers.errors()),
-            closing(drivers.connect(file, 1.0, key, still=True)) as db,
-        ):
-            found = in_database(db, pieces)
-            remains = (str(file),) if found.remains else ()
-            return Searched(files=(str(file),), bytes=found.bytes, remains=remains)
-    return Searched(unsearched=(str(file),))
-
-
-def _is_unreadable(first: bytes) -> bool:
-    """Whether the file is compressed, encrypted or in UTF-16, so that words in it are not found."""
-    if first.startswith(_SQLITE):
-        return first[_ENCODING] in _SQLITE_UTF16
-    return bool(_PACKED.match(first)) or drivers.is_noise(first) or _is_utf16(first)
-
-
-def _is_utf16(first: bytes) -> bool:
-    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+def _is_readable(first: bytes) -> bool:
+    """Whether the words of the file are in it as UTF-8: text, SQLite, or a log of SQLite."""
+    if first.startswith(b"SQLite format 3\0"):
+        return first[56:60] == b"\0\0\0\1"  # its encoding
+    if first.startswith((b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")):
         return True
-    one, other = (half.count(0) / max(1, len(half)) for half in (first[::2], first[1::2]))
-    return max(one, other) > 0.5 and min(one, other) < 0.1
+    try:
+        return "\0" not in codecs.utf_8_decode(first, "strict", False)[0]  # it may end in a letter
+    except UnicodeDecodeError:
+        return False

@@ -1,24 +1,36 @@
-"""The files of a folder: names, permissions, keys, and the spaces in them."""
+"""The files of a folder: names, permissions, keys, and their bytes. No SQLite.
+
+On POSIX, closing any descriptor of a file drops all locks that the process holds on it. Python's
+SQLite and SQLCipher do not know of each other, and neither knows of a plain `open`. So the bytes of
+a database are read only through `raw`, and whoever connects to a database holds its `RawFile` until
+all connections are closed. The file of page numbers (`-shm`) has locks too and is never read.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from contextlib import closing, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
+from weakref import WeakValueDictionary, finalize
 
 from pydantic import SecretStr
 
 from justmem.errors import InvalidSetting, StoreError, StoreLocked, StoreNotLocked
 from justmem.runtime import private_files
-from justmem.store import drivers
-from justmem.store.drivers import Claim
-from justmem.store.sqlite_connection import is_ours, name_in, translated
 
 SUFFIX = ".db"
+PAGE = 4096  # bytes
+_CHUNK = 1 << 22  # bytes read at a time
+_SQLITE = b"SQLite format 3\0"
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")  # names that Windows keeps for itself
+
+Kind = Literal["new", "plain", "locked", "damaged"]
 
 
 def file_name(space: str) -> str:
@@ -51,13 +63,6 @@ def create_private(path: Path) -> None:
         raise _closed(path, error) from None
 
 
-def _closed(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"The store {path} cannot be opened ({error.strerror}): "
-        "choose a folder that you may write to, or correct its permissions."
-    )
-
-
 def exists(path: Path) -> bool:
     try:
         path.stat()
@@ -68,9 +73,16 @@ def exists(path: Path) -> bool:
     return True
 
 
+def _closed(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"The store {path} cannot be opened ({error.strerror}): "
+        "choose a folder that you may write to, or correct its permissions."
+    )
+
+
 def unlink(path: Path) -> None:
     """Removes the log first: the file without its log would be incomplete but readable."""
-    for file in (side_files(path)[0], path, side_files(path)[1]):
+    for file in (wal(path), path, path.with_name(path.name + "-shm")):
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -80,21 +92,88 @@ def unlink(path: Path) -> None:
             ) from None
 
 
-def side_files(path: Path) -> tuple[Path, Path]:
-    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+def wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
-def size(path: Path) -> int:
-    wal, _ = side_files(path)
-    return sum(file.stat().st_size for file in (path, wal) if file.exists())
+# ---------------------------------------------------------------- bytes
+
+
+class RawFile:
+    """The bytes of a file, by a descriptor that is closed with the last reference to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        finalize(self, os.close, self._descriptor)
+        status = os.fstat(self._descriptor)
+        self.identity = status.st_dev, status.st_ino
+        self._reading = threading.Lock()
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[bytes]:
+        at = 0
+        while chunk := self._read(at, size):
+            yield chunk
+            at += len(chunk)
+
+    def _read(self, at: int, size: int) -> bytes:
+        with self._reading:
+            os.lseek(self._descriptor, at, os.SEEK_SET)
+            return os.read(self._descriptor, size)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    @property
+    def kind(self) -> Kind:
+        """An encrypted page looks random: most byte values occur. A plain first page does not, even
+        if it is damaged."""
+        first = self._read(0, PAGE)
+        if not first:
+            return "new"
+        if first.startswith(_SQLITE):
+            return "plain"
+        whole = len(first) == PAGE and self.size % PAGE == 0
+        return "locked" if whole and len(set(first)) >= 230 else "damaged"
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the path still leads to this file."""
+        try:
+            return _identity(path) == self.identity
+        except FileNotFoundError:
+            return False
+
+
+_guard = threading.Lock()
+_raw: WeakValueDictionary[tuple[int, int], RawFile] = WeakValueDictionary()
+
+
+def raw(path: Path) -> RawFile:
+    """The one that is open, or else a new one."""
+    try:
+        with _guard:
+            file = _raw.get(_identity(path)) or RawFile(path)
+            return _raw.setdefault(file.identity, file)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise StoreError(
+            f"The file {path} cannot be opened ({error.strerror}): "
+            "correct the permissions of the file and its folder."
+        ) from None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 # ---------------------------------------------------------------- keys
 
-PLACE = "{space}"  # in the name of a key file
+_PLACE = "{space}"  # in the name of a key file
 _LARGEST = 4096  # bytes of a key
 _SHORTEST = 8  # characters of a passphrase
-SHAPE = (
+_SHAPE = (
     f"A key is one line: 64 hexadecimal digits, or a passphrase of at least {_SHORTEST} characters."
 )
 
@@ -102,15 +181,10 @@ SHAPE = (
 class Keyring:
     """One key for every space."""
 
-    where = "the key that is set"
-
     def __init__(self, key: SecretStr) -> None:
         if not _is_usable(key.get_secret_value()):
-            raise InvalidSetting(f"The key that is set is empty or too short. {SHAPE}")
+            raise InvalidSetting(f"The key that is set is empty or too short. {_SHAPE}")
         self._key = key
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.where})"
 
     def find(self, stem: str) -> SecretStr:
         """The key of a space, by the stem of its file (`ana` for the space `ana`)."""
@@ -123,17 +197,20 @@ class KeyFile(Keyring):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.where = str(path)
 
     def find(self, stem: str) -> SecretStr:
-        path = Path(str(self._path).replace(PLACE, stem))
+        path = Path(str(self._path).replace(_PLACE, stem))
         try:
             with path.open("rb") as stream:
-                return _secret(stream.read(_LARGEST + 1), path)
+                found = stream.read(_LARGEST + 1)
         except OSError as error:
             raise StoreLocked(
                 f"The key file {path} cannot be read ({error.strerror}): correct key_file."
             ) from None
+        key = found.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+        if not _is_usable(key) or len(found) > _LARGEST or "\n" in key or "\ufffd" in key:
+            raise StoreLocked(f"The key file {path} contains no key. {_SHAPE}")
+        return SecretStr(key)
 
 
 def keyring(key: SecretStr | None, file: Path | None) -> Keyring | None:
@@ -147,90 +224,18 @@ def _is_usable(key: str) -> bool:
     return len(key) >= _SHORTEST and "\0" not in key
 
 
-def _secret(found: bytes, path: Path) -> SecretStr:
-    """The key in a file, without the line end."""
-    try:
-        text = found.decode("utf-8").removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        text = ""
-    if not _is_usable(text) or len(found) > _LARGEST or "\n" in text:
-        raise StoreLocked(f"The key file {path} contains no key. {SHAPE}")
-    return SecretStr(text)
-
-
-def key_of(claim: Claim, keys: Keyring | None) -> SecretStr | None:
+def key_of(path: Path, file: RawFile, keys: Keyring | None) -> SecretStr | None:
     """The key that opens the file; None if it is plain."""
-    path = claim.path
     if keys is None:
-        if claim.kind == "locked":
+        if file.kind == "locked":
             raise StoreLocked(
                 f"{path} is encrypted: set its key with key_file or the environment variable "
                 "JUSTMEM_KEY."
             )
         return None
-    if claim.kind == "plain":
+    if file.kind == "plain":
         raise StoreNotLocked(
             f"A key is set, but {path} is not encrypted: make an encrypted copy with "
             "`justmem copy`, or remove the key from the settings."
         )
     return keys.find(path.stem)
-
-
-def is_locked(folder: Path, space: str) -> bool:
-    try:
-        return drivers.is_locked(folder / file_name(space))
-    except FileNotFoundError:
-        return False
-
-
-# ---------------------------------------------------------------- the spaces of a folder
-
-_names: dict[str, str] = {}  # spaces by the names of their files, which hold a hash
-
-
-def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
-    """The names of the spaces in a folder, in order. A plain file name is the name of the space.
-    Other files are opened once. Those that cannot be opened are left out."""
-    found: list[str] = []
-    for path in Path(folder).glob("*" + SUFFIX):
-        if is_plain(path.stem):
-            found.append(path.stem)
-            continue
-        if path.name not in _names:
-            with suppress(StoreError, FileNotFoundError):
-                name = _name_inside(path, keys)
-                if name is not None and file_name(name) == path.name:
-                    _names[path.name] = name
-        if path.name in _names:
-            found.append(_names[path.name])
-    return sorted(found)
-
-
-def holds_another_space(path: Path, keys: Keyring | None) -> bool:
-    """Whether the file is named after the space inside. A copy has another name."""
-    try:
-        name = _name_inside(path, keys)
-    except drivers.Outrun:
-        return True  # its key is being changed
-    except (StoreError, FileNotFoundError):
-        return False
-    return name is not None and file_name(name) == path.name
-
-
-def _name_inside(path: Path, keys: Keyring | None) -> str | None:
-    """The name of the space in a file. None for other programs' files, and without the key."""
-    claim = drivers.claim(path)
-    try:
-        if claim.locked and keys is None:
-            return None
-        key = key_of(claim, keys) if claim.locked else None
-        log, _ = side_files(path)
-        still = key is None and (not log.exists() or not log.stat().st_size)
-        with (
-            translated(str(path)),
-            closing(drivers.connect(path, 1.0, key, still=still)) as db,
-        ):
-            drivers.check(db, claim)
-            return name_in(db) if is_ours(db) else None
-    finally:
-        claim.release()

@@ -31,20 +31,25 @@ from justmem.errors import (
 )
 from justmem.ports import Searched
 from justmem.runtime import private_files
-from justmem.store import drivers, erase, files
+from justmem.store import erase, files
 from justmem.store.check import RESTORE
-from justmem.store.drivers import Claim
 from justmem.store.engine import Connection, Threads
-from justmem.store.files import Keyring, key_of
+from justmem.store.files import Keyring, RawFile, key_of
 from justmem.store.sqlite_connection import (
     SqliteConnection,
+    code,
+    connect,
+    errors,
     foreign,
     name_in,
+    name_inside,
     prepare,
     reading,
     translated,
-    tune,
     writing,
+)
+from justmem.store.sqlite_connection import (
+    rekey as rekey_file,
 )
 from justmem.store.store import SqlStore
 
@@ -54,25 +59,24 @@ _ATTEMPTS = 40  # at opening a file that others make or replace at the same mome
 
 
 class SqliteEngine:
-    """See `Engine`. Without a claim it is a database in memory."""
+    """See `Engine`. Without a path it is a database in memory."""
 
     def __init__(
         self,
         space: str,
         writer: sqlite3.Connection,
-        claim: Claim | None = None,
+        path: Path | None = None,
+        file: RawFile | None = None,
         patience: float = 5.0,
         key: SecretStr | None = None,
         keys: Keyring | None = None,
     ) -> None:
         self.space = space
         self.owner = ""
-        self.key = key
-        self._claim, self._patience, self._keys = claim, patience, keys
-        self.path = None if claim is None else claim.path
-        self.where = "the store in memory" if claim is None else str(claim.path)
+        self.path = path
+        self.where = "the store in memory" if path is None else str(path)
+        self._file, self._patience, self._key, self._keys = file, patience, key, keys
         self._writer = SqliteConnection(writer, space)
-        self._file = 0 if self.path is None else os.stat(self.path).st_ino
         self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
         self._write_thread = Threads("justmem-write", 1, self.where)
         self._read_threads = Threads("justmem-read", READERS, self.where)
@@ -121,18 +125,12 @@ class SqliteEngine:
 
     def _connect(self) -> sqlite3.Connection:
         assert self.path is not None
-        return tune(drivers.connect(self.path, self._patience, self.key))
+        return connect(self.path, self._patience, self._key)
 
     def _check_still_there(self) -> None:
         """Writes to a file that another process removed would be lost without an error, and reads
         would still see erased data."""
-        if self.path is None:
-            return
-        try:
-            there = os.stat(self.path).st_ino == self._file
-        except FileNotFoundError:
-            there = False
-        if not there:
+        if self.path and self._file and not self._file.is_at(self.path):
             raise StoreError(f"{self.path} was erased by another process: open the space again.")
 
     def is_dead(self, owner: str) -> bool:
@@ -152,30 +150,19 @@ class SqliteEngine:
         await self._alone(partial(_sweep, thorough=thorough))
 
     async def remains(self, pieces: Collection[bytes]) -> Searched:
-        if self.closed and self.path is not None:  # erased: only other files can be left
-            return await asyncio.to_thread(
-                erase.in_files, self.path, pieces, None, None, self._keys
-            )
-        if self.closed:
-            return Searched()
-        if found := await self._alone(foreign):
-            raise NotForgotten(
-                f"It is forgotten, but there is no certificate: {self.where} contains objects "
-                f"that JustMem did not create and that may hold words ({', '.join(found)}). Look "
-                "at them, and remove them with DROP in SQLite."
-            )
-        await self.sweep(thorough=True)
-        searched = await self._alone(lambda db: in_tables(db.db, pieces))
+        searched = Searched()
+        if not self.closed:
+            if found := await self._alone(foreign):
+                raise NotForgotten(
+                    f"It is forgotten, but there is no certificate: {self.where} contains objects "
+                    f"that JustMem did not create and that may hold words ({', '.join(found)}). "
+                    "Look at them, and remove them with DROP in SQLite."
+                )
+            await self.sweep(thorough=True)
+            searched = await self._alone(lambda db: _in_tables(db, pieces))
         if self.path is None:
             return searched
-        return searched + await asyncio.to_thread(
-            erase.in_files,
-            self.path,
-            pieces,
-            self._claim,
-            self.key,
-            self._keys,
-        )
+        return searched + await asyncio.to_thread(erase.in_files, self.path, pieces, self._keys)
 
     async def erase(self) -> None:
         await self.close()
@@ -186,7 +173,8 @@ class SqliteEngine:
 
     async def size(self) -> int:
         if self.path is not None:
-            return files.size(self.path)
+            both = (self.path, files.wal(self.path))
+            return sum(file.stat().st_size for file in both if file.exists())
         pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
         return int((await self._alone(lambda db: db.rows(pages)))[0][0])
 
@@ -214,7 +202,7 @@ class SqliteEngine:
                 with (
                     private_files.new(target) as file,
                     closing(self._connect()) as source,
-                    closing(drivers.connect(file, self._patience, self.key)) as copy,
+                    closing(connect(file, self._patience, self._key)) as copy,
                 ):
                     source.backup(copy)
             except FileExistsError:
@@ -227,16 +215,15 @@ class SqliteEngine:
     async def close(self) -> None:
         if not self.closed:
             self.closed = True
-            await asyncio.to_thread(self._close)
+            await asyncio.to_thread(self.close_files)
 
-    def _close(self) -> None:
+    def close_files(self) -> None:
         self._read_threads.close()
         self._write_thread.close()
         while not self._idle.empty():
             self._idle.get().db.close()
         self._writer.db.close()
-        if self._claim is not None:
-            self._claim.release()
+        self._file = None  # last: see `files`
 
 
 def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
@@ -253,10 +240,9 @@ def _sweep(db: SqliteConnection, *, thorough: bool) -> None:
         db.run("UPDATE spaces SET unswept = 0, replaced = 0")
 
 
-def in_tables(db: sqlite3.Connection, pieces: Collection[bytes]) -> Searched:
-    names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    tables = ((name, iter(db.execute(f'SELECT * FROM "{name}"'))) for name in names)
-    return erase.in_tables(tables, pieces)
+def _in_tables(db: Connection, pieces: Collection[bytes]) -> Searched:
+    names = [name for (name,) in db.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return erase.in_tables(((name, db.each(f'SELECT * FROM "{name}"')) for name in names), pieces)
 
 
 # ---------------------------------------------------------------- opening
@@ -281,42 +267,79 @@ async def open_store(
 def _open(
     folder: Path, space: str, create: bool, patience: float, keys: Keyring | None
 ) -> SqliteEngine:
+    """Tries again if another process creates, erases or replaces the file at the same moment."""
     path = folder / files.file_name(space)
     for _ in range(_ATTEMPTS):
         if create:
             files.create_private(path)
         elif not files.exists(path):
             raise NoSuchSpace(f"There is no space {space!r} in {folder}.")
-        with suppress(FileNotFoundError, drivers.Outrun):
-            claim = drivers.claim(path)
-            empty = claim.kind == "new"
+        with suppress(FileNotFoundError):
+            file = files.raw(path)
+            empty = file.kind == "new"
             try:
-                with translated(str(path)):
-                    return _opened(claim, space, patience, keys)
+                engine = _opened(path, file, space, patience, keys)
+                if file.is_at(path):
+                    return engine
+                engine.close_files()
             except (StoreDamaged, StoreLocked, StoreNotLocked):
-                # Try again if the file was created or replaced meanwhile.
-                drivers.check_current(claim)
-                if not (empty and path.stat().st_size):
+                if file.is_at(path) and not (empty and file.size):
                     raise
         time.sleep(0.05)
-    raise drivers.Outrun(path)
+    raise StoreBusy(f"{path} is being changed at this moment: try again.")
 
 
-def _opened(claim: Claim, space: str, patience: float, keys: Keyring | None) -> SqliteEngine:
-    path = claim.path
-    with ExitStack() as undo:
-        undo.callback(claim.release)
-        key = key_of(claim, keys)
-        db = drivers.connect(path, patience, key)
-        undo.callback(db.close)
-        if key is not None and claim.kind != "new":
-            drivers.check(db, claim)
-        tune(db)
+def _opened(
+    path: Path, file: RawFile, space: str, patience: float, keys: Keyring | None
+) -> SqliteEngine:
+    with translated(str(path)), ExitStack() as undo:
+        key = key_of(path, file, keys)
+        db = undo.enter_context(closing(connect(path, patience, key)))
         prepare(db, str(path), space)
-        drivers.check_current(claim)
-        claim.filled("plain" if key is None else "locked")
         undo.pop_all()
-        return SqliteEngine(space, db, claim, patience, key, keys)
+        return SqliteEngine(space, db, path, file, patience, key, keys)
+
+
+_names: dict[str, str] = {}  # spaces by the names of their files, which hold a hash
+
+
+def spaces(folder: Path, keys: Keyring | None = None) -> list[str]:
+    """The names of the spaces in a folder. Those that only a key can tell are left out without
+    it."""
+    found: list[str] = []
+    for path in Path(folder).glob("*" + files.SUFFIX):
+        if files.is_plain(path.stem):
+            found.append(path.stem)
+            continue
+        if path.name not in _names:
+            with suppress(StoreError):
+                name = name_inside(path, keys)
+                if name is not None and files.file_name(name) == path.name:
+                    _names[path.name] = name
+        if path.name in _names:
+            found.append(_names[path.name])
+    return sorted(found)
+
+
+class Folder:
+    """All spaces of a folder. `either`: plain spaces open too if there are keys."""
+
+    def __init__(self, path: Path, keys: Keyring | None = None, *, either: bool = False) -> None:
+        self.path = path
+        self._keys = keys
+        self._either = either
+
+    async def open(self, space: str, *, create: bool = True) -> SqlStore:
+        path, keys = self.path / files.file_name(space), self._keys
+        if self._either and not (files.exists(path) and files.raw(path).kind == "locked"):
+            keys = None
+        return await open_store(self.path, space, create=create, keys=keys)
+
+    async def spaces(self) -> list[str]:
+        return await asyncio.to_thread(spaces, self.path, self._keys)
+
+    async def close(self) -> None:
+        pass
 
 
 # ---------------------------------------------------------------- another key
@@ -326,29 +349,23 @@ def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: flo
     """Changes the key with SQLCipher's `rekey`, in one transaction. StoreBusy if anyone else has
     the space open."""
     path = Path(folder) / files.file_name(space)
-    drivers.sqlcipher()
-    try:
-        claim = drivers.claim(path, alone=True)
-    except FileNotFoundError:
-        raise NoSuchSpace(f"There is no space {space!r} in {folder}.") from None
-    except drivers.Outrun:
-        raise StoreBusy(f"{path} is open in this process: close it, then change its key.") from None
-    try:
-        given = new.find(path.stem)
-        with (
-            translated(str(path)),
-            closing(drivers.connect(path, patience, key_of(claim, old))) as db,
-        ):
-            drivers.check(db, claim)
-            if name_in(db) != space:
-                raise StoreError(f"{path} holds the space {name_in(db)!r}, not {space!r}.")
-            _alone(db, claim)
-            drivers.rekey(db, given)
-    finally:
-        claim.release()
+    if not files.exists(path):
+        raise NoSuchSpace(f"There is no space {space!r} in {folder}.")
+    file = files.raw(path)
+    given = new.find(path.stem)
+    with (
+        translated(str(path)),
+        closing(connect(path, patience, key_of(path, file, old))) as db,
+    ):
+        if name_in(db) != space:
+            raise StoreError(f"{path} holds the space {name_in(db)!r}, not {space!r}.")
+        _exclude_others(db, path)
+        if not file.is_at(path):
+            raise StoreBusy(f"{path} was replaced at this moment: try again.")
+        rekey_file(db, given)
 
 
-def _alone(db: sqlite3.Connection, claim: Claim) -> None:
+def _exclude_others(db: sqlite3.Connection, path: Path) -> None:
     """Leaves the write-ahead log, which needs exclusive access, and keeps the file locked until the
     connection is closed. Others wait."""
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -356,11 +373,10 @@ def _alone(db: sqlite3.Connection, claim: Claim) -> None:
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("BEGIN EXCLUSIVE")
         db.execute("COMMIT")
-    except drivers.errors() as error:
-        if drivers.code(error) != sqlite3.SQLITE_BUSY:
+    except errors() as error:
+        if code(error) != sqlite3.SQLITE_BUSY:
             raise
         raise StoreBusy(
-            f"Another process has {claim.path} open: stop it (a server, an agent, another "
-            "command), then change the key."
+            f"{path} is open elsewhere: stop what uses it (a server, an agent, another command), "
+            "then change the key."
         ) from None
-    drivers.check_current(claim)

@@ -1,14 +1,20 @@
-"""Connections to SQLite files: settings, transactions, errors, and the schema of a file."""
+"""Connections to SQLite files: keys, settings, transactions, errors, and the schema of a file.
+Plain files are opened with Python's SQLite, encrypted ones with SQLCipher."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
 
 from justmem.errors import (
     InvalidSession,
@@ -18,14 +24,19 @@ from justmem.errors import (
     StoreError,
     StoreFull,
     StoreTooNew,
+    WrongKey,
 )
-from justmem.store import drivers, schema
+from justmem.runtime.process import need
+from justmem.store import files, schema
 from justmem.store.engine import NOT_UNICODE
+from justmem.store.files import Keyring
 
 if TYPE_CHECKING:
     from justmem.ports import Author
     from justmem.store.engine import Row
 
+_SQLCIPHER = "sqlcipher3.dbapi2"
+_HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
 # Reading stored rows raises these only if the rows were damaged.
 _UNREADABLE = (ValueError, TypeError, IndexError, KeyError, AttributeError)
 
@@ -54,14 +65,74 @@ class SqliteConnection:
         return float(seconds)
 
 
-def tune(db: sqlite3.Connection) -> sqlite3.Connection:
-    # FULL: with NORMAL a power failure may take back the last commits, and a session whose
-    # `remember` returned must not be lost. It is one more fsync of the log per commit.
-    db.execute("PRAGMA synchronous = FULL")
-    # Always on, not just while forgetting: a page freed earlier would keep its words.
-    db.execute("PRAGMA secure_delete = ON")
-    db.execute("PRAGMA cell_size_check = ON")  # detects damaged pages
+def errors() -> tuple[type[Exception], ...]:
+    """The error classes of both libraries."""
+    cipher = sys.modules.get(_SQLCIPHER)
+    return (sqlite3.Error,) if cipher is None else (sqlite3.Error, cipher.Error)
+
+
+def code(error: Exception) -> int:
+    """SQLite's code, such as `sqlite3.SQLITE_BUSY`; 0 if there is none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def sqlcipher() -> Any:
+    need("encryption")
+    return importlib.import_module(_SQLCIPHER)
+
+
+def connect(path: Path, patience: float, key: SecretStr | None) -> sqlite3.Connection:
+    module: Any = sqlite3 if key is None else sqlcipher()
+    db: sqlite3.Connection = module.connect(
+        path, timeout=patience, isolation_level=None, check_same_thread=False
+    )
+    try:
+        if key is not None:
+            db.execute("PRAGMA cipher_log_level = NONE")  # it would write to standard error
+            db.execute(f"PRAGMA key = {_literal(key)}")
+            db.execute("PRAGMA cipher_compatibility = 4")  # a later SQLCipher reads it all the same
+            # Otherwise VACUUM or a sort would write plain words to a temporary file.
+            db.execute("PRAGMA temp_store = MEMORY")
+            _check_key(db, path)
+        # FULL: with NORMAL a power failure may take back the last commits, and a session whose
+        # `remember` returned must not be lost. It is one more fsync of the log per commit.
+        db.execute("PRAGMA synchronous = FULL")
+        # Always on, not just while forgetting: a page freed earlier would keep its words.
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("PRAGMA cell_size_check = ON")  # detects damaged pages
+    except BaseException:
+        db.close()
+        raise
     return db
+
+
+def rekey(db: sqlite3.Connection, key: SecretStr) -> None:
+    db.execute(f"PRAGMA rekey = {_literal(key)}")
+
+
+def _literal(key: SecretStr) -> str:
+    """The key as a PRAGMA takes it. 64 hexadecimal digits are the key itself; SQLCipher derives it
+    from anything else. Never show it."""
+    text = key.get_secret_value()
+    return f"\"x'{text}'\"" if _HEX_KEY.fullmatch(text) else "'" + text.replace("'", "''") + "'"
+
+
+def _check_key(db: sqlite3.Connection, path: Path) -> None:
+    """WrongKey if the key is wrong, StoreDamaged if the file is. Each page has a checksum made with
+    the key. If all of them are wrong, the key is wrong; if some are, the file is damaged."""
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except errors() as error:
+        if code(error) != sqlite3.SQLITE_NOTADB:
+            raise
+        file = files.raw(path)
+        broken = len(db.execute("PRAGMA cipher_integrity_check").fetchall())
+        if file.kind == "locked" and broken >= file.size // files.PAGE:
+            raise WrongKey(f"{path} is encrypted with another key: give the right key.") from None
+        raise StoreDamaged(
+            f"{path} cannot be read with any key ({broken} of its pages are damaged): restore it "
+            "from a backup, or move it away and remember its sessions again."
+        ) from None
 
 
 @contextmanager
@@ -93,7 +164,7 @@ def translated(where: str) -> Iterator[None]:
     """Turns SQLite's errors into ours."""
     try:
         yield
-    except drivers.errors() as error:
+    except errors() as error:
         raise _named(error, where) from error
     except UnicodeEncodeError:
         raise InvalidSession(NOT_UNICODE) from None
@@ -102,7 +173,7 @@ def translated(where: str) -> Iterator[None]:
 
 
 def _named(error: Exception, where: str) -> JustMemError:
-    match drivers.code(error):
+    match code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusy(f"Another process is writing to {where}: try again in a moment.")
         case sqlite3.SQLITE_FULL:
@@ -113,7 +184,7 @@ def _named(error: Exception, where: str) -> JustMemError:
             return _damaged(where, error)
         case sqlite3.SQLITE_ERROR:  # our SQL works with every sound file
             return _damaged(where, error)
-        case None if "decode to UTF-8" in str(error):
+        case 0 if "decode to UTF-8" in str(error):
             return _damaged(where, error)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return StoreError(
@@ -140,7 +211,7 @@ def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
     """Migrates the file. One process does it; the others wait."""
     version = _version(db, where)
     if version == 0:
-        db.execute(f"PRAGMA page_size = {drivers.PAGE}")
+        db.execute(f"PRAGMA page_size = {files.PAGE}")
     if version > len(schema.MIGRATIONS):
         raise StoreTooNew(
             f"{where} was written by a newer JustMem (version {version} of its format, this one "
@@ -160,8 +231,17 @@ def name_in(db: sqlite3.Connection) -> str:
     return str(name)
 
 
-def is_ours(db: sqlite3.Connection) -> bool:
-    return bool(db.execute("PRAGMA application_id").fetchone()[0] == APPLICATION)
+def name_inside(path: Path, keys: Keyring | None) -> str | None:
+    """The name of the space in a file. None for files of other programs, and without the key."""
+    with suppress(FileNotFoundError), translated(str(path)):
+        file = files.raw(path)
+        encrypted = file.kind in ("locked", "damaged")
+        if encrypted and keys is None:
+            return None
+        key = files.key_of(path, file, keys) if encrypted else None
+        with closing(connect(path, 1.0, key)) as db:
+            return name_in(db)
+    return None
 
 
 def _version(db: sqlite3.Connection, where: str) -> int:
@@ -183,8 +263,8 @@ def _use_log(db: sqlite3.Connection) -> None:
     for _ in range(200):
         try:
             db.execute("PRAGMA journal_mode = WAL")
-        except drivers.errors() as error:
-            if drivers.code(error) != sqlite3.SQLITE_BUSY:
+        except errors() as error:
+            if code(error) != sqlite3.SQLITE_BUSY:
                 raise
             time.sleep(0.025)
         else:

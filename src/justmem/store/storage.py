@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,8 +12,6 @@ from justmem.runtime.validation import as_path
 if TYPE_CHECKING:
     from justmem.ports import Store
     from justmem.store.files import Keyring
-
-SCHEMES = ("postgresql://", "postgres://")
 
 
 class Storage(Protocol):
@@ -27,14 +24,10 @@ class Storage(Protocol):
     async def close(self) -> None: ...
 
 
-def is_address(where: str | Path) -> bool:
-    return str(where).startswith(SCHEMES)
-
-
 def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = False) -> Storage:
     """`where`: a folder, or an address such as postgresql://user@host/database. `keys`: of the
     spaces in a folder. `either`: plain spaces open too."""
-    if is_address(where):
+    if str(where).startswith(("postgresql://", "postgres://")):
         need("postgres")
         from justmem.store.postgres import PostgresStorage
 
@@ -44,28 +37,6 @@ def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = Fa
             f"{str(where).partition('://')[0]}:// is not a supported store: write a folder, or "
             "postgresql://user@host/database."
         )
+    from justmem.store.sqlite import Folder
+
     return Folder(as_path(where), keys, either=either)
-
-
-class Folder:
-    def __init__(self, path: Path, keys: Keyring | None = None, *, either: bool = False) -> None:
-        self.path = path
-        self.keys = keys
-        self._either = either
-
-    async def open(self, space: str, *, create: bool = True) -> Store:
-        from justmem.store.files import is_locked
-        from justmem.store.sqlite import open_store
-
-        keys = self.keys
-        if self._either and not await asyncio.to_thread(is_locked, self.path, space):
-            keys = None
-        return await open_store(self.path, space, create=create, keys=keys)
-
-    async def spaces(self) -> list[str]:
-        from justmem.store.files import spaces
-
-        return await asyncio.to_thread(spaces, self.path, self.keys)
-
-    async def close(self) -> None:
-        pass
