@@ -197,7 +197,7 @@ def test_the_newest_cards_come_first_page_by_page(page: Browser, owner: httpx.Cl
 def test_forgetting_a_card_shows_what_goes_and_proves_that_it_went(
     page: Browser, owner: httpx.Client
 ) -> None:
-    cards = owner.get("/v1/spaces/ana/cards", params={"text": "gravel"}).json()["cards"]
+    cards = owner.get("/v1/spaces/ana/cards", params={"text": "gravel"}).json()
     ask(page, "When did I buy the gravel bike?")
     go(page, f"#/space/ana/card/{cards[0]['id']}")
     page.click(".button.danger")
@@ -228,7 +228,7 @@ def test_forgetting_a_subject(page: Browser, owner: httpx.Client) -> None:
     go(page, "#/space/ana/forget?subject=User")
     page.click(".confirm button.danger")
     page.wait_for("No card is about it any more", ".proof")
-    assert owner.get("/v1/spaces/ana/cards", params={"subject": "User"}).json()["cards"] == []
+    assert owner.get("/v1/spaces/ana/cards", params={"subject": "User"}).json() == []
 
 
 def test_forgetting_a_turn_with_a_certificate(page: Browser, owner: httpx.Client) -> None:
@@ -248,7 +248,7 @@ def test_a_period_is_forgotten_by_its_days(page: Browser, owner: httpx.Client) -
     page.wait_for("2 sessions", ".forgetting h2")
     page.click(".confirm button.danger")
     page.wait_for("Forgotten", ".forgetting h2")
-    left = owner.get("/v1/spaces/ana/sessions").json()["sessions"]
+    left = owner.get("/v1/spaces/ana/sessions").json()
     assert [record["id"] for record in left] == ["bike"]
 
 

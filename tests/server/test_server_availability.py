@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def states(client: httpx.Client, space: str) -> dict[str, str]:
-    listed = client.get(f"/v1/spaces/{space}/sessions").json()["sessions"]
+    listed = client.get(f"/v1/spaces/{space}/sessions").json()
     return {each["id"]: each["state"] for each in listed}
 
 

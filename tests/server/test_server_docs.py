@@ -18,7 +18,6 @@ from justmem.server.application import application
 from justmem.server.mcp import mcp_server
 from justmem.server.problems import STATUS
 from justmem.server.proxy.chat import ERROR, RECEIPT
-from justmem.server.routes.ask_routes import EVENTS
 from justmem.server.state import Server
 
 ROOT = Path(__file__).parents[2]
@@ -89,8 +88,7 @@ def test_every_error_has_a_status() -> None:
             assert any(base in STATUS for base in kind.__mro__), kind
 
 
-def test_every_event_right_and_metric_is_on_the_page(server: Server) -> None:
-    assert tuple(table("server.md", "event")) == EVENTS
+def test_every_right_and_metric_is_on_the_page(server: Server) -> None:
     assert tuple(table("server.md", "right")) == RIGHTS
     told = set(re.findall(r"^# TYPE (\S+)", server.metrics.text(), re.MULTILINE))
     assert set(table("server.md", "metric")) == {n for n in told if not n.endswith("_created")}

@@ -47,7 +47,7 @@ def test_a_session_is_accepted_and_its_status_says_when_it_is_stored(server: Run
         answer = client.post("/v1/spaces/new/sessions", json=RUN)
         assert answer.status_code == 202
         assert answer.json()["state"] == "pending"
-        url = answer.headers["location"]
+        url = f"/v1/spaces/new/sessions/{answer.json()['session_id']}/status"
         status = until(lambda: (s := client.get(url).json()) and s["state"] == "stored" and s)
         assert (status["id"], status["turns"]) == ("run", 3)
         assert status["cards"] > 0
@@ -73,11 +73,10 @@ def test_a_session_that_says_nothing_of_its_time_takes_place_now(server: Running
 
 def test_sessions_can_be_listed_page_by_page_and_read(ana: httpx.Client) -> None:
     page = ana.get("/v1/spaces/ana/sessions", params={"limit": 2}).json()
-    assert [each["id"] for each in page["sessions"]] == ["run", "kyoto"]
-    assert page["next"] == 2
+    assert [each["id"] for each in page] == ["run", "kyoto"]
     read = ana.get("/v1/spaces/ana/sessions/run").json()
     assert read["turns"][0]["text"] == RUN["turns"][0]["content"]
-    assert ana.get("/v1/spaces/ana/sessions", params={"state": "failed"}).json()["sessions"] == []
+    assert ana.get("/v1/spaces/ana/sessions", params={"state": "failed"}).json() == []
     assert ana.get("/v1/spaces/ana/sessions/run/quarantined").json() == []
 
 
@@ -145,7 +144,7 @@ def test_an_answer_cites_the_exact_words(ana: httpx.Client) -> None:
 
 def test_cards_can_be_filtered_and_lead_to_their_source(ana: httpx.Client) -> None:
     found = ana.get("/v1/spaces/ana/cards", params={"text": "gravel", "session": "bike"}).json()
-    card = found["cards"][0]
+    card = found[0]
     shown = ana.get(f"/v1/spaces/ana/cards/{card['id']}").json()
     assert shown["card"] == card
     quote_of = shown["source"]["citations"][0]
@@ -157,13 +156,10 @@ def test_cards_can_be_filtered_and_lead_to_their_source(ana: httpx.Client) -> No
 
 def test_cards_come_in_pages(ana: httpx.Client) -> None:
     whole = ana.get("/v1/spaces/ana/cards", params={"limit": 1000}).json()
-    assert whole["next"] is None
-    pages, offset = [], 0
-    while offset is not None:
-        page = ana.get("/v1/spaces/ana/cards", params={"limit": 2, "offset": offset}).json()
-        pages += page["cards"]
-        offset = page["next"]
-    assert pages == whole["cards"]
+    pages: list[Any] = []
+    while page := ana.get("/v1/spaces/ana/cards", params={"limit": 2, "offset": len(pages)}).json():
+        pages += page
+    assert pages == whole
 
 
 def test_the_stats_count_a_space(ana: httpx.Client) -> None:
@@ -186,17 +182,17 @@ def test_forgetting_shows_first_what_would_go(server: Running) -> None:
         assert {**gone["forgotten"], "entry": None} == would["forgotten"]
         assert (entry["actor"].partition(":")[0], entry["verb"]) == ("key", "forget")
         assert client.get("/v1/spaces/gone/sessions/bike").status_code == 404
-        assert client.get("/v1/spaces/gone/cards").json()["cards"] == []
+        assert client.get("/v1/spaces/gone/cards").json() == []
 
 
 def test_a_single_card_and_a_subject_can_be_forgotten(server: Running) -> None:
     with server.client(server.key("some")) as client:
         client.post("/v1/spaces/some/sessions?wait=true", json=BIKE)
-        first, *_ = client.get("/v1/spaces/some/cards").json()["cards"]
+        first, *_ = client.get("/v1/spaces/some/cards").json()
         gone = client.post("/v1/spaces/some/forget", json={"card": first["id"]}).json()
         assert gone["forgotten"]["cards"] == 1
         client.post("/v1/spaces/some/forget", json={"subject": "User"})
-        assert client.get("/v1/spaces/some/cards").json()["cards"] == []
+        assert client.get("/v1/spaces/some/cards").json() == []
 
 
 def test_a_turn_and_a_period_can_be_forgotten_with_proof(server: Running) -> None:
@@ -228,7 +224,7 @@ def test_a_space_can_be_erased_and_begun_again(server: Running) -> None:
         client.post("/v1/spaces/old/sessions?wait=true", json=BIKE)
         assert client.delete("/v1/spaces/old").json()["sessions"] == 1
         assert client.get("/v1/spaces/old").status_code == 404
-        assert "old" not in client.get("/v1/spaces").json()["spaces"]
+        assert "old" not in client.get("/v1/spaces").json()
         assert not list(server.home.glob("old*"))
         client.post("/v1/spaces/old/sessions?wait=true", json=RUN)
         assert client.get("/v1/spaces/old").json()["sessions"] == {"stored": 1}
@@ -292,7 +288,7 @@ def test_any_text_is_the_name_of_a_space_of_its_own(server: Running, name: str) 
         assert send("POST", f"{path}/sessions?wait=true", json=BIKE).status_code == 200
         assert send("GET", path).json()["space"] == name
         assert send("GET", f"{path}/sessions/bike").json()["id"] == "bike"
-        assert client.get("/v1/spaces").json()["spaces"] == [name]
+        assert client.get("/v1/spaces").json() == [name]
         assert send("DELETE", path).status_code == 200
     after = {file for file in server.home.parent.rglob("*") if not file.is_relative_to(server.home)}
     assert after == before
@@ -418,12 +414,12 @@ def test_the_log_names_the_key_and_only_an_administrator_sees_it(server: Running
         client.get("/v1/spaces/seen/sessions/bike")
         assert client.get("/v1/spaces/seen/log").status_code == 403
     with server.client(server.key("seen", right="admin", name="auditor")) as admin:
-        entries = admin.get("/v1/spaces/seen/log").json()["entries"]
+        entries = admin.get("/v1/spaces/seen/log").json()
         assert [f"{entry['actor']} {entry['verb']}" for entry in entries] == [
             "key:phone keep",
             "key:phone settle",
         ]
-        assert len(admin.get("/v1/spaces/seen/log?of=bike&limit=2").json()["entries"]) == 2
+        assert len(admin.get("/v1/spaces/seen/log?of=bike&limit=2").json()) == 2
         checked = admin.get("/v1/spaces/seen/log/check").json()
         assert (checked["whole"], checked["entries"]) == (True, 2)
         cut = admin.get("/v1/spaces/seen/log/check?last=abc").json()

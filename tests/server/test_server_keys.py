@@ -186,7 +186,7 @@ def test_a_space_of_others_looks_like_one_that_is_not_there(
 
 def test_a_list_of_spaces_holds_those_the_key_opens(server: Running) -> None:
     with server.client(server.key("an*")) as client:
-        assert client.get("/v1/spaces").json() == {"spaces": ["ana"]}
+        assert client.get("/v1/spaces").json() == ["ana"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_page_elsewhere_cannot_use_a_browser_to_get_in(server: Running) -> Non
 
 def test_without_keys_other_host_names_are_refused(tmp_path: Path) -> None:
     with serve(tmp_path / "open", "", "--no-keys") as running, running.client(None) as client:
-        assert client.get("/v1/spaces").json() == {"spaces": []}
+        assert client.get("/v1/spaces").json() == []
         for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
             assert client.get("/v1/spaces", headers={"host": host}).status_code in (400, 403)
         text = {"content-type": "text/plain"}

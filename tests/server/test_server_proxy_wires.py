@@ -163,7 +163,7 @@ def anthropic_client(server: Running, key: str) -> anthropic.Anthropic:
 def remembered(server: Running, space: str) -> list[str]:
     """The turns of the chats of a space."""
     with server.owner() as owner:
-        sessions = owner.get(f"/v1/spaces/{space}/sessions").json()["sessions"]
+        sessions = owner.get(f"/v1/spaces/{space}/sessions").json()
         chats = [each["id"] for each in sessions if each["id"].startswith("chat-")]
         found = [owner.get(f"/v1/spaces/{space}/sessions/{id}").json() for id in chats]
     return [f"{turn['speaker']}: {turn['text']}" for each in found for turn in each["turns"]]

@@ -57,7 +57,7 @@ def test_text_sent_over_http_is_redacted_first(server: Running, client: httpx.Cl
 def test_a_card_can_be_read_without_its_words(server: Running, client: httpx.Client) -> None:
     for session in HISTORY:
         remembered(client, "cards", session)
-    cards = client.get("/v1/spaces/cards/cards").json()["cards"]
+    cards = client.get("/v1/spaces/cards/cards").json()
     one = client.get(f"/v1/spaces/cards/cards/{cards[0]['id']}").json()
     assert one["card"]["id"] == cards[0]["id"]
     assert not any(citation["kept"] for citation in one["source"]["citations"])
@@ -77,14 +77,15 @@ def test_a_chat_continues_after_its_words_were_removed(client: httpx.Client) -> 
         assert client.post("/v1/chat/completions", json=body, headers=headers).is_success
 
     def stored() -> dict[str, str]:
-        found = client.get("/v1/spaces/chat/sessions").json().get("sessions", [])
+        answer = client.get("/v1/spaces/chat/sessions")
+        found = answer.json() if answer.is_success else []
         return {each["id"]: each["state"] for each in found}
 
     say("I moved to Porto in May.")
     until(lambda: stored() == {"chat-trip": "stored"})
     say(f"I bought a piano with {CARD}.")
-    until(lambda: len(client.get("/v1/spaces/chat/cards").json()["cards"]) == 2)
-    facts = [card["fact"] for card in client.get("/v1/spaces/chat/cards").json()["cards"]]
+    until(lambda: len(client.get("/v1/spaces/chat/cards").json()) == 2)
+    facts = [card["fact"] for card in client.get("/v1/spaces/chat/cards").json()]
     assert any("Porto" in fact for fact in facts)
     assert any("[card number]" in fact for fact in facts)
 
@@ -93,4 +94,4 @@ def test_a_server_expires_by_its_own_clock(tmp_path: Path) -> None:
     with serve(tmp_path) as first, first.owner() as client:
         remembered(client, "ana", HISTORY[0])  # of 2024
     with serve(tmp_path, "retention = { days = 30 }") as again, again.owner() as client:
-        until(lambda: client.get("/v1/spaces/ana/sessions").json()["sessions"] == [])
+        until(lambda: client.get("/v1/spaces/ana/sessions").json() == [])

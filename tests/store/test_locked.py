@@ -297,7 +297,7 @@ def test_a_server_opens_each_space_with_a_key_of_its_own(tmp_path: Path) -> None
         for space in ("ana", "Zoë & co."):
             kept = owner.post(f"/v1/spaces/{space}/sessions?wait=true", json=TALK)
             assert kept.status_code == 200, kept.text
-        assert owner.get("/v1/spaces").json()["spaces"] == ["Zoë & co.", "ana", "eve"]
+        assert owner.get("/v1/spaces").json() == ["Zoë & co.", "ana", "eve"]
         asked = {"question": "What is the parrot called?"}
         assert MARKER in owner.post("/v1/spaces/ana/recall", json=asked).text
         assert holding(tmp_path / "s") == []  # the log too

@@ -343,7 +343,7 @@ class Requests:
 
         def settled() -> list[Any]:
             answer = self._client.get("/v1/spaces/ana/sessions", params={"limit": 1000})
-            found = answer.json().get("sessions", [])
+            found = answer.json() if answer.is_success else []
             return [found] if all(each["state"] != "pending" for each in found) else []
 
         (found,) = until(settled)

@@ -186,7 +186,8 @@ class Load:
         headers = {"x-justmem-space": space, "x-justmem-session": "soak"}
         self._client.post("/v1/chat/completions", json=body, headers=headers)
         if self._r.random() < 0.2:  # a conversation that never ends is no leak
-            found = self._client.get(f"{url}/sessions?limit=1000").json().get("sessions", [])
+            answer = self._client.get(f"{url}/sessions?limit=1000")
+            found = answer.json() if answer.is_success else []
             for id in (each["id"] for each in found if each["id"].startswith("chat-")):
                 self._client.post(f"{url}/forget", json={"session": id})
 

@@ -117,11 +117,11 @@ export class Space {
     return this.client.request("PUT", `${this.#path}/notes/${encodeURIComponent(key)}`, note);
   }
 
-  noteAt(key: string): Promise<Schemas["NoteOut"]> {
+  noteAt(key: string): Promise<Schemas["Note"]> {
     return this.client.request("GET", `${this.#path}/notes/${encodeURIComponent(key)}`);
   }
 
-  notes(prefix = ""): Promise<Schemas["NoteList"]> {
+  notes(prefix = ""): Promise<Schemas["Note"][]> {
     return this.client.request("GET", `${this.#path}/notes?${new URLSearchParams({ prefix })}`);
   }
 
@@ -144,7 +144,7 @@ export class Space {
   }
 
   /** What was true when, of a person or of a card. */
-  history(of: { subject: string } | { card: string }): Promise<Schemas["History"]> {
+  history(of: { subject: string } | { card: string }): Promise<Schemas["HistoryEntry"][]> {
     return this.client.request("GET", `${this.#path}/history?${new URLSearchParams(of)}`);
   }
 
@@ -160,11 +160,11 @@ export class Space {
     return this.client.request("POST", `${this.#path}/rebuild${query}`);
   }
 
-  forget(what: Partial<Schemas["Forget"]>): Promise<Schemas["ForgetResult"]> {
+  forget(what: Partial<Schemas["Forget"]>): Promise<Schemas["Preview"]> {
     return this.client.request("POST", `${this.#path}/forget`, what);
   }
 
-  sessions(): Promise<Schemas["SessionList"]> {
+  sessions(): Promise<Schemas["SessionRecord"][]> {
     return this.client.request("GET", `${this.#path}/sessions`);
   }
 

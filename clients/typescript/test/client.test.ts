@@ -48,11 +48,11 @@ test("remembers, recalls, asks and forgets", async () => {
   const found = await space.recall(ASKED, { prompt: 500, plan: { needs_source: true } });
   assert.match(found.prompt ?? "", /walnuts/);
   assert.match((await space.ask(ASKED)).text, /walnuts/);
-  assert.equal((await space.sessions()).sessions.length, 1);
+  assert.equal((await space.sessions()).length, 1);
   assert.equal((await space.session("s1")).turns.length, 1);
   assert.equal((await space.stats()).turns, 1);
   await space.forget({ session: "s1" });
-  assert.equal((await space.sessions()).sessions.length, 0);
+  assert.equal((await space.sessions()).length, 0);
 });
 
 test("appends, notes, corrects, pins, undoes and rebuilds", async () => {
@@ -63,14 +63,14 @@ test("appends, notes, corrects, pins, undoes and rebuilds", async () => {
   const card = cards![0]!;
   const better = await space.correct(card.id, { fact: "lives in Vienna" });
   assert.equal((await space.pin(better.id)).fact, "lives in Vienna");
-  assert.equal((await space.history({ card: better.id })).entries.length, 2);
+  assert.equal((await space.history({ card: better.id })).length, 2);
   await space.undo(better.id);
   assert.equal((await space.undo(better.id)).id, card.id);
   assert.equal((await space.rebuild("home")).sessions, 1);
   assert.match((await space.profile()).text, /Graz/);
   await space.note("food/nuts", { text: "No walnuts.", value: [1], labels: { topic: "food" } });
-  assert.deepEqual((await space.noteAt("food/nuts")).value, [1]);
-  assert.equal((await space.notes("food/")).notes.length, 1);
+  assert.deepEqual(JSON.parse((await space.noteAt("food/nuts")).value_json!), [1]);
+  assert.equal((await space.notes("food/")).length, 1);
   const found = await space.recall("walnuts?", { labels: { topic: "food" }, limit: 1 });
   assert.equal(found.cards.length, 1);
   await space.forget({ key: "food/nuts" });

@@ -3,7 +3,9 @@
 run.py           uvicorn, and the limits on connections
 application.py   the ASGI application: routes, lifespan, OpenAPI
 middleware.py    checks each request before a route sees it: origin, key, size, rate; access log
-routes/          parse the request, call AsyncMemory, return the result
+requests.py      what the routes share: parameters, bodies, access to a space
+session_routes.py, card_routes.py, space_routes.py
+                 parse the request, call AsyncMemory, return the result
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
 access_keys.py   keys, rights and the spaces they open

@@ -15,12 +15,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from justmem.server import problems
+from justmem.server import card_routes, problems, session_routes, space_routes
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem
 from justmem.server.proxy import routes as proxy_routes
 from justmem.server.proxy.upstreams import connected
-from justmem.server.routes import ask_routes, card_routes, remember_routes, space_routes
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -61,9 +60,9 @@ def application(server: Server) -> ASGIApp:
     problems.install(app)
     for router in (
         space_routes.router,
-        remember_routes.router,
-        remember_routes.note_router,
-        ask_routes.router,
+        session_routes.router,
+        session_routes.note_router,
+        card_routes.question_router,
         card_routes.router,
         space_routes.running,
         proxy_routes.router,
@@ -93,7 +92,7 @@ def _cross_origin(app: ASGIApp, server: Server) -> ASGIApp:
         allow_origins=server.serving.origins,
         allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["authorization", "content-type", "x-justmem-space", "x-justmem-session"],
-        expose_headers=["location", "retry-after", "x-justmem-receipt", "x-justmem-error"],
+        expose_headers=["retry-after", "x-justmem-receipt", "x-justmem-error"],
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -220,26 +220,3 @@ class Server:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: asyncio warns otherwise
-
-    async def read_ahead(self, items: AsyncGenerator[T], most: int) -> AsyncIterator[T]:
-        """Reads in a task of its own, at most `most` items ahead, so that a slow client holds
-        nothing open."""
-        queue: asyncio.Queue[T] = asyncio.Queue(most)
-
-        async def read() -> None:
-            async with aclosing(items):
-                async for item in items:
-                    await queue.put(item)
-
-        reading = self.start(read())
-        try:
-            while not (reading.done() and queue.empty()):
-                item = asyncio.ensure_future(queue.get())
-                await asyncio.wait({item, reading}, return_when=asyncio.FIRST_COMPLETED)
-                if item.done():
-                    yield item.result()
-                else:
-                    item.cancel()
-            reading.result()
-        finally:
-            reading.cancel()

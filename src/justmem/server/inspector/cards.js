@@ -5,6 +5,7 @@ import { announce, count, field, h, number, select } from "./dom.js";
 import { href, KINDS, rows, STATUSES } from "./lists.js";
 
 const PAGE = 50;
+const MOST = 1000; // cards that match a filter
 const FILTERS = ["text", "kind", "status", "subject", "session"];
 
 export function cardsView({ space, query, signal, fail }) {
@@ -59,47 +60,16 @@ export function cardsView({ space, query, signal, fail }) {
   return [h("h1", {}, "Cards"), form, list];
 }
 
-/** The server lists by time and knows no total, so the newest page is found from the end. */
+/** The server lists by time, oldest first. It counts all cards, but not those that match a filter. */
 async function pageOf(space, where, page, newest, signal) {
   const ask = (offset, limit) => get(inSpace(space, "cards"), { ...where, offset, limit }, signal);
-  if (!newest || page === 0) {
-    const first = await ask(newest ? 0 : page * PAGE, PAGE);
-    if (first.next === null && (page === 0 || !newest)) {
-      const cards = newest ? first.cards.toReversed() : first.cards;
-      return { cards, total: page * PAGE + cards.length };
-    }
-    if (!newest) return { cards: first.cards, total: await total(space, where, ask, first.next, signal) };
-  }
-  const all = await total(space, where, ask, 0, signal);
-  const end = Math.max(0, all - page * PAGE);
-  const start = Math.max(0, end - PAGE);
-  const found = end ? await ask(start, end - start) : { cards: [] };
-  return { cards: found.cards.toReversed(), total: all };
-}
-
-const totals = new Map(); // by space and filter: turning a page should not count again
-addEventListener("stale", () => totals.clear());
-
-async function total(space, where, ask, known, signal) {
-  const given = FILTERS.filter((name) => where[name]);
-  const stats = await get(inSpace(space), {}, signal);
-  if (given.length === 0) return stats.cards;
-  if (given.length === 1 && given[0] === "kind") return stats.kinds[where.kind] ?? 0;
-  const name = JSON.stringify([space, stats.cards, where]);
-  if (!totals.has(name)) totals.set(name, await counted(ask, known, stats.cards));
-  return totals.get(name);
-}
-
-/** The number of cards, between `low` and `high`, by binary search. */
-async function counted(ask, low, high) {
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const { cards, next } = await ask(middle, 250);
-    if (next !== null) low = next;
-    else if (cards.length) return middle + cards.length;
-    else high = middle;
-  }
-  return low;
+  const filtered = FILTERS.some((name) => where[name]);
+  const matching = filtered && (await ask(0, MOST));
+  const total = filtered ? matching.length : (await get(inSpace(space), {}, signal)).cards;
+  const start = newest ? Math.max(0, total - (page + 1) * PAGE) : page * PAGE;
+  const end = newest ? Math.max(0, total - page * PAGE) : Math.min(total, start + PAGE);
+  const cards = filtered ? matching.slice(start, end) : end > start ? await ask(start, end - start) : [];
+  return { cards: newest ? cards.toReversed() : cards, total };
 }
 
 function shown(space, { cards, total }, page, where, turn) {

@@ -137,11 +137,11 @@ function certificate(proof) {
 /** What a search for it finds now: [sentence, whether it holds]. */
 async function proofs(space, what, cards) {
   const checks = [];
-  const none = async (query) => (await get(inSpace(space, "cards"), { ...query, limit: 1 })).cards.length === 0;
+  const none = async (query) => (await get(inSpace(space, "cards"), { ...query, limit: 1 })).length === 0;
   const ask = async (good, bad, check) => ((held) => checks.push([held ? good : bad, held]))(await check);
   if (what.kind === "everything") {
     await ask("The space is not found any more.", "The space is still found.", gone(inSpace(space)));
-    const names = (await get("v1/spaces")).spaces;
+    const names = await get("v1/spaces");
     await ask("It is not among the spaces any more.", "It is still among the spaces.", !names.includes(space));
     return checks;
   }
@@ -157,7 +157,7 @@ async function proofs(space, what, cards) {
     await ask(`Card ${card.id} is not found any more.`, `Card ${card.id} is still found.`, gone(inSpace(space, "cards", card.id)));
   }
   if (what.kind === "card" && cards.length) {
-    const found = (await get(inSpace(space, "cards"), { text: `${cards[0].subject} ${cards[0].fact}`, limit: 1000 })).cards;
+    const found = await get(inSpace(space, "cards"), { text: `${cards[0].subject} ${cards[0].fact}`, limit: 1000 });
     await ask("A search for its words does not find it.", "A search for its words still finds it.", !found.some((each) => each.id === cards[0].id));
   }
   return checks;

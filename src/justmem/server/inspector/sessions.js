@@ -26,7 +26,7 @@ export function sessionsView(context) {
     const end = Math.max(0, total - page * PAGE); // the server lists the oldest first
     const offset = Math.max(0, end - PAGE);
     const found = await get(inSpace(space, "sessions"), { state, offset, limit: Math.max(1, end - offset) }, signal);
-    body.replaceChildren(...shown(context, { states, all, total, state, page, sessions: found.sessions.toReversed() }, load));
+    body.replaceChildren(...shown(context, { states, all, total, state, page, sessions: found.toReversed() }, load));
     body.setAttribute("aria-busy", "false");
   };
   load().catch((error) => fail(error, body));

@@ -29,7 +29,7 @@ export function spacesView({ signal, fail }) {
   words.addEventListener("input", () => show());
   get("v1/spaces", {}, signal)
     .then((found) => {
-      names = found.spaces;
+      names = found;
       search.hidden = names.length <= PAGE;
       show();
     })

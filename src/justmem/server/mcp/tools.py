@@ -34,7 +34,7 @@ from justmem.server.mcp.results import (
 )
 from justmem.server.middleware import KEY
 from justmem.server.problems import public
-from justmem.server.routes.shared import space_for
+from justmem.server.requests import space_for
 from justmem.server.state import Server
 
 _WAIT = 20.0  # seconds that `remember` waits for the cards

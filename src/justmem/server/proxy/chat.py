@@ -28,7 +28,7 @@ from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, Expense, spent
 from justmem.server.proxy.formats import RESPONSES, Body, Exchange, Format, Reply
 from justmem.server.proxy.upstreams import SecretMask, check_upstream, headers_of, read, send
-from justmem.server.routes.shared import key_of, server_of, space_for
+from justmem.server.requests import key_of, server_of, space_for
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from justmem.server.proxy.chat import forward
 from justmem.server.proxy.formats import COMPLETIONS, MESSAGES, RESPONSES
 from justmem.server.proxy.upstreams import pass_through
-from justmem.server.routes.shared import SpaceHeader
+from justmem.server.requests import SpaceHeader
 
 router = APIRouter(tags=["chat"], default_response_class=Response)
 SessionHeader = Annotated[

@@ -1,4 +1,4 @@
-"""What the routes share: access to a space, path parameters, times and bodies."""
+"""What the routes share: path parameters, times, bodies, and access to a space."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ SpaceHeader = Annotated[
 Id = Annotated[str, Path(description="Percent-encoded."), AfterValidator(_decoded)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
-Verify = Annotated[bool, Query(description="Search all files for it afterwards.")]
 # Everything that `intake.sessions.as_time` reads
 Time = Annotated[
     str | float,

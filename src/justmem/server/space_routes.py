@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated
@@ -15,65 +15,57 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from justmem.domain import Checked, Entry, Forgotten, Stats
 from justmem.errors import KeyTooWeak, NoRoom
 from justmem.server import metrics
-from justmem.server.routes.shared import (
+from justmem.server.requests import (
     AdminAccess,
     Administrable,
     Limit,
     Readable,
     ReadAccess,
     SpaceAccess,
-    Verify,
     key_of,
     server_of,
 )
 
 router = APIRouter(prefix="/v1/spaces", tags=["spaces"])
 running = APIRouter(tags=["running"])
+Verify = Annotated[bool, Query(description="Search all files for it afterwards.")]
 _LINES_AHEAD = 8  # lines of an export that are read before they are sent
 
 
-class SpaceList(BaseModel):
-    spaces: list[str]
-
-
-@router.get("", summary="List spaces")
-async def list_spaces(request: Request) -> SpaceList:
+@router.get("")
+async def list_spaces(request: Request) -> list[str]:
     """The spaces that the key opens."""
     key = key_of(request)
     names = await server_of(request).spaces.names()
-    return SpaceList(spaces=[name for name in names if key.opens(name)])
+    return [name for name in names if key.opens(name)]
 
 
-@router.get("/{space}", summary="Count a space")
+@router.get("/{space}")
 async def space_stats(memory: Readable) -> Stats:
     """What the space holds and what it has cost."""
     return await memory.stats()
 
 
-@router.delete("/{space}", summary="Erase a space")
+@router.delete("/{space}")
 async def erase_space(access: AdminAccess, verify: Verify = False) -> Forgotten:
     """Forgets everything in the space, and the space itself."""
     work = access.server.spaces.erase(access.space, access.key.actor, verify=verify)
     return await asyncio.shield(access.server.start(work))
 
 
-class EntryList(BaseModel):
-    entries: list[Entry]
-
-
-@router.get("/{space}/log", summary="Who changed what")
+@router.get("/{space}/log")
 async def list_log(
     memory: Administrable,
     of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
     since: Annotated[datetime | None, Query(description="From this time on.")] = None,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="A number.")] = None,
     limit: Limit = 100,
-) -> EntryList:
+) -> list[Entry]:
     """The latest entries, in order."""
-    return EntryList(entries=await memory.log(of=of, since=since, before=before, limit=limit))
+    return list(await memory.log(of=of, since=since, before=before, limit=limit))
 
 
-@router.get("/{space}/log/check", summary="Is the log whole?")
+@router.get("/{space}/log/check")
 async def check_log(
     memory: Administrable,
     last: Annotated[str | None, Query(description="A hash that an earlier check gave.")] = None,
@@ -84,7 +76,6 @@ async def check_log(
 
 @router.get(
     "/{space}/export",
-    summary="Export",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
 )
@@ -96,18 +87,30 @@ async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingRe
 
 
 async def _stream(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
-    """An export that was cut short has no last line."""
-    async for line in access.server.read_ahead(_lines(access, vectors), _LINES_AHEAD):
-        yield line
+    """Reads in a task of its own, a few lines ahead, so that a slow client does not keep the space
+    open. An export that was cut short has no last line."""
+    lines: asyncio.Queue[str] = asyncio.Queue(_LINES_AHEAD)
+    reading = access.server.start(_read(access, vectors, lines))
+    try:
+        while not (reading.done() and lines.empty()):
+            line = asyncio.ensure_future(lines.get())
+            await asyncio.wait({line, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if line.done():
+                yield line.result()
+            else:
+                line.cancel()
+        reading.result()
+    finally:
+        reading.cancel()
 
 
-async def _lines(access: SpaceAccess, vectors: bool) -> AsyncGenerator[str]:
+async def _read(access: SpaceAccess, vectors: bool, lines: asyncio.Queue[str]) -> None:
     async with (
         access.server.spaces.use(access.space, access.key.actor) as memory,
-        aclosing(memory.export(vectors=vectors)) as lines,
+        aclosing(memory.export(vectors=vectors)) as found,
     ):
-        async for line in lines:
-            yield line
+        async for line in found:
+            await lines.put(line)
 
 
 # ---------------------------------------------------------------- health and metrics
@@ -117,12 +120,12 @@ class Health(BaseModel):
     status: str
 
 
-@running.get("/health/live", summary="Is the process alive?")
+@running.get("/health/live")
 async def health_live() -> Health:
     return Health(status="alive")
 
 
-@running.get("/health/ready", summary="Can it answer?")
+@running.get("/health/ready")
 async def health_ready(request: Request) -> Health:
     """503 while local models load, and once the server is stopping."""
     if (reason := server_of(request).not_ready) is not None:
@@ -132,7 +135,6 @@ async def health_ready(request: Request) -> Health:
 
 @running.get(
     "/metrics",
-    summary="Metrics for Prometheus",
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )

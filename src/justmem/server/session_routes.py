@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
 
 from justmem.domain import (
@@ -19,7 +18,7 @@ from justmem.domain import (
     SessionState,
 )
 from justmem.errors import InputError, NotInMemory
-from justmem.server.routes.shared import (
+from justmem.server.requests import (
     Body,
     Id,
     Labels,
@@ -109,93 +108,69 @@ class TurnsIn(Body):
 
 Wait = Annotated[bool, Query(description="Respond when the cards are made.")]
 _STORED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Remembered, "description": "The cards are made."},
+    200: {"model": Remembered, "description": "The cards are made, or cannot be made."},
     202: {"model": Remembered, "description": "The words are stored; the cards follow."},
 }
 
 
-@router.post("/sessions", status_code=202, summary="Remember a session", responses=_STORED)
+@router.post("/sessions", status_code=202, responses=_STORED)
 async def remember(
-    session: SessionBody,
-    access: WriteAccess,
-    request: Request,
-    response: Response,
-    wait: Wait = False,
+    session: SessionBody, access: WriteAccess, response: Response, wait: Wait = False
 ) -> Remembered:
     """The words are stored before the response. Sending the same session again costs nothing; a
     changed one replaces its cards. The body may be a bare list of chat messages."""
     given = _dump(session) if isinstance(session, list) else session.model_dump(exclude_none=True)
-    done = await access.server.remember(
-        access.key, access.space, given, wait=_seconds(access, wait)
-    )
-    return _with_status(done, access, request, response)
+    return await _stored(access, response, wait, given)
 
 
-@router.post(
-    "/sessions/{id}/turns",
-    status_code=202,
-    summary="Append turns to a session",
-    responses=_STORED,
-)
+@router.post("/sessions/{id}/turns", status_code=202, responses=_STORED)
 async def append(
-    id: Id,
-    body: TurnsIn,
-    access: WriteAccess,
-    request: Request,
-    response: Response,
-    wait: Wait = False,
+    id: Id, body: TurnsIn, access: WriteAccess, response: Response, wait: Wait = False
 ) -> Remembered:
     """The turns are stored before the response. A turn whose `key` the session already has is left
     out. `at`: when they were said; default: now."""
-    turns, seconds = _dump(body.turns), _seconds(access, wait)
+    turns = _dump(body.turns)
+    return await _stored(access, response, wait, turns, id=id, at=body.at, append=True)
+
+
+async def _stored(
+    access: SpaceAccess, response: Response, wait: bool, given: Any, **options: Any
+) -> Remembered:
     done = await access.server.remember(
-        access.key, access.space, turns, id=id, at=body.at, append=True, wait=seconds
+        access.key, access.space, given, wait=_seconds(access, wait), **options
     )
-    return _with_status(done, access, request, response)
+    response.status_code = 202 if done.state is SessionState.PENDING else 200
+    return done
 
 
 def _dump(turns: list[TurnIn]) -> list[dict[str, Any]]:
     return [turn.model_dump(exclude_none=True) for turn in turns]
 
 
-def _with_status(
-    done: Remembered, access: SpaceAccess, request: Request, response: Response
-) -> Remembered:
-    """200 when the cards are made or cannot be made; else 202 and the address of the status."""
-    if done.state is not SessionState.PENDING:
-        response.status_code = 200
-        return done
-    root = request.scope.get("root_path", "")
-    space, id = quote(access.space, safe=""), quote(done.session_id, safe="")
-    response.headers["location"] = f"{root}/v1/spaces/{space}/sessions/{id}/status"
-    return done
+def _seconds(access: SpaceAccess, wait: bool) -> float:
+    """A little less than the time that the request has."""
+    return 0.9 * access.server.serving.request_seconds if wait else 0.0
 
 
 # ---------------------------------------------------------------- sessions
 
 
-class SessionList(BaseModel):
-    sessions: list[SessionRecord]
-    next: int | None = Field(None, description="The offset of the next page.")
-
-
-@router.get("/sessions", summary="List sessions")
+@router.get("/sessions")
 async def list_sessions(
     memory: Readable, state: SessionState | None = None, limit: Limit = 100, offset: Offset = 0
-) -> SessionList:
+) -> list[SessionRecord]:
     """In order of time, without their words."""
     chosen = [record for record in await memory.sessions() if state in (None, record.state)]
-    end = offset + limit
-    return SessionList(sessions=chosen[offset:end], next=end if end < len(chosen) else None)
+    return chosen[offset : offset + limit]
 
 
-@router.get("/sessions/{id}", summary="Read a session")
+@router.get("/sessions/{id}")
 async def get_session(id: Id, memory: Readable) -> Session:
     """The turns of a session."""
     return await memory.session(id)
 
 
-@router.get("/sessions/{id}/status", summary="Status of a session")
+@router.get("/sessions/{id}/status")
 async def session_status(id: Id, memory: Readable) -> SessionRecord:
     """pending, stored, empty (nothing durable was said) or failed, with the reason."""
     for record in await memory.sessions():
@@ -204,7 +179,7 @@ async def session_status(id: Id, memory: Readable) -> SessionRecord:
     raise NotInMemory(f"There is no session {id!r} in this space.")
 
 
-@router.get("/sessions/{id}/quarantined", summary="Cards that no turn supports")
+@router.get("/sessions/{id}/quarantined")
 async def list_quarantined(id: Id, memory: Readable) -> list[Quarantined]:
     """Cards that no turn supports. They are never used as memory."""
     return await memory.quarantined(id)
@@ -217,13 +192,13 @@ class Queued(BaseModel):
 OneSession = Annotated[str | None, Query(description="Only this session.")]
 
 
-@router.post("/retry", status_code=202, summary="Make missing cards")
+@router.post("/retry", status_code=202)
 async def retry(access: WriteAccess, session: OneSession = None, wait: Wait = False) -> Queued:
     """Queues the pending and failed sessions."""
     return await _queued(access, session, wait, rebuild=False)
 
 
-@router.post("/rebuild", status_code=202, summary="Make cards again")
+@router.post("/rebuild", status_code=202)
 async def rebuild(access: WriteAccess, session: OneSession = None, wait: Wait = False) -> Queued:
     """Queues one session or all, to make their cards again. Corrections and pins stay."""
     return await _queued(access, session, wait, rebuild=True)
@@ -234,11 +209,6 @@ async def _queued(access: SpaceAccess, session: str | None, wait: bool, *, rebui
         access.key, access.space, session=session, rebuild=rebuild, wait=_seconds(access, wait)
     )
     return Queued(sessions=number)
-
-
-def _seconds(access: SpaceAccess, wait: bool) -> float:
-    """A little less than the time that the request has."""
-    return 0.9 * access.server.serving.request_seconds if wait else 0.0
 
 
 # ---------------------------------------------------------------- notes
@@ -258,22 +228,7 @@ class NoteIn(Body):
     labels: Labels = None
 
 
-class NoteOut(BaseModel):
-    """`value_json` of the note is the value's text, byte for byte."""
-
-    note: Note
-    value: Any = None
-
-    @classmethod
-    def of(cls, note: Note) -> NoteOut:
-        return cls(note=note, value=note.value)
-
-
-class NoteList(BaseModel):
-    notes: list[NoteOut]
-
-
-@note_router.put("/{id}", summary="Write a note")
+@note_router.put("/{id}")
 async def note(id: Id, body: NoteIn, access: WriteAccess) -> Card:
     """Stores a card exactly as given, without extraction. A note with the same key is replaced."""
     if body.value_json is not None and body.value is not None:
@@ -284,21 +239,21 @@ async def note(id: Id, body: NoteIn, access: WriteAccess) -> Card:
         return await memory.note(body.text, key=id, value=value, **more)
 
 
-@note_router.get("", summary="List notes")
+@note_router.get("")
 async def notes(
     memory: Readable, prefix: Annotated[str, Query(description="How their keys begin.")] = ""
-) -> NoteList:
+) -> list[Note]:
     """In order of their keys."""
-    return NoteList(notes=[NoteOut.of(each) for each in await memory.notes(prefix)])
+    return list(await memory.notes(prefix))
 
 
-@note_router.get("/{id}", summary="Read a note")
-async def note_at(id: Id, memory: Readable) -> NoteOut:
+@note_router.get("/{id}")
+async def note_at(id: Id, memory: Readable) -> Note:
     """The note with that key."""
-    return NoteOut.of(await memory.note_at(id))
+    return await memory.note_at(id)
 
 
-@note_router.delete("/{id}", summary="Forget a note")
+@note_router.delete("/{id}")
 async def forget_note(id: Id, memory: Writable) -> Forgotten:
     """On disk too."""
     return await memory.forget(key=id)

@@ -1,1 +1,0 @@
-"""The routes: parse the request, call AsyncMemory, return the result."""
