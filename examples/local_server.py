@@ -7,7 +7,7 @@ own server, change only `url`, for example to http://localhost:8000/v1.
 from tempfile import TemporaryDirectory
 
 import justmem
-from justmem.testing import chat_body, serve_openai
+from justmem_eval.loopback import chat_body, serve_openai
 
 CARDS = {"cards": ["Mira | moved to Ghent | 2025-03-08 | completed | event | 1"]}
 PLAN = {"op": "lookup", "period": "", "spans": False, "source": False, "rewrites": []}

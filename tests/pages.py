@@ -35,7 +35,7 @@ from typer.testing import CliRunner
 from justmem import config
 from justmem.cli import app
 from justmem.models import onnx, weights
-from justmem.testing import Request, Respond, chat_body, serve_openai
+from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -18,7 +18,8 @@ import httpx
 
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys, Right
-from justmem.testing import Request, Respond, chat_body, chat_stream
+from justmem_eval.loopback import Request, Respond, chat_body
+from replies import chat_stream
 
 # No weights, no network: rules, and vectors that are close when words are shared.
 LIGHT = 'embedder = "justmem.testing:HashEmbedder"\nreranker = "none"\n'

@@ -16,7 +16,8 @@ from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt
 from justmem.prompts.evidence import drop_least_important
 from justmem.runtime import tokens
-from justmem.testing import Respond, ScriptedModel, chat_body, serve_openai
+from justmem.testing import ScriptedModel
+from justmem_eval.loopback import Respond, chat_body, serve_openai
 from stores import spent
 from stories import HISTORY, NOW, RUN, Make, extract_history, plan, scripted
 

@@ -15,7 +15,9 @@ from justmem.models.openai import OpenAIModel
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
 from justmem.prompts.parse import parse
-from justmem.testing import HashEmbedder, Respond, embeddings_body, serve_openai
+from justmem.testing import HashEmbedder
+from justmem_eval.loopback import Respond, serve_openai
+from replies import embeddings_body
 from stores import spent
 from stories import HISTORY, RUN, Make, extract_history, plan, scripted
 

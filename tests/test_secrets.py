@@ -20,7 +20,8 @@ from justmem.cli import app
 from justmem.config import opening
 from justmem.errors import JustMemError
 from justmem.store.storage import storage
-from justmem.testing import Request, Respond, error_body, serve_openai
+from justmem_eval.loopback import Request, Respond, serve_openai
+from replies import error_body
 from servers import serve
 
 SECRETS = {

@@ -15,9 +15,9 @@ from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.ports import Embedder
-from justmem.testing import serve_openai
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question
+from justmem_eval.loopback import serve_openai
 from justmem_eval.metrics import turns_of
 from justmem_eval.records import Files, Record, Retrieved, Usage
 from justmem_eval.scripted import Scripted

@@ -16,9 +16,9 @@ from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem.ports import Embedder
-from justmem.testing import Request, Respond, chat_body
 from justmem_eval.benchmarks import History
 from justmem_eval.benchmarks.recorded import CardRows, operation
+from justmem_eval.loopback import Request, Respond, chat_body
 from justmem_eval.text import count, keywords
 
 _WORDS = 6  # in a list of keywords

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from justmem.errors import InvalidSetting
 from justmem.ports import Embedder
-from justmem.testing import serve_openai
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
 from justmem_eval.figures import Bar, Panel, Published, bars
+from justmem_eval.loopback import serve_openai
 from justmem_eval.records import PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured
 from justmem_eval.scripted import Scripted

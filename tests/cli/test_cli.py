@@ -22,7 +22,8 @@ from justmem import config
 from justmem.cli import app
 from justmem.cli.app import COMMANDS
 from justmem.cli.context import EXIT_CODES, Exit
-from justmem.testing import Respond, Served, chat_body, error_body, serve_openai
+from justmem_eval.loopback import Respond, Served, chat_body, serve_openai
+from replies import error_body
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 JUSTMEM = [sys.executable, "-c", "from justmem.cli import main; main()"]

@@ -22,15 +22,9 @@ from justmem.models.openai import OpenAIModel
 from justmem.parts import Parts
 from justmem.plan import ModelPlanner
 from justmem.ports import Extraction, Prompt
-from justmem.testing import (
-    HashEmbedder,
-    Respond,
-    ScriptedModel,
-    chat_body,
-    embeddings_body,
-    error_body,
-    serve_openai,
-)
+from justmem.testing import HashEmbedder, ScriptedModel
+from justmem_eval.loopback import Respond, chat_body, serve_openai
+from replies import embeddings_body, error_body
 
 
 @pytest.fixture(autouse=True)

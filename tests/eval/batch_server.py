@@ -12,7 +12,7 @@ from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from justmem.testing import Request
+from justmem_eval.loopback import Request
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from eval_server import played
 
-from justmem.testing import Served, serve_openai
+from justmem_eval.loopback import Served, serve_openai
 
 collect_ignore = ["fakes"]
 

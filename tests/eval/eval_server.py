@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from justmem.testing import Request, chat_body
+from justmem_eval.loopback import Request, chat_body
 from justmem_eval.settings import PeerSettings, Settings, select
 
 USAGE = (700, 150)  # tokens in and out that each reply reports: believable for each stage

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from justmem.testing import HashEmbedder, Request, Respond, Served, chat_body, serve_openai
+from justmem.testing import HashEmbedder
 from justmem_eval.cli import app
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval.peer_check import BENCHMARK, HISTORY, check, is_right, problems
 from justmem_eval.records import Built, Files
 from justmem_eval.scripted import NOT_JSON, Scripted

@@ -11,9 +11,9 @@ from eval_server import SPENT, SWITCHES, described, played
 
 from justmem.errors import ModelUnavailable
 from justmem.ports import Prompt
-from justmem.testing import Request, chat_body
 from justmem_eval import batch, runs
 from justmem_eval.batch import BatchModel
+from justmem_eval.loopback import Request, chat_body
 from justmem_eval.models import Cap, CapReached, Replies
 from justmem_eval.results import measured
 

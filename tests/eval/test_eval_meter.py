@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from justmem.runtime import tokens
-from justmem.testing import Respond, chat_body, serve_openai
+from justmem_eval.loopback import Respond, chat_body, serve_openai
 from justmem_eval.meter import Meter, counted, metering
 
 ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}).encode()

@@ -12,11 +12,11 @@ from eval_server import SWITCHES, described, part, played
 from typer.testing import CliRunner
 
 from justmem.errors import InvalidFile
-from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import questions, runs
 from justmem_eval.benchmarks import load
 from justmem_eval.cli import app
 from justmem_eval.judging import ordering
+from justmem_eval.loopback import Request, chat_body, serve_openai
 from justmem_eval.results import measured
 
 # ---------------------------------------------------------------- REALTALK

@@ -13,10 +13,10 @@ from eval_server import SPENT, SWITCHES, played
 from eval_server import described as settings
 
 from justmem.domain import Session, Turn
-from justmem.testing import Request, Respond, Served, serve_openai
 from justmem_eval import runs, tables
 from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question, load, recorded
 from justmem_eval.cli.shared import show_run
+from justmem_eval.loopback import Request, Respond, Served, serve_openai
 from justmem_eval.records import Files, PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured, placed
 from justmem_eval.settings import PeerSettings, Settings

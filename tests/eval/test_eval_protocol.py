@@ -16,8 +16,8 @@ from eval_server import SPENT, SWITCHES, part, played
 from eval_server import described as settings
 
 from justmem.errors import InvalidSetting
-from justmem.testing import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval import runs
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from justmem_eval.models import CapReached
 from justmem_eval.records import Files
 from justmem_eval.results import measured

@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from justmem.errors import InvalidSetting
-from justmem.testing import HashEmbedder, Request
+from justmem.testing import HashEmbedder
 from justmem_eval import figures, sidebyside
 from justmem_eval.benchmarks import load, recorded
 from justmem_eval.cli import app
 from justmem_eval.figures import Bar, Panel
+from justmem_eval.loopback import Request
 from justmem_eval.peer_check import HISTORY
 from justmem_eval.scripted import NOT_JSON, Scripted
 from justmem_eval.systems.peer import ADAPTERS

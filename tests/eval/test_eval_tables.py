@@ -13,11 +13,11 @@ import pytest
 from eval_server import SWITCHES, described, part, played
 from typer.testing import CliRunner
 
-from justmem.testing import Request, chat_body, serve_openai
 from justmem_eval import benchmarks, runs, tables
 from justmem_eval.cli import app
 from justmem_eval.cli.measuring import RUNS
 from justmem_eval.figures import read
+from justmem_eval.loopback import Request, chat_body, serve_openai
 from justmem_eval.results import compare, measured
 
 

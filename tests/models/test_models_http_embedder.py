@@ -13,7 +13,8 @@ from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUna
 from justmem.models.http_embedder import OpenAIEmbedder
 from justmem.ports import Embedded
 from justmem.runtime import tokens
-from justmem.testing import Request, Respond, Served, embeddings_body, error_body, serve_openai
+from justmem_eval.loopback import Request, Respond, Served, serve_openai
+from replies import embeddings_body, error_body
 
 
 async def no_sleep(_: float) -> None:

@@ -15,7 +15,8 @@ from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUna
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Prompt
 from justmem.runtime import tokens
-from justmem.testing import Request, Respond, Served, chat_body, error_body, serve_openai
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
+from replies import error_body
 
 SCHEMA = {
     "type": "object",

@@ -11,7 +11,8 @@ import pytest
 from justmem.errors import ModelNonsense, ModelUnavailable
 from justmem.ports import Prompt
 from justmem.runtime import tokens
-from justmem.testing import HashEmbedder, Respond, ScriptedModel, chat_body, serve_openai
+from justmem.testing import HashEmbedder, ScriptedModel
+from justmem_eval.loopback import Respond, chat_body, serve_openai
 
 PROMPT = Prompt(stage="answer", system="Say who.", user="Who?", schema={}, max_tokens=9)
 

@@ -18,7 +18,8 @@ import pytest
 from justmem.models import weights
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Prompt
-from justmem.testing import Request, Respond, error_body, serve_openai
+from justmem_eval.loopback import Request, Respond, serve_openai
+from replies import error_body
 
 pytest.importorskip("xllamacpp", reason="the wire test needs xllamacpp (a dev dependency)")
 

@@ -14,7 +14,8 @@ import pytest
 
 from browser import Browser, chromium
 from justmem.server.application import PAGES
-from justmem.testing import Respond, error_body, serve_openai
+from justmem_eval.loopback import Respond, serve_openai
+from replies import error_body
 from servers import Running, serve, until
 from stories import HISTORY
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from justmem.testing import serve_openai
+from justmem_eval.loopback import serve_openai
 from servers import Running, bike_model, serve, until
 from stories import BIKE, HISTORY, RUN
 

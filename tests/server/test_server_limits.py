@@ -19,7 +19,7 @@ from justmem import open_async
 from justmem.config import ServerSettings
 from justmem.errors import TooMany
 from justmem.server.rate_limits import Limits
-from justmem.testing import Request, Respond, Served, chat_body, serve_openai
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from servers import Running, serve, until
 from stories import BIKE, RUN
 

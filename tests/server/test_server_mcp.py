@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from justmem.runtime import tokens
-from justmem.testing import serve_openai
+from justmem_eval.loopback import serve_openai
 from servers import LIGHT, Running, bike_model, environment, serve
 from stories import BIKE
 

@@ -14,15 +14,8 @@ import pytest
 
 from justmem.runtime import tokens
 from justmem.server.proxy.formats import COMPLETIONS, Exchange
-from justmem.testing import (
-    Request,
-    Respond,
-    Served,
-    chat_body,
-    chat_stream,
-    error_body,
-    serve_openai,
-)
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
+from replies import chat_stream, error_body
 from servers import Running, serve, until
 from stories import BIKE
 

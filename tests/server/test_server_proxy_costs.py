@@ -13,7 +13,8 @@ import pytest
 from justmem.runtime import tokens
 from justmem.server.proxy.costs import REPLY, Estimate, spent
 from justmem.server.proxy.upstreams import SecretMask, upstream_secrets
-from justmem.testing import Request, Respond, Served, chat_body, chat_stream, serve_openai
+from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
+from replies import chat_stream
 from servers import Running, serve, until
 
 KEY = "sk-up-0123456789/abcdef"

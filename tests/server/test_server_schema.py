@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from justmem.testing import Request, Respond, chat_body, serve_openai
+from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
 from servers import Running, serve
 from stories import HISTORY
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from justmem.testing import chat_body, serve_openai
+from justmem_eval.loopback import chat_body, serve_openai
 from servers import Running, serve, until
 from stories import HISTORY
 

@@ -6,7 +6,8 @@ import json
 import random
 from typing import Any
 
-from justmem.testing import Respond, chat_body, embeddings_body, error_body
+from justmem_eval.loopback import Respond, chat_body
+from replies import embeddings_body, error_body
 
 SLOW = 0.4  # seconds: longer than the clients here wait
 _ROW = "User | keeps a cat called Pesto in Porto | 2024-01-02 | ongoing | state | 1"

@@ -20,7 +20,9 @@ from justmem.domain import dump
 from justmem.errors import JustMemError
 from justmem.intake.sessions import as_time
 from justmem.server.access_keys import Keys
-from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
+from justmem.testing import HashEmbedder
+from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
+from replies import chat_stream
 from servers import Running, serve, until
 from torture._fixtures import database
 

@@ -14,14 +14,9 @@ from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
 from justmem.models.http_embedder import OpenAIEmbedder
 from justmem.models.openai import OpenAIModel
-from justmem.testing import (
-    HashEmbedder,
-    Request,
-    Respond,
-    chat_body,
-    embeddings_body,
-    serve_openai,
-)
+from justmem.testing import HashEmbedder
+from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
+from replies import embeddings_body
 from stores import spent as spent_in
 from torture._faults import SLOW, fault
 from torture._fixtures import DIM, PLAN, card_rows, folder, memory, session

@@ -14,7 +14,9 @@ from typing import Any
 import httpx
 
 from justmem import AsyncMemory, Spaces
-from justmem.testing import HashEmbedder, Request, Respond, chat_body, chat_stream, serve_openai
+from justmem.testing import HashEmbedder
+from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
+from replies import chat_stream
 from servers import serve
 from torture._fixtures import folder, statement
 
