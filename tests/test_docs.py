@@ -174,7 +174,7 @@ def test_the_api_page_has_a_section_for_every_verb_and_names_every_value() -> No
     verbs = {name for name in vars(justmem.AsyncMemory) if not name.startswith("_")} - {"space"}
     assert verbs | {"open", "open_async"} <= set(_HEADING.findall(prose(text)))
     assert set(justmem.__all__) <= set(re.findall(r"\w+", text))
-    assert {"ScriptedModel", "HashEmbedder", "serve_openai"} <= set(vars(testing)) & ticked(text)
+    assert {"ScriptedModel", "HashEmbedder"} <= set(vars(testing)) & ticked(text)
 
 
 @pytest.mark.parametrize("face", [justmem.Memory, justmem.AsyncMemory])
