@@ -47,6 +47,7 @@ from justmem.ports import (
     View,
     card_in,
     session_in,
+    tombstones,
 )
 from justmem.store.erase import text_pieces, vector_pieces
 from stores import cards_at, fail, passages_at, search, spent, spent_on, waiting
@@ -117,7 +118,7 @@ async def remember(store: Store, of: Session, *facts: str) -> None:
 async def kept(store: Store, of: Session) -> Session:
     """The session as it is kept."""
     await store.keep(of)
-    return (await store.texts([of.id], newest=True))[of.id]
+    return (await store.texts([of.id]))[of.id]
 
 
 async def held_aside(store: Store) -> list[Quarantined]:
@@ -205,7 +206,7 @@ class KeepingContract:
         assert (record.state, record.reason) == ("failed", "the model stayed away")
         assert await waiting(store) == [session()]
 
-    async def test_a_changed_session_waits_while_the_old_one_serves(
+    async def test_a_changed_session_loses_its_cards_and_waits_for_new_ones(
         self, open_space: OpenSpace
     ) -> None:
         old, new = session(), session("s1", "I adopted two kittens.")
@@ -213,28 +214,50 @@ class KeepingContract:
         await remember(store, old, "adopted a kitten")
         record = await store.keep(new)
         assert (record.state, record.digest, record.turns) == ("pending", new.digest, 1)
+        assert await session_in(store, "s1") == new
+        assert list((await store.look(waiting=9)).waiting) == await waiting(store) == [new]
+        assert await all_facts(store) == []
+        assert await found(store, "kitten") == await found(store, "kitten", "passages") == ([], [])
+        await fail(store, "s1", "nonsense")
+        (record,) = await store.sessions()
+        assert (record.state, record.reason, record.cards) == ("failed", "nonsense", 0)
+        assert await session_in(store, "s1") == new
+        assert (await store.keep(old)).state == "pending"
         assert await session_in(store, "s1") == old
-        assert await waiting(store) == [new]
-        assert await all_facts(store) == ["adopted a kitten"]
+        assert (await store.check()).sound
 
-    async def test_a_changed_session_that_fails_leaves_the_old_one_serving(
+    async def test_a_session_with_more_turns_keeps_its_cards(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        grown = session("s1", *(turn.text for turn in session().turns), "And a dog.")
+        assert (await store.keep(grown)).state == "pending"
+        (left,) = (await store.look(waiting=9)).waiting
+        assert [turn.text for turn in left.turns] == ["", "", "And a dog."]
+        await fail(store, "s1", "nonsense")
+        (record,) = await store.sessions()
+        assert (record.state, record.cards) == ("failed", 1)
+        assert await all_facts(store) == ["adopted a kitten"]
+        assert len((await found(store, "kitten", "passages"))[1]) == 1
+        await store.settle(grown, derived(grown, card(grown, "has a dog", turns=(3,))))
+        assert await all_facts(store) == ["has a dog"]
+        assert not (await store.look(waiting=9)).waiting
+
+    async def test_a_rebuilt_session_keeps_its_cards_until_there_are_new_ones(
         self, open_space: OpenSpace
     ) -> None:
         store = await open_space()
-        await remember(store, session(), "adopted a kitten")
-        await store.keep(session("s1", "changed"))
+        await remember(store, session("s1"), "adopted a kitten")
+        await remember(store, session("s2"), "likes tea")
+        await store.keep(session("s3"))
+        assert await store.rebuild() == ["s1", "s2", "s3"]
         await fail(store, "s1", "nonsense")
-        (record,) = await store.sessions()
-        assert (record.state, record.reason, record.cards) == ("failed", "nonsense", 1)
-        assert await session_in(store, "s1") == session()
-
-    async def test_a_change_taken_back_no_longer_waits(self, open_space: OpenSpace) -> None:
-        store = await open_space()
-        await remember(store, session(), "adopted a kitten")
-        await store.keep(session("s1", "changed"))
-        record = await store.keep(session())
-        assert record.state == "stored"
-        assert await waiting(store) == []
+        await store.settle(session("s2"), derived(session("s2")))
+        assert await store.rebuild("s1") == await store.rebuild() == ["s1"]
+        assert [each.id for each in await waiting(store)] == ["s1", "s3"]
+        assert [each.id for each in (await store.look(waiting=9)).waiting] == ["s3"]
+        assert await all_facts(store) == ["adopted a kitten"]
+        with pytest.raises(NotInMemory):
+            await store.rebuild("s9")
 
     async def test_failing_cannot_take_the_cards_of_a_stored_session(
         self, open_space: OpenSpace
@@ -300,9 +323,7 @@ class SettlingContract:
         assert (record.state, record.cards, record.tokens) == ("stored", 3, 40)
         assert await waiting(store) == []
 
-    async def test_the_session_as_settled_becomes_the_current_text(
-        self, open_space: OpenSpace
-    ) -> None:
+    async def test_a_session_may_move_to_another_day(self, open_space: OpenSpace) -> None:
         new = session("s1", "I adopted two kittens.", at=MAY + timedelta(days=1))
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
@@ -352,16 +373,6 @@ class SettlingContract:
         await store.forget(sessions=["s1"])
         with pytest.raises(NotInMemory, match="changed or forgotten"):
             await store.settle(of, derived(of, card(of, "adopted a kitten")))
-
-    async def test_a_newer_text_keeps_waiting_when_an_older_one_is_settled(
-        self, open_space: OpenSpace
-    ) -> None:
-        store, first, newest = await open_space(), session(), session("s1", "newest")
-        await remember(store, first, "adopted a kitten")
-        await store.keep(newest)
-        await store.settle(first, derived(first, card(first, "adopted a cat")))
-        assert await all_facts(store) == ["adopted a cat"]
-        assert await waiting(store) == [newest]
 
     async def test_a_card_given_twice_is_stored_once(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -672,8 +683,7 @@ class SearchContract:
         await store.append("s1", told.turns)
         assert (await store.sessions())[0].labels == {"c": "2"}
         (whole,) = await store.whole_sessions(["s1"])
-        assert whole.waiting is not None
-        assert (whole.session.labels, whole.waiting.until) == ({"c": "2"}, until)
+        assert (whole.session.labels, whole.session.until) == ({"c": "2"}, until)
         assert (await store.check()).sound
 
     async def test_of_what_was_said_between_two_days_more_is_found(
@@ -839,9 +849,9 @@ class ForgettingContract:
     ) -> None:
         store = await open_space()
         await remember(store, session(), "likes tea")
-        await store.keep(session("s1", "a change that was waiting"))
+        await store.append("s1", session("s1", "A turn that waits.").turns)
         gone = await store.forget(sessions=["s1"])
-        assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
+        assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 3)
         assert await store.sessions() == await waiting(store) == await all_facts(store) == []
         assert await found(store, "tea") == ([], [])
         assert await found(store, "kitten", "passages") == ([], [])
@@ -909,35 +919,41 @@ class ForgettingContract:
         other = session("s2", *(turn.text for turn in of.turns))
         assert await kept(store, other) == other
 
-    async def test_a_turn_forgotten_while_a_change_waits_goes_from_both_texts(
-        self, open_space: OpenSpace
-    ) -> None:
+    async def test_a_turn_of_a_session_that_waits_is_forgotten(self, open_space: OpenSpace) -> None:
         store = await open_space()
-        await remember(store, session("s1", "I play the theremin.", "Oh!"), "plays")
-        changed = session("s1", "Hi!", "i play  the Theremin.", "Oh!", "Only here: xylophones.")
+        of = session("s1", "Hi!", "I play the Theremin.", "Oh!")
+        await remember(store, of, "plays")
+        changed = session("s1", "Hello.", "i play  the theremin.", "Oh!", "And xylophones.")
         await store.keep(changed)
         await fail(store, "s1", "broke on theremin")
-        await store.forget(turns=[("s1", 1)])
-        (left,) = await waiting(store)
-        assert left == changed.without([2])
-        await store.forget(turns=[("s1", 4)])  # a turn that only the waiting text has
-        (left,) = await waiting(store)
-        assert left == changed.without([2, 4])
+        await store.forget(turns=[("s1", 2)])
+        assert await waiting(store) == [changed.without([2])]
         assert "theremin" not in (await store.sessions())[0].reason
-        only = changed.without([2, 4])
-        assert (await kept(store, changed), only.turns[1].forgotten) == (only, True)
-        await store.settle(left, derived(left))
-        assert await session_in(store, "s1") == changed.without([2, 4])
+        assert await kept(store, of) == of.without([2])
 
-    async def test_a_change_that_was_nothing_but_a_forgotten_turn_waits_no_longer(
+    async def test_corrections_outlast_the_cards_of_a_changed_session(
         self, open_space: OpenSpace
     ) -> None:
         store = await open_space()
-        await remember(store, session("s1", "Hello.", "I play the theremin."), "plays")
-        await store.keep(session("s1", "Hello.", "I PLAY the theremin."))
-        await store.forget(turns=[("s1", 2)])
-        assert await waiting(store) == []
-        assert (await store.sessions())[0].state == "stored"
+        made = []
+        for id in ("s1", "s2", "s3"):
+            await remember(store, said := session(id), "lives in Graz")
+            old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
+            change = correction(old, new).model_copy(update={"marks": (tombstones.mark(said, 1),)})
+            await store.revise(old, new, vector(""), before=[], after=[change])
+            await store.keep(session(id, *(turn.text for turn in said.turns[:1]), "Changed."))
+            made.append(change)
+        assert await store.corrections() == made
+        await store.forget(turns=[("s1", 1)])
+        assert await store.corrections() == made[1:]
+        await store.forget(turns=[("s2", 2)])
+        assert await store.corrections() == made[1:]
+        removed = await store.preview(subjects=["Vienna"])
+        assert ("Ana", "lives in Graz") in removed.facts
+        await store.forget(sessions=["s2"])
+        assert await store.corrections() == made[2:]
+        await store.forget(subjects=["vienna"])
+        assert await store.corrections() == []
 
     async def test_a_turn_forgotten_while_its_cards_are_made_does_not_come_back(
         self, open_space: OpenSpace
@@ -985,7 +1001,7 @@ class ForgettingContract:
         await store.keep(one)
         made = derived(one, card(one, "owns a glockenspiel"), quarantined=held)
         await store.settle(one, made)
-        await store.keep(session("s1", "A didgeridoo was meant."))
+        await store.append("s1", session("s1", "A didgeridoo was meant.").turns)
         texts = ["I play the theremin at night.", "owns a glockenspiel", "hears bassoons upstairs"]
         texts.append("A didgeridoo was meant.")
         for text in texts:
@@ -1152,15 +1168,28 @@ class WordsContract:
         (left,) = await waiting(store)
         assert [turn.text for turn in left.turns] == ["", "", "And a dog."]
 
-    async def test_a_text_that_waits_keeps_the_words_that_are_new_in_it(
+    async def test_turns_without_cards_keep_their_words(self, open_space: OpenSpace) -> None:
+        store = await open_space()
+        await remember(store, session(), "adopted a kitten")
+        await store.append("s1", session("s1", "More.").turns)
+        await store.forget(words=["s1"])
+        (left,) = await waiting(store)
+        assert [turn.text for turn in left.turns] == ["", "", "More."]
+        changed = session("s1", "I adopted a cat.", "How lovely!", "More.")
+        await store.keep(changed)
+        (left,) = await waiting(store)
+        assert [turn.text for turn in left.turns] == ["I adopted a cat.", "", "More."]
+
+    async def test_a_card_stays_if_its_words_went_and_the_session_changed(
         self, open_space: OpenSpace
     ) -> None:
         store = await open_space()
         await remember(store, session(), "adopted a kitten")
-        await store.keep(session("s1", "I adopted a kitten called Pesto.", "How lovely!", "More."))
         await store.forget(words=["s1"])
-        (left,) = await waiting(store)
-        assert [turn.text for turn in left.turns] == ["", "", "More."]
+        changed = session("s1", *(turn.text for turn in session().turns), "Later.")
+        await store.keep(changed.model_copy(update={"at": MAY + timedelta(days=1)}))
+        assert await all_facts(store) == ["adopted a kitten"]
+        assert (await store.check()).sound
 
     async def test_all_vectors_can_be_made_anew_without_words(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -1189,17 +1218,14 @@ class AppendContract:
         record = await store.append("s1", said[1:])
         assert (record.turns, await waiting(store)) == (3, [session("s1", "one", "two", "three")])
 
-    async def test_a_settled_session_serves_while_what_was_added_waits(
-        self, open_space: OpenSpace
-    ) -> None:
+    async def test_cards_stay_while_what_was_added_waits(self, open_space: OpenSpace) -> None:
         store = await open_space()
         await remember(store, session("s1", "one"), "says one")
         await store.append("s1", session("s1", "", "two").turns[1:])
-        assert await session_in(store, "s1") == session("s1", "one")
-        assert await waiting(store) == [session("s1", "one", "two")]
         await store.append("s1", session("s1", "three").turns)
         assert await waiting(store) == [session("s1", "one", "two", "three")]
         assert await all_facts(store) == ["says one"]
+        assert (await store.check()).sound
 
     async def test_a_turn_with_a_known_key_is_dropped(self, open_space: OpenSpace) -> None:
         store = await open_space()
@@ -1290,18 +1316,14 @@ class TransferContract:
         of, held = session(), [Quarantined(subject="Ana", fact="owns a yacht", reason="no turn")]
         await store.keep(of)
         await store.settle(of, derived(of, card(of, "likes tea"), quarantined=held, tokens=7))
-        await store.keep(session("s1", "changed"))
+        await store.append("s1", session("s1", "more").turns)
         await fail(store, "s1", "nonsense")
         await store.keep(session("s2", "waits"))
         await other.put(await store.whole_sessions(["s1", "s2", "nowhere"]))
         assert await other.sessions() == await store.sessions()
         held = await store.whole_sessions(["s1", "s2"])
         for one, two in zip(held, await other.whole_sessions(["s1", "s2"]), strict=True):
-            assert (one.session, one.waiting, one.failure) == (
-                two.session,
-                two.waiting,
-                two.failure,
-            )
+            assert (one.session, one.done) == (two.session, two.done)
             assert one.derived.cards == two.derived.cards
             assert one.derived.quarantined == two.derived.quarantined
             np.testing.assert_array_equal(one.derived.card_vectors, two.derived.card_vectors)
@@ -1368,7 +1390,7 @@ class CheckContract:
         await remember(store, session("s1"), "likes tea", "adopted a kitten")
         await remember(store, session("s2", "I ran.", "How far?"), "ran")
         await remember(store, session("s2", "I ran a lot."), "ran a lot")
-        await store.keep(session("s1", "I adopted two."))
+        await store.append("s1", session("s1", "I adopted two.").turns)
         await store.keep(session("s3"))
         await fail(store, "s3", "the model stayed away")
         await remember(store, session("s4"), "gone soon")

@@ -15,11 +15,13 @@ _VAST = 10**9
 
 
 async def waiting(store: Store) -> list[Session]:
-    return list((await store.look(waiting=1000)).waiting)
+    """The sessions that wait for their cards."""
+    ids = [record.id for record in await store.sessions() if not record.state.settled]
+    return list((await store.texts(ids)).values())
 
 
 async def fail(store: Store, session_id: str, reason: str) -> None:
-    text = (await store.texts([session_id], newest=True)).get(session_id)
+    text = (await store.texts([session_id])).get(session_id)
     missing = Session.model_construct(id=session_id)
     await store.settle(text or missing, Derived(SessionState.FAILED, reason))
 

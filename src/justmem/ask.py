@@ -242,12 +242,10 @@ class Asker:
 
     async def _sessions_of(self, evidence: Evidence, names: Names) -> dict[str, Session]:
         held: list[Card | Source] = [*evidence.cards, *evidence.sources]
-        found = dict(await self._store.texts(list({one.session_id for one in held})))
-        # Turns that were appended since the cards were made are only in the newest text.
-        grown = [
+        found = await self._store.texts(list({one.session_id for one in held}))
+        changed = {  # since the cards were read
             card.session_id
             for card in evidence.cards
             if card.session_id in found and max(card.turns) > len(found[card.session_id].turns)
-        ]
-        found |= await self._store.texts(grown, newest=True) if grown else {}
-        return {id: names.session(session) for id, session in found.items()}
+        }
+        return {id: names.session(each) for id, each in found.items() if id not in changed}

@@ -44,7 +44,9 @@ from justmem.ports import (
     Extractor,
     Store,
     StoredSession,
+    session_in,
     spends_tokens,
+    whole_session_in,
 )
 from justmem.runtime import tokens
 from justmem.runtime.validation import check_callable
@@ -91,10 +93,10 @@ class Builder:
 
     async def finish(self, session_id: str) -> Remembered:
         """Makes the cards of a stored session."""
-        newest = await self._newest(session_id)
+        stored = await session_in(self._store, session_id)
         # The words may have been stored before redaction was set.
-        session, notes = await self._redaction.session(newest, rename=False)
-        if session != newest:
+        session, notes = await self._redaction.session(stored, rename=False)
+        if session != stored:
             return await self.remember(session, notes)
         async with self._lock(session_id):
             return await self._make_cards(session_id, notes)
@@ -127,14 +129,14 @@ class Builder:
         )
 
     async def _make_cards(self, session_id: str, notes: Sequence[str]) -> Remembered:
-        """Makes the cards of a session's newest text, unless they are made or another process
-        makes them. The text is read again at each attempt, because others may add to it."""
+        """Makes the cards of a session, unless they are made or another process makes them. The
+        text is read again at each attempt, because others may add to it."""
         for _ in range(_ATTEMPTS):
             async with self._store.claim(session_id) as mine:
                 if not mine:
                     return await self._made_elsewhere(session_id, notes)
                 with suppress(NotInMemory):  # the text was changed or forgotten meanwhile
-                    done = await self._build(await self._newest(session_id), notes)
+                    done = await self._build(session_id, notes)
                     break
         else:
             return _pending(session_id, "others kept adding to it while its cards were made")
@@ -153,21 +155,15 @@ class Builder:
     async def _cards(self, session_id: str) -> tuple[Card, ...]:
         return tuple(await self._store.cards(CardFilter(session_id=session_id)))
 
-    async def _newest(self, session_id: str) -> Session:
-        found = await self._store.texts([session_id], newest=True)
-        if session_id not in found:
-            raise NotInMemory(f"There is no session {session_id!r}.")
-        return found[session_id]
-
-    async def _build(self, session: Session, notes: Sequence[str]) -> Remembered:
+    async def _build(self, session_id: str, notes: Sequence[str]) -> Remembered:
         """Makes cards and vectors of the turns, and stores them in one transaction."""
-        tally = Tally(notes=list(notes))
+        whole = await whole_session_in(self._store, session_id)
+        session, tally = whole.session, Tally(notes=list(notes))
         tally.history_tokens = await asyncio.to_thread(tokens.count_session, session)
-        before = next(iter(await self._store.whole_sessions([session.id])), None)
         try:
-            extraction = await self._extract(session, before, tally)
+            extraction = await self._extract(whole, tally)
             with tally.stage("embed"):
-                derived = await embed.derive(session, extraction, before, self._parts, tally)
+                derived = await embed.derive(whole, extraction, self._parts, tally)
         except (ModelError, BudgetExceeded, TimeLimitExceeded) as error:
             # The turns are safe. Only the cards are missing, and `retry` makes them.
             await self._fail(session, str(error))
@@ -197,55 +193,39 @@ class Builder:
     async def _fail(self, session: Session, reason: str) -> None:
         await self._store.settle(session, Derived(SessionState.FAILED, reason))
 
-    async def _extract(
-        self, session: Session, before: StoredSession | None, tally: Tally
-    ) -> Extraction:
+    async def _extract(self, whole: StoredSession, tally: Tally) -> Extraction:
+        session = whole.session
         if session.is_note:
             return note_extraction(session)
-        after = await asyncio.to_thread(settled_turns, before, session)
+        after = whole.done if whole.done < len(session.turns) else 0  # a rebuild
         if after:
             tally.notes.append(f"turns 1 to {after} have their cards already")
-        limit = self._session_tokens(before, tally)
+        limit = self._session_tokens(whole.spent, tally)
         extractor = self._parts.extractor
         async with self._ledger.allow(limit, tally, session=session.id) as allowed:
             with tally.stage("extract"):
                 extraction = await extractor.extract(session, limit=allowed, after=after)
             tally.calls += extraction.calls
             tally.notes += extraction.notes
-        extraction = with_kept(session, extraction, before, after)
-        known = before.derived.corrections if before else ()
+        extraction = _with_kept(whole, extraction, after)
+        known = whole.derived.corrections
         cards = corrections.applied(merge_repeated(extraction.cards), known, session)
         return replace(extraction, cards=cards)
 
-    def _session_tokens(self, before: StoredSession | None, tally: Tally) -> int | None:
+    def _session_tokens(self, spent: int, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
         limit = self._parts.budget.session_tokens
         if limit is None or not spends_tokens(self._parts.extractor):
             return None
-        spent = before.spent if before else 0
         if spent:
             tally.notes.append(f"earlier attempts used {spent} tokens of the limit")
         return max(0, limit - spent)
 
 
-def settled_turns(before: StoredSession | None, session: Session) -> int:
-    """How many of the first turns have their cards, if the session only grew; else 0. The same
-    text again is rebuilt."""
-    if before is None or not before.derived.state.settled:
-        return 0
-    if len(session.turns) == len(before.session.turns):
-        return 0
-    return session.grown_from(before.session)
-
-
-def with_kept(
-    session: Session, extraction: Extraction, before: StoredSession | None, after: int
-) -> Extraction:
-    """A session that grew keeps its cards. In a changed one new cards replace the old ones. Cards
-    whose turns were all forgotten stay, because they cannot be extracted again."""
-    if before is None:
-        return extraction
-    made = before.derived
+def _with_kept(whole: StoredSession, extraction: Extraction, after: int) -> Extraction:
+    """The extraction of the turns after `after` with the cards that the session keeps. If all its
+    cards are made again, it keeps those whose turns were all forgotten."""
+    session, made = whole.session, whole.derived
     if after:
         cards = [*kept_cards(made.cards, session), *extraction.cards]
         held = [*made.quarantined, *extraction.quarantined]

@@ -77,17 +77,14 @@ def opening(text: str) -> str:
 
 
 async def derive(
-    session: Session,
-    extraction: Extraction,
-    before: StoredSession | None,
-    parts: Parts,
-    tally: Tally,
+    whole: StoredSession, extraction: Extraction, parts: Parts, tally: Tally
 ) -> Derived:
-    """Everything that is stored of a session besides its turns. Texts that were embedded `before`
-    are not embedded again."""
+    """Everything that is stored of a session besides its turns. Texts whose vectors are stored are
+    not embedded again."""
+    session = whole.session
     cards, stretches = extraction.cards, await asyncio.to_thread(passages, session)
     wanted = texts(session, cards, stretches, parts.language)
-    known = _known_vectors(before, parts.language)
+    known = _known_vectors(whole, parts.language)
     fresh = list(dict.fromkeys(text for text in wanted if text not in known))
     made = await tally.embed(parts.embedder, fresh)
     known.update(zip(fresh, made, strict=True))
@@ -99,22 +96,22 @@ async def derive(
         passages=stretches,
         passage_vectors=vectors[len(cards) :],
         quarantined=extraction.quarantined,
-        corrections=before.derived.corrections if before else (),
+        corrections=whole.derived.corrections,
         tokens=tally.history_tokens,
         card_tokens=tokens.count("\n".join(card.text for card in cards)),
     )
 
 
-def _known_vectors(before: StoredSession | None, language: Language) -> dict[str, Vectors]:
+def _known_vectors(whole: StoredSession, language: Language) -> dict[str, Vectors]:
     """The stored vectors of the session, by the text that they were made from."""
-    if before is None or not len(before.derived.passage_vectors):
+    made = whole.derived
+    if not len(made.passage_vectors):
         return {}
-    made = before.derived
-    turns = len(before.session.turns)
+    turns = len(whole.session.turns)
     complete = len(made.card_vectors) == len(made.cards)
     if not complete or any(passage.turn > turns for passage in made.passages):
         return {}  # the file is damaged: embed everything again
-    stored = texts(before.session, made.cards, made.passages, language)
+    stored = texts(whole.session, made.cards, made.passages, language)
     vectors = [*made.card_vectors, *made.passage_vectors]
     return dict(zip(stored, vectors, strict=True)) if len(stored) == len(vectors) else {}
 

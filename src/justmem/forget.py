@@ -204,7 +204,7 @@ class Forgetting:
         known = await self._store.corrections()
         named = [c for c in known if subject.casefold() in c.before.text.casefold()]
         ids = {corrections_of(each.original, known)[-1].after.id for each in named}
-        return [await card_in(self._store, id) for id in sorted(ids)]
+        return [c for id in sorted(ids) for c in await self._store.cards(CardFilter(id=id))]
 
     async def _turns_naming(self, subject: str, cards: Sequence[Card]) -> dict[str, set[int]]:
         """The turns of the cards, and all turns that name the subject, with or without cards."""

@@ -65,8 +65,8 @@ class AsyncMemory(StoredMemory):
     ) -> Remembered:
         """Stores the session's words, then makes its cards. A session is a text, a list of
         messages or a mapping with `turns`. An unchanged session costs nothing. A changed one
-        replaces the old one and its cards. `at` is when it took place; default: the session's own
-        time, else now.
+        replaces the old one and its cards; one with more turns at its end keeps them. `at` is
+        when it took place; default: the session's own time, else now.
 
         If a model fails, the words are kept, the result says `failed` and why, and `retry` tries
         again."""
@@ -176,7 +176,7 @@ class AsyncMemory(StoredMemory):
         now = self._time()
         session = as_session(value, at=at, id=id, otherwise=now)
         if at is None and session.at == now and session.id != id_from_content(session):
-            known = await self._store.texts([session.id], newest=True)
+            known = await self._store.texts([session.id])
             if session.id in known:
                 session = session.model_copy(update={"at": known[session.id].at})
         return await self._redaction.session(session)

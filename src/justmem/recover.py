@@ -115,16 +115,12 @@ class Recovery:
         until = replace(where, until=where.last(found.at.date()))
         shown = [each.without(_turns_outside(each, until)) for each in shown]
         rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
-        current = await self._store.texts(list({session.id for _, session, _ in rows}))
-        newest = {session.id: session for session in waiting}
         score = max((one.score for one in found.chosen), default=0.0)
         known = {card.id for card in found.cards}
         more = [
             Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
             for share, session, number in rows
-            if session.id in current
-            and number > _turns_with_cards(current[session.id], newest[session.id])
-            and f"{session.id}#{number}" not in known
+            if f"{session.id}#{number}" not in known
         ][:_PENDING_TURNS]
         chosen, cards = found.chosen, found.cards
         if where.limit:  # they take the lowest places, and never that of the best card
@@ -222,14 +218,6 @@ def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
 
 
 # ---------------------------------------------------------------- sessions without cards
-
-
-def _turns_with_cards(current: Session, waiting: Session) -> int:
-    """Turns up to this number are not quoted: they have cards already. If an earlier turn was
-    changed, none is quoted."""
-    if current.digest == waiting.digest:
-        return 0
-    return waiting.grown_from(current) or len(waiting.turns)
 
 
 def _pending_note(count: int) -> str:

@@ -15,7 +15,7 @@ from justmem.budget import Tally
 from justmem.domain import Access, Card, EventDate, Evidence, Plan, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
-from justmem.ports import NO_FILTER, Filter, Found, SearchLimits, Store, Vectors, View
+from justmem.ports import NO_FILTER, CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
 from justmem.rank import Pool, Scores
 from justmem.runtime.validation import both_ends
 
@@ -190,6 +190,7 @@ class Retrieval:
             and where.holds(card.session_id, card.said_at.date())
             and card.since <= (where.as_of or found.at.date())
             and not self._retention.card_expired(card, found.at)
+            and await self._store.cards(CardFilter(id=card.id))  # it may have to be made again
         ]
         cards = tuple(dict.fromkeys([*found.cards, *pinned]))
         ids = tuple(card.id for card in cards if card.id in corrected)

@@ -144,10 +144,10 @@ class StoredMemory:
         return await notes.get_note(self._store, key, self._time())
 
     async def waiting(self) -> list[Session]:
-        """The pending and failed sessions, each with its newest text."""
+        """The pending and failed sessions."""
         records = await self._store.sessions()
         ids = [record.id for record in records if not record.state.settled]
-        return list((await self._store.texts(ids, newest=True)).values())
+        return list((await self._store.texts(ids)).values())
 
     async def quarantined(self, session_id: str) -> list[Quarantined]:
         """Cards of a session that no turn supports. They are never used as evidence."""

@@ -24,7 +24,7 @@ from torture._fixtures import database, folder, has_postgres, memory, server
 
 PROMISE = (
     "Forgotten text is removed from every table and file: turns, cards, corrections, notes, "
-    "labels, vectors, quarantined cards, texts that wait."
+    "labels, vectors, quarantined cards."
 )
 COUNT = 200  # markers in each store
 SAMPLE = 18

@@ -55,8 +55,8 @@ async def filled(store: Store, sessions: int = 6) -> None:
     """A bit of everything that a store can hold."""
     await store.bind("onnx:small", 8)
     for number in range(sessions):
-        of = session(f"s{number}", f"turn {number}", "zero \0 and more", at=MAY + timedelta(number))
-        await remember(store, of, f"fact {number}", "likes tea\0")
+        of = session(f"s{number}", f"turn {number}", "zero and more", at=MAY + timedelta(number))
+        await remember(store, of, f"fact {number}", "likes tea")
     odd = session("odd", "I ran.", "How far?")
     held = Quarantined(subject="Ana", fact="owns a yacht", reason="no turn says so")
     cards = (
@@ -65,7 +65,7 @@ async def filled(store: Store, sessions: int = 6) -> None:
     )
     await store.keep(odd)
     await store.settle(odd, derived(odd, *cards, quarantined=[held], tokens=9, card_tokens=4))
-    await store.keep(session("odd", "I ran a lot."))  # a change that waits
+    await store.append("odd", session("odd", "I ran a lot.").turns)  # a turn that waits
     await fail(store, "odd", "the model stayed away")
     await store.keep(session("pending"))
     await store.keep(session("failed", "again and again"))
@@ -82,7 +82,7 @@ async def test_sessions_without_words_arrive_as_they_are(sides: Any) -> None:
     for number in range(3):
         await remember(source, session(f"s{number}", f"turn {number}"), f"fact {number}")
     await source.forget(words=["s0", "s1"])
-    await source.keep(session("s1", "changed, and waiting"))
+    await source.append("s1", session("s1", "more, and waiting").turns)
     report = await copied(one, other)
     assert (report.sessions, report.cards) == (3, 3)
     target = await other.open("ana")
@@ -203,8 +203,8 @@ async def test_a_difference_is_noticed(sides: Any) -> None:
     (whole,) = await source.whole_sessions(["odd"])
     made = whole.derived
     for other in (
-        replace(whole, failure=""),
-        replace(whole, waiting=None),
+        replace(whole, done=1),
+        replace(whole, derived=replace(made, reason="")),
         replace(whole, derived=replace(made, tokens=10)),
         replace(whole, derived=replace(made, cards=made.cards[:1])),
         replace(whole, derived=replace(made, card_vectors=made.card_vectors + 1e-3)),
@@ -261,16 +261,16 @@ async def test_a_copy_does_not_bring_back_what_its_target_has_forgotten(sides: A
     cards = [card(of, "plays"), card(of, "collects", turns=(3,))]
     await source.keep(of)
     await source.settle(of, derived(of, *cards))
-    await source.keep(session("s1", "Hello.", *(turn.text for turn in of.turns)))
+    await source.append("s1", session("s1", "More.").turns)
     await copied(one, other)
     await target.forget(turns=[("s1", 1)])
     with pytest.raises(StoreError, match="has forgotten cards or turns"):
         await copied(one, other)
     left, right = await one.open("ana"), await other.open("ana")
     await right.put(await left.whole_sessions(["s1"]))  # as an import would
-    assert await session_in(target, "s1") == of.without([1])
+    (left_over,) = await waiting(target)
+    assert [turn.text for turn in left_over.turns] == ["", "Oh!", "I collect stamps.", "More."]
     assert await all_facts(target) == ["collects"]
-    assert [turn.text for turn in (await waiting(target))[0].turns][1] == ""
     assert (await found(target, "theremin", "passages"))[1] == []
     assert (await found(target, "stamps", "passages"))[1] != []
     for copy_of in (left, right):

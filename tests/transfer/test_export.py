@@ -268,7 +268,7 @@ async def test_a_file_that_is_not_as_it_was_written_stores_nothing(
         (signed([head, edited(session, tokens=2**70), *lines[2:]]), "tokens does not fit"),
         (signed([head, edited(session, tokens=-1), *lines[2:]]), "tokens does not fit"),
         (signed([head, edited(session, at="soon"), *lines[2:]]), "at does not fit"),
-        (signed([head, edited(session, state="pending"), *lines[2:]]), "has no cards yet"),
+        (signed([head, edited(session, done=9), *lines[2:]]), "9 of its 3 turns"),
         (signed([head, edited(session, cards=[{**card, "turns": [9]}]), *lines[2:]]), "not exist"),
         (signed([head, edited(session, cards=[{**card, "turns": []}]), *lines[2:]]), "no turn"),
         (signed([head, edited(session, passages=[[1, 0, 999]]), *lines[2:]]), "not in the text"),

@@ -123,13 +123,13 @@ async def list_notes(store: Store, prefix: str, now: datetime) -> list[Note]:
         for record in await store.sessions()
         if record.is_note and record.id.startswith(NOTE + prefix) and not expired(record, now)
     ]
-    texts = await store.texts([record.id for record in records], newest=True)
+    texts = await store.texts([record.id for record in records])
     return sorted((_note(texts[record.id]) for record in records), key=lambda note: note.key)
 
 
 async def get_note(store: Store, key: str, now: datetime) -> Note:
     id = NOTE + as_key(key)
-    session = (await store.texts([id], newest=True)).get(id)
+    session = (await store.texts([id])).get(id)
     if session is None or (session.until is not None and session.until <= now):
         raise no_note(key)
     return _note(session)

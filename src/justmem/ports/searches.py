@@ -101,7 +101,8 @@ class Snapshot:
     cards: int
     tokens: int  # of all turns: what the full history would cost in a prompt
     main_subject: str | None  # of more than six cards in ten: the person whose memory this is
-    waiting: Sequence[Session] = ()  # the latest sessions without cards, oldest first
+    # The latest sessions that have turns without cards, oldest first. Their other turns are blank.
+    waiting: Sequence[Session] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,11 +81,10 @@ class Derived:
 class StoredSession:
     """Everything that a store holds of one session."""
 
-    session: Session  # the current text
+    session: Session
     derived: Derived  # what was made of it
-    waiting: Session | None = None  # a changed text whose cards are still to be made
-    failure: str = ""  # why that could not be done
-    spent: int = 0  # tokens spent on cards of the newest text; 0 once they are made
+    done: int = 0  # how many of its first turns have their cards
+    spent: int = 0  # tokens spent on cards that are not made yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +145,28 @@ class Store(Protocol):
 
     async def keep(self, session: Session) -> SessionRecord:
         """Stores the raw turns, in a transaction of their own. Does nothing if the same text is
-        stored. A changed text is stored beside the current one and replaces it at `settle`. Words
-        of forgotten turns are left out: the record then has another digest than `session`."""
+        stored. If the session has new turns at its end, their cards are waited for, and the earlier
+        cards stay. Any other change removes its cards and keeps its corrections. Words of forgotten
+        turns are left out: the record then has another digest than `session`."""
         ...
 
     async def append(
         self, session_id: str, turns: Sequence[Turn], *, at: datetime | None = None
     ) -> SessionRecord:
-        """Adds turns to the newest text of a session, in one transaction. Skips turns whose key is
-        stored. Creates a missing session, at the time `at`. In a session of an earlier day, turns
-        without a time of their own take place at `at`."""
+        """Adds turns to a session, in one transaction. Skips turns whose key is stored. Creates a
+        missing session, at the time `at`. In a session of an earlier day, turns without a time of
+        their own take place at `at`."""
         ...
 
     async def settle(self, session: Session, derived: Derived) -> None:
-        """Replaces everything derived from the session and makes `session` its current text, in one
-        transaction. The state FAILED only marks the newest text, with the reason. NotInMemory if
-        the text or the corrections changed meanwhile."""
+        """Replaces everything derived from the session, in one transaction. NotInMemory if its text
+        or its corrections changed meanwhile. The state FAILED only marks the session, with the
+        reason; if its text changed meanwhile, it does nothing."""
         ...
 
     async def rebuild(self, session_id: str | None = None) -> Sequence[str]:
-        """Queues one session or all for new cards, and returns their ids. The old cards stay until
-        then. If an earlier rebuild is not finished, returns the ids that are left of it."""
+        """Marks one session or all as waiting for new cards, and returns their ids. The old cards
+        stay until `settle`. If an earlier rebuild is not finished, returns what is left of it."""
         ...
 
     async def revise(
@@ -197,15 +197,14 @@ class Store(Protocol):
         """In order of time."""
         ...
 
-    async def texts(self, ids: Sequence[str], *, newest: bool = False) -> Mapping[str, Session]:
-        """The current texts of the sessions that exist. `newest`: the text that waits for cards, if
-        there is one."""
+    async def texts(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        """The sessions that exist."""
         ...
 
     # ------------------------------------------------------------ search
 
     async def look(self, *, waiting: int = 0) -> Snapshot:
-        """`waiting`: at most that many of the latest sessions without cards."""
+        """`waiting`: at most that many of the latest sessions that have turns without cards."""
         ...
 
     async def find(self, views: Sequence[View], limits: SearchLimits) -> Found:
@@ -315,11 +314,19 @@ class Store(Protocol):
 
 
 async def session_in(store: Store, session_id: str) -> Session:
-    """The current text of a session. NotInMemory if there is no such session."""
+    """NotInMemory if there is no such session."""
     found = await store.texts([session_id])
     if session_id not in found:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
     return found[session_id]
+
+
+async def whole_session_in(store: Store, session_id: str) -> StoredSession:
+    """NotInMemory if there is no such session."""
+    found = await store.whole_sessions([session_id])
+    if not found:
+        raise NotInMemory(f"There is no session {session_id!r} in this space.")
+    return found[0]
 
 
 async def card_in(store: Store, card_id: str) -> Card:

@@ -7,13 +7,13 @@ It recognises the turn when its session is remembered again, also at another pla
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from justmem.domain import Card, Correction, Session
 from justmem.errors import NotInMemory
 from justmem.ports.searches import Place
-from justmem.ports.store import StoredSession
+from justmem.ports.store import Derived, StoredSession
 from justmem.ports.vectors import Vectors
 from justmem.runtime import tokens
 
@@ -73,20 +73,12 @@ def by_session(places: Iterable[Place]) -> dict[str, list[int]]:
     return numbers
 
 
-def find_turns(
-    current: Session, waiting: Session | None, numbers: Iterable[int]
-) -> Iterator[tuple[Session, int]]:
-    """The text and number of each turn. A turn that is not in the current text is looked up in the
-    waiting one."""
+def check_turns(session: Session, numbers: Iterable[int]) -> None:
     for number in numbers:
-        for text in (current, waiting):
-            if text is not None and 1 <= number <= len(text.turns):
-                if text.turn(number).forgotten:
-                    raise NotInMemory(f"Turn {current.id}#{number} was forgotten before.")
-                yield text, number
-                break
-        else:
-            raise NotInMemory(f"Session {current.id!r} has {len(current.turns)} turns.")
+        if not 1 <= number <= len(session.turns):
+            raise NotInMemory(f"Session {session.id!r} has {len(session.turns)} turns.")
+        if session.turn(number).forgotten:
+            raise NotInMemory(f"Turn {session.id}#{number} was forgotten before.")
 
 
 def remove_marked(session: Session, marks: Collection[str]) -> Session:
@@ -107,35 +99,45 @@ def remove_forgotten(
         for n, card in enumerate(made.cards)
         if card.id not in forgotten and lost.isdisjoint(card.turns)
     ]
-    passages = [n for n, passage in enumerate(made.passages) if passage.turn not in gone]
-    if not gone and len(stay) == len(made.cards) and whole.waiting is None:
+    if not gone and len(stay) == len(made.cards):
         return whole
     session = whole.session.without(gone)
-    waiting = whole.waiting and remove_marked(whole.waiting, marks)
-    left = [made.cards[n] for n in stay]
-    facts = {(card.subject, card.fact) for card in made.cards if card not in left}
+    passages = [n for n, passage in enumerate(made.passages) if passage.turn not in gone]
+    left = select(made, stay, passages)
+    removed = [card for n, card in enumerate(made.cards) if n not in stay]
+    facts = {(card.subject, card.fact) for card in removed}
+    ids = {card.id for card in removed}
+    undone = {
+        each.original
+        for each in made.corrections
+        if ids & each.ids or lost & find_marked(whole.session, each.marks)
+    }
     return replace(
         whole,
         session=session,
-        # If the turn was all that had changed, nothing waits any more.
-        waiting=None if waiting and marks and waiting.digest == session.digest else waiting,
-        failure=FORGOTTEN_SINCE if marks and whole.failure else whole.failure,
         derived=replace(
-            made,
+            left,
             reason=FORGOTTEN_SINCE if gone and made.reason else made.reason,
-            cards=left,
-            card_vectors=_select_rows(made.card_vectors, stay),
-            passages=[made.passages[n] for n in passages],
-            passage_vectors=_select_rows(made.passage_vectors, passages),
             quarantined=[
                 held
                 for held in made.quarantined
                 if not lost and (held.subject, held.fact) not in facts
             ],
-            corrections=living(made.corrections, left),
+            corrections=[each for each in made.corrections if each.original not in undone],
             tokens=min(made.tokens, tokens.count_session(session)) if gone else made.tokens,
-            card_tokens=made.card_tokens * len(left) // max(1, len(made.cards)),
         ),
+    )
+
+
+def select(made: Derived, cards: Sequence[int], passages: Sequence[int]) -> Derived:
+    """Only the cards and passages at these places."""
+    return replace(
+        made,
+        cards=[made.cards[n] for n in cards],
+        card_vectors=_select_rows(made.card_vectors, cards),
+        passages=[made.passages[n] for n in passages],
+        passage_vectors=_select_rows(made.passage_vectors, passages),
+        card_tokens=made.card_tokens * len(cards) // max(1, len(made.cards)),
     )
 
 
@@ -146,5 +148,5 @@ def living(corrections: Iterable[Correction], cards: Iterable[Card]) -> list[Cor
     return [each for each in known if each.original in there]
 
 
-def _select_rows(vectors: Vectors, places: list[int]) -> Vectors:
-    return vectors[places] if len(vectors) else vectors
+def _select_rows(vectors: Vectors, places: Sequence[int]) -> Vectors:
+    return vectors[[*places]] if len(vectors) else vectors

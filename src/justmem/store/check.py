@@ -24,7 +24,7 @@ _COUNTS = (
     *(
         (
             f"SELECT count(*) FROM {table} WHERE space = ? AND session NOT IN "
-            "(SELECT id FROM sessions WHERE space = ? AND draft = 0)",
+            "(SELECT id FROM sessions WHERE space = ?)",
             f"there are {table} that belong to no session",
             RESTORE,
         )
@@ -32,7 +32,7 @@ _COUNTS = (
     ),
     *(
         (
-            f"SELECT count(*) FROM sessions s WHERE s.space = ? AND s.draft = 0 AND s.{column} <> "
+            f"SELECT count(*) FROM sessions s WHERE s.space = ? AND s.{column} <> "
             f"(SELECT count(*) FROM {table} c WHERE c.space = ? AND c.session = s.id)",
             f"there are sessions that have a wrong number of {column}",
             AGAIN,
@@ -86,8 +86,7 @@ def _counts(db: Connection) -> Iterator[Damage]:
             yield Damage(what=f"{what} ({count:,})", fix=fix)
     summed = one(
         db,
-        "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions "
-        "WHERE space = ? AND draft = 0",
+        "SELECT coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions WHERE space = ?",
         db.space,
     )
     if (*map(int, summed),) != one(
@@ -115,17 +114,17 @@ def _session(db: Connection, id: str) -> tuple[int, list[Damage]]:
 
 
 def _texts(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:
-    for draft, digest, turns, instant in db.rows(
-        "SELECT draft, digest, turns, instant FROM sessions WHERE space = ? AND id = ?",
-        *(db.space, whole.session.id),
-    ):
-        text = whole.session if not draft or whole.waiting is None else whole.waiting
-        if text.digest != digest:
-            which = "changed words" if draft else "words"
-            yield Damage(what=f"the {which} of {name} are damaged", fix=AGAIN)
-        elif (turns, instant) != (len(text.turns), rows.instant(text.at)):
-            what = f"{name} has another number of turns or another time than recorded"
-            yield Damage(what=what, fix=AGAIN)
+    text = whole.session
+    digest, turns, instant = one(
+        db,
+        "SELECT digest, turns, instant FROM sessions WHERE space = ? AND id = ?",
+        *(db.space, text.id),
+    )
+    if text.digest != digest:
+        yield Damage(what=f"the words of {name} are damaged", fix=AGAIN)
+    elif (turns, instant) != (len(text.turns), rows.instant(text.at)) or whole.done > turns:
+        what = f"{name} has another number of turns or another time than recorded"
+        yield Damage(what=what, fix=AGAIN)
 
 
 def _index(db: Connection, whole: StoredSession, name: str) -> Iterator[Damage]:

@@ -15,8 +15,11 @@ from justmem.store.engine import Connection, one, row
 from justmem.store.session_index import TERMS, Block
 
 
-def put_derived(db: Connection, session: Session, derived: Derived) -> None:
-    """Replaces everything that was derived from the session before."""
+def put_derived(
+    db: Connection, session: Session, derived: Derived, *, corrected: bool = False
+) -> list[Card]:
+    """Replaces everything that was derived from the session before, and returns its cards.
+    `corrected`: replaces the corrections too."""
     removed = _remove_derived(db, session.id)
     if removed:
         mark_replaced(db)
@@ -44,14 +47,16 @@ def put_derived(db: Connection, session: Session, derived: Derived) -> None:
             for n, held in enumerate(derived.quarantined)
         ],
     )
-    db.run_many(
-        "INSERT INTO corrections (space, session, number, correction) VALUES",
-        [
-            (db.space, session.id, n, each.model_dump_json())
-            for n, each in enumerate(living(derived.corrections, cards))
-        ],
-    )
-    before = "(SELECT {} FROM sessions WHERE space = ? AND id = ? AND draft = 0)"
+    if corrected:
+        left = derived.corrections
+        if derived.state.settled:
+            left = living(left, cards)
+        db.run("DELETE FROM corrections WHERE space = ? AND session = ?", db.space, session.id)
+        db.run_many(
+            "INSERT INTO corrections (space, session, number, correction) VALUES",
+            [(db.space, session.id, n, each.model_dump_json()) for n, each in enumerate(left)],
+        )
+    before = "(SELECT {} FROM sessions WHERE space = ? AND id = ?)"
     db.run(
         "UPDATE spaces SET generation = generation + 1, removals = removals + ?, next_key = ?, "
         f"dim = ?, cards = cards + ? - {before.format('cards')}, "
@@ -60,11 +65,12 @@ def put_derived(db: Connection, session: Session, derived: Derived) -> None:
         *(len(cards), db.space, session.id, derived.tokens, db.space, session.id, db.space),
     )
     db.run(
-        "UPDATE sessions SET state = ?, reason = ?, spent = 0, cards = ?, quarantined = ?, "
-        "tokens = ?, card_tokens = ? WHERE space = ? AND id = ? AND draft = 0",
+        "UPDATE sessions SET state = ?, reason = ?, cards = ?, quarantined = ?, tokens = ?, "
+        "card_tokens = ? WHERE space = ? AND id = ?",
         *(derived.state, derived.reason, len(cards), len(derived.quarantined)),
         *(derived.tokens, derived.card_tokens, db.space, session.id),
     )
+    return cards
 
 
 def _to_store(db: Connection, cards: Sequence[Card]) -> list[int]:
@@ -126,7 +132,7 @@ def _remove_derived(db: Connection, session_id: str) -> bool:
     """Returns whether a search could have found anything of it."""
     deleted = [
         db.run(f"DELETE FROM {table} WHERE space = ? AND session = ?", db.space, session_id)
-        for table in ("cards", "blocks", "quarantine", "corrections")
+        for table in ("cards", "blocks", "quarantine")
     ]
     return any(deleted[:2])
 
@@ -180,7 +186,7 @@ def put_all_again(db: Connection, made: Mapping[tuple[Index, str], Vectors] | No
     """Makes the indexes of all sessions again: with other vectors, or by other rules for terms."""
     made = made or {}
     for whole in reads.each_whole_session(db, [record.id for record in reads.sessions(db)]):
-        if whole.derived.state in rows.SETTLED:
+        if whole.derived.cards or whole.derived.passages:
             id, own = whole.session.id, whole.derived
             own = replace(
                 own,
@@ -230,7 +236,7 @@ def revise(
         corrections=after,
         card_tokens=tokens.count("\n".join(each.text for each in cards)),
     )
-    put_derived(db, whole.session, changed)
+    put_derived(db, whole.session, changed, corrected=True)
     mark_replaced(db)
     verb = "correct" if len(after) > len(before) else "undo"
     log.add(db, verb, [card.session_id, card.id, into.id])

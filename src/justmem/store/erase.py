@@ -145,9 +145,7 @@ def _bytes_of(whole: StoredSession) -> bytes:
     """The words of a session, both as UTF-8 and as JSON in ASCII, and its vectors."""
     made = whole.derived
     values: list[Value] = [whole.session, *made.cards, *made.quarantined, *made.corrections]
-    if whole.waiting is not None:
-        values.append(whole.waiting)
-    text = "\n".join([*(each.model_dump_json() for each in values), made.reason, whole.failure])
+    text = "\n".join([*(each.model_dump_json() for each in values), made.reason])
     forms = (*_stored_forms(made.card_vectors), *_stored_forms(made.passage_vectors))
     escaped = b"" if text.isascii() else json.dumps(text).encode()
     words = text.encode("utf-8", "replace")

@@ -112,7 +112,13 @@ def _changes(
     listed = reads.sessions(db)
     for id in sorted(named - {record.id for record in listed}):
         raise NotInMemory(f"There is no session {id!r} in this space.")
-    ids = [r.id for r in listed if everything or r.id in named or (about and r.quarantined)]
+    ids = [
+        each.id
+        for each in listed
+        if everything
+        or each.id in named
+        or (about and (each.quarantined or not each.state.settled))
+    ]
     for whole in reads.each_whole_session(db, ids):
         id = whole.session.id
         own = [card for card, session in of_cards.items() if session == id]
@@ -140,11 +146,12 @@ def _change(
     *,
     words: bool,
 ) -> _Change:
-    """`words`: also forget the words of all turns, which the cards survive. A waiting text keeps
-    the words that are new in it. `about`: subjects whose quarantined cards go."""
+    """`words`: also forget the words of all turns, which the cards survive. Turns without cards
+    keep them. `about`: subjects whose quarantined cards go, and corrections of cards that are
+    still to be made again."""
     session = whole.session
-    named = tombstones.find_turns(session, whole.waiting, numbers)
-    marks = [tombstones.mark(text, number) for text, number in named]
+    tombstones.check_turns(session, numbers)
+    marks = [tombstones.mark(session, number) for number in numbers]
     gone = tombstones.find_marked(session, marks).union(numbers)
     left = tombstones.remove_forgotten(whole, {*cards, *marks})
     kept = {card.id for card in left.derived.cards}
@@ -152,14 +159,33 @@ def _change(
     for id in lost.copy():  # earlier versions must not come back
         lost = lost.union(*(each.ids for each in corrections_of(id, whole.derived.corrections)))
     if words:
-        said = [n for n, turn in enumerate(left.session.turns, 1) if not turn.forgotten]
+        turns = left.session.turns[: whole.done]
+        said = [n for n, turn in enumerate(turns, 1) if not turn.forgotten]
         more = [tombstones.mark(session, number) for number in said]
         left = tombstones.remove_forgotten(left, more, cards=False)
         marks += more
         gone = gone.union(said)
-    held = [each for each in left.derived.quarantined if each.subject.casefold() not in about]
-    left = replace(left, derived=replace(left.derived, quarantined=held))
+    if about:
+        left = replace(left, derived=_without_subjects(left.derived, about))
     return _Change(whole, left, [*marks, *sorted(lost)], len(gone))
+
+
+def _without_subjects(made: Derived, about: Collection[str]) -> Derived:
+    """Without quarantined cards about these subjects, and without the corrections of missing cards
+    that named them."""
+    ids = {card.id for card in made.cards}
+    named = {
+        each.original
+        for each in made.corrections
+        for text in (each.before.text.casefold(), each.after.text.casefold())
+        if any(subject in text for subject in about)
+    }
+    there = {each.original for each in made.corrections if ids & each.ids}
+    return replace(
+        made,
+        quarantined=[each for each in made.quarantined if each.subject.casefold() not in about],
+        corrections=[each for each in made.corrections if each.original not in named - there],
+    )
 
 
 # ---------------------------------------------------------------- what is removed
@@ -174,7 +200,12 @@ def _removed(change: _Change) -> Removed:
     spans = set(left.passages)
     passages = [n for n, passage in enumerate(made.passages) if passage not in spans]
     said = _texts(after) if after else {}
-    undone = [each.before for each in made.corrections if each not in left.corrections]
+    undone = [
+        card
+        for each in made.corrections
+        if each not in left.corrections
+        for card in (each.before, each.after)
+    ]
     gone = [made.cards[n] for n in cards]
     facts = [(card.subject, card.fact) for card in (*gone, *undone)]
     held = [each for each in made.quarantined if each not in left.quarantined]
@@ -192,5 +223,4 @@ def _removed(change: _Change) -> Removed:
 
 def _texts(whole: StoredSession) -> dict[str, None]:
     """Each text of its turns once, in order."""
-    both = (whole.session, whole.waiting) if whole.waiting else (whole.session,)
-    return {turn.text: None for text in both for turn in text.turns if turn.text.strip()}
+    return {turn.text: None for turn in whole.session.turns if turn.text.strip()}

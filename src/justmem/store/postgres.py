@@ -229,7 +229,7 @@ class PostgresStorage(Database):
                 "WHERE space = ? AND session = ?",
                 *(self.owner, db.seconds() + lease, *here),
             )
-            text = reads.texts(db, [session_id], newest=True).get(session_id)
+            text = reads.texts(db, [session_id]).get(session_id)
             return None if text is None else Job(space, text)
 
         return self.transaction(f"BEGIN; {of_space(space)}", work)

@@ -44,79 +44,51 @@ _BLOCK = "kind, session, generation, first_key, postings"
 
 
 def record(db: Connection, session_id: str) -> SessionRecord:
-    found = rows.records_of(
-        db.rows(
-            f"SELECT {rows.RECORD} FROM sessions WHERE space = ? AND id = ?", db.space, session_id
-        )
+    found = row(
+        db, f"SELECT {rows.RECORD} FROM sessions WHERE space = ? AND id = ?", db.space, session_id
     )
-    if not found:
+    if found is None:
         raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    return found[0]
+    return rows.record_of(found)
 
 
 def sessions(db: Connection) -> list[SessionRecord]:
-    return rows.records_of(
-        db.rows(
-            f"SELECT {rows.RECORD} FROM sessions WHERE space = ? ORDER BY draft, instant, number",
-            db.space,
-        )
+    """In order of time."""
+    sql = f"SELECT {rows.RECORD} FROM sessions WHERE space = ? ORDER BY instant, number"
+    return [rows.record_of(each) for each in db.rows(sql, db.space)]
+
+
+def texts(db: Connection, ids: Sequence[str], *, checked: bool = True) -> dict[str, Session]:
+    """The sessions that exist, in the given order."""
+    sql = "SELECT id, at, labels, until, digest FROM sessions WHERE space = ? AND id IN"
+    heads = {id: head for id, *head in among(db, sql, ids, db.space)}
+    turns: dict[str, list[Sequence[Any]]] = {id: [] for id in heads}
+    numbered = among(
+        db,
+        f"SELECT session, number, {rows.TURN} FROM turns WHERE space = ? AND session IN",
+        list(heads),
+        db.space,
     )
-
-
-def session(db: Connection, session_id: str) -> Session:
-    found = texts(db, [session_id])
-    if session_id not in found:
-        raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    return found[session_id]
-
-
-def texts(
-    db: Connection, ids: Sequence[str], *, newest: bool = False, checked: bool = True
-) -> dict[str, Session]:
-    """The current texts of the sessions that exist. `newest`: the waiting text, if there is one."""
-    heads = {
-        (id, draft): head
-        for id, draft, *head in among(
-            db,
-            "SELECT id, draft, at, labels, until, digest FROM sessions WHERE space = ? AND id IN",
-            ids,
-            db.space,
-        )
-    }
-    wanted = {id: int(newest and (id, 1) in heads) for id, _ in heads}
-    turns: dict[str, list[Sequence[Any]]] = {id: [] for id in wanted}
-    numbered = sorted(
-        among(
-            db,
-            f"SELECT session, draft, number, {rows.TURN} FROM turns WHERE space = ? AND session IN",
-            list(wanted),
-            db.space,
-        ),
-        key=lambda found: found[2],
-    )
-    for id, draft, _, *turn in numbered:
-        if id in wanted and draft == wanted[id]:
-            turns[id].append(turn)
+    for id, _, *turn in sorted(numbered, key=itemgetter(1)):
+        turns[id].append(turn)
     made = {}
     for id in ids:
-        if id in wanted:
-            *head, digest = heads[id, wanted[id]]
+        if id in heads:
+            *head, digest = heads[id]
             made[id] = rows.session_of(id, [*head, digest if checked else ""], turns[id])
     return made
 
 
 def _waiting(db: Connection, most: int) -> list[Session]:
-    """The newest texts of the latest sessions without cards, in order of time. A session that is
-    being rebuilt still has its old cards and is left out."""
+    """The latest sessions that have turns without cards, in order of time."""
     found = db.rows(
-        "SELECT id, instant, number FROM sessions s WHERE space = ? AND state IN (?, ?) "
-        "AND NOT EXISTS (SELECT 1 FROM sessions o WHERE o.space = s.space AND o.id = s.id "
-        "AND o.draft < s.draft AND o.digest = s.digest)",
+        "SELECT id, done FROM sessions WHERE space = ? AND state IN (?, ?) AND done < turns "
+        f"ORDER BY instant DESC, number DESC LIMIT {most}",
         *(db.space, *_WAITING),
     )
-    latest = sorted(found, key=lambda each: each[1:])[max(0, len(found) - most) :]
-    read = texts(db, [id for id, *_ in latest], newest=True)
-    return list(read.values())
+    done: dict[str, int] = dict(found[::-1])
+    read = texts(db, list(done)).items()
+    return [session.without(range(1, done[id] + 1)) for id, session in read]
 
 
 def blanked(db: Connection, session: Session) -> Session:
@@ -140,8 +112,7 @@ def forgotten_among(db: Connection, cards: Sequence[str]) -> set[str]:
 def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
     last = row(
         db,
-        "SELECT at FROM sessions WHERE space = ? AND draft = 0 "
-        "ORDER BY instant DESC, number DESC LIMIT 1",
+        "SELECT at FROM sessions WHERE space = ? ORDER BY instant DESC, number DESC LIMIT 1",
         db.space,
     )
     cards, tokens = one(db, "SELECT cards, tokens FROM spaces WHERE space = ?", db.space)
@@ -195,7 +166,7 @@ def cards(
     db: Connection, where: CardFilter, subjects: Iterable[str], keys: Sequence[int] | None
 ) -> list[Card]:
     """In order of time. `subjects`: all of the space. `keys`: only these cards; None: all."""
-    conditions, values = ["c.space = ?", "s.space = ?", "s.draft = 0"], [db.space, db.space]
+    conditions, values = ["c.space = ?", "s.space = ?"], [db.space, db.space]
     for column, value in (
         ("id", where.id),
         ("kind", where.kind),
@@ -278,27 +249,19 @@ def each_whole_session(db: Connection, ids: Sequence[str]) -> Iterator[StoredSes
 
 def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
     """Everything that is stored of these sessions, in the given order."""
-    columns = "id, draft, state, reason, tokens, card_tokens, spent"
-    heads = {
-        (id, draft): rest
-        for id, draft, *rest in among(
-            db, f"SELECT {columns} FROM sessions WHERE space = ? AND id IN", ids, db.space
-        )
-    }
-    current, newest = (texts(db, ids, newest=each, checked=False) for each in (False, True))
+    columns = "id, done, spent, state, reason, tokens, card_tokens"
+    sql = f"SELECT {columns} FROM sessions WHERE space = ? AND id IN"
+    heads = {id: head for id, *head in among(db, sql, ids, db.space)}
     cards: dict[str, list[Card]] = {}
     listed = among(
         db, f"SELECT {rows.CARD} FROM cards WHERE space = ? AND session IN", ids, db.space
     )
-    for each in sorted(listed, key=lambda each: each[0]):
+    for each in sorted(listed, key=itemgetter(0)):
         cards.setdefault(each[2], []).append(rows.card_of(each))
     held = {(block.session, block.kind): block for block in blocks(db, sessions=ids)}
     made = []
-    for id in dict.fromkeys(ids):
-        if (id, 0) not in heads:
-            continue
-        state, reason, tokens, card_tokens, spent = heads[id, 0]
-        failed = (id, 1) in heads and heads[id, 1][0] == SessionState.FAILED
+    for id, session in texts(db, ids, checked=False).items():
+        done, spent, state, reason, tokens, card_tokens = heads[id]
         derived = Derived(
             state=SessionState(state),
             reason=reason,
@@ -311,15 +274,7 @@ def whole_sessions(db: Connection, ids: Sequence[str]) -> list[StoredSession]:
             tokens=tokens,
             card_tokens=card_tokens,
         )
-        made.append(
-            StoredSession(
-                session=current[id],
-                derived=derived,
-                waiting=newest[id] if (id, 1) in heads else None,
-                failure=heads[id, 1][1] if failed else "",
-                spent=heads[id, 1][4] if (id, 1) in heads else spent,
-            )
-        )
+        made.append(StoredSession(session, derived, done, spent))
     return made
 
 
@@ -353,7 +308,7 @@ def stats(db: Connection, size: int) -> Stats:
         db,
         "SELECT coalesce(sum(turns), 0), coalesce(sum(cards), 0), coalesce(sum(quarantined), 0), "
         "coalesce(sum(tokens), 0), coalesce(sum(card_tokens), 0) FROM sessions "
-        "WHERE space = ? AND draft = 0",
+        "WHERE space = ?",
         db.space,
     )
     turns, cards, quarantined, tokens, card_tokens = map(int, sums)
@@ -386,7 +341,7 @@ def counts(db: Connection) -> Mapping[str, int]:
     sums = one(
         db,
         "SELECT coalesce(sum(cards), 0), count(*), coalesce(sum(turns), 0), "
-        "coalesce(sum(quarantined), 0) FROM sessions WHERE space = ? AND draft = 0",
+        "coalesce(sum(quarantined), 0) FROM sessions WHERE space = ?",
         db.space,
     )
     return dict(zip(names, map(int, sums), strict=True))

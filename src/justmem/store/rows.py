@@ -24,7 +24,7 @@ from justmem.errors import StoreDamaged
 SETTLED = (SessionState.STORED, SessionState.EMPTY)
 CARD = "key, id, session, subject, fact, event_date, status, kind, said_at, turns, until"
 TURN = "speaker, role, text, at, key, forgotten"
-RECORD = "id, draft, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until"
+RECORD = "id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until"
 
 
 def instant(at: datetime) -> float:
@@ -85,6 +85,10 @@ def labels_row(labels: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(labels.items())), ensure_ascii=False) if labels else ""
 
 
+def until_row(until: datetime | None) -> str:
+    return until.isoformat() if until else ""
+
+
 def labels_of(text: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(text) if text else {}
     return found
@@ -114,7 +118,7 @@ def card_row(key: int, card: Card) -> tuple[Any, ...]:
         card.kind,
         card.said_at.isoformat(),
         " ".join(map(str, card.turns)),
-        card.until.isoformat() if card.until else "",
+        until_row(card.until),
     )
     return (*row, card_mark(row))
 
@@ -154,19 +158,8 @@ def quarantined_of(row: Sequence[Any]) -> Quarantined:
 # ---------------------------------------------------------------- records
 
 
-def records_of(rows: Iterable[Sequence[Any]]) -> list[SessionRecord]:
-    """One record for each session, in the order of the rows. Time and state are those of the newest
-    text, counts those of the current one."""
-    current: dict[str, Sequence[Any]] = {}
-    waiting: dict[str, Sequence[Any]] = {}
-    for row in rows:
-        (waiting if row[1] else current)[row[0]] = row
-    return [_record(row, waiting.get(id, row)) for id, row in current.items()]
-
-
-def _record(current: Sequence[Any], newest: Sequence[Any]) -> SessionRecord:
-    id, _, at, digest, state, reason, turns, *_, labels, until = newest
-    cards, quarantined, tokens = current[7:10]
+def record_of(row: Sequence[Any]) -> SessionRecord:
+    id, at, digest, state, reason, turns, cards, quarantined, tokens, labels, until = row
     return SessionRecord.trusted(
         id=id,
         at=time(at),

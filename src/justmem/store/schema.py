@@ -30,17 +30,14 @@ CREATE TABLE spaces (
     terms TEXT NOT NULL DEFAULT ''
 );
 
--- A session has one or two texts. `draft` 0 is the current text: the stored cards and passages come
--- from it, and searches find them. `draft` 1 is the waiting text: a newer text, or the same one
--- during a rebuild, whose cards are not made yet. When they are made, the waiting text replaces the
--- current one, in one transaction. A new session has only draft 0, in the state `pending`.
+-- The first `done` turns of a session have their cards and index rows; the others wait for them. A
+-- session that waits although all its turns are done is being rebuilt.
 -- `at` is the time as given, `instant` the same as a number.
 -- `spent`: tokens spent on cards that are not made yet. `labels` is a JSON object, or empty.
 -- `until`: when a note expires, or empty.
 CREATE TABLE sessions (
     space TEXT NOT NULL,
     id TEXT NOT NULL,
-    draft INTEGER NOT NULL,
     number BIGINT NOT NULL,
     at TEXT NOT NULL,
     instant DOUBLE PRECISION NOT NULL,
@@ -48,6 +45,7 @@ CREATE TABLE sessions (
     state TEXT NOT NULL,
     reason TEXT NOT NULL DEFAULT '',
     turns INTEGER NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0,
     cards INTEGER NOT NULL DEFAULT 0,
     quarantined INTEGER NOT NULL DEFAULT 0,
     tokens BIGINT NOT NULL DEFAULT 0,
@@ -55,9 +53,9 @@ CREATE TABLE sessions (
     spent BIGINT NOT NULL DEFAULT 0,
     labels TEXT NOT NULL DEFAULT '',
     until TEXT NOT NULL DEFAULT '',
-    PRIMARY KEY (space, id, draft)
+    PRIMARY KEY (space, id)
 ) {compact};
-CREATE INDEX sessions_by_time ON sessions (space, draft, instant, number);
+CREATE INDEX sessions_by_time ON sessions (space, instant, number);
 CREATE INDEX sessions_by_state ON sessions (space, state);
 
 -- `forgotten` 1: the turn keeps its number and its speaker, and its words are gone. `key` is the
@@ -65,7 +63,6 @@ CREATE INDEX sessions_by_state ON sessions (space, state);
 CREATE TABLE turns (
     space TEXT NOT NULL,
     session TEXT NOT NULL,
-    draft INTEGER NOT NULL,
     number INTEGER NOT NULL,
     speaker TEXT NOT NULL,
     role TEXT NOT NULL,
@@ -73,7 +70,7 @@ CREATE TABLE turns (
     at TEXT,
     key TEXT,
     forgotten INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (space, session, draft, number)
+    PRIMARY KEY (space, session, number)
 ) {compact};
 
 -- `turns` are the numbers of the turns that a card rests on, separated by spaces. `mark` is a hash

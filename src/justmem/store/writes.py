@@ -1,23 +1,14 @@
-"""Writes to a space, except forgetting. Each function runs inside the caller's transaction.
-
-`schema.py` explains the two texts of a session: the current one and the waiting one.
-"""
+"""Writes to a space, except forgetting. Each function runs inside the caller's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
-from typing import NamedTuple
 
-from justmem.domain import (
-    Session,
-    SessionRecord,
-    SessionState,
-    Turn,
-)
+from justmem.domain import NOTE, Session, SessionRecord, SessionState, Turn
 from justmem.errors import InvalidSession, NotInMemory
 from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession, tombstones
-from justmem.ports.tombstones import FORGOTTEN_SINCE
 from justmem.store import log, reads, rows
 from justmem.store.derived import mark_replaced, put_derived
 from justmem.store.engine import Connection, one, row
@@ -48,45 +39,90 @@ def keep(db: Connection, session: Session) -> SessionRecord:
 def _keep(db: Connection, session: Session) -> bool:
     """Stores the text unless it is stored already. Returns whether it was written."""
     session = reads.blanked(db, session)
-    texts = texts_of(db, session.id)
-    if 0 not in texts:
-        _write(db, session, 0, PENDING)
-        return True
-    if texts[0].digest == session.digest:
-        # The session is back at its current text: drop a waiting change.
-        if 1 in texts and texts[1].digest != session.digest:
-            remove_text(db, session.id, 1)
-        if texts[0].state in SETTLED:
-            _dequeue(db, session.id)
+    known = row(db, "SELECT digest FROM sessions WHERE space = ? AND id = ?", db.space, session.id)
+    if known is not None and known[0] == session.digest:
         _label(db, session)
         return False
-    draft = int(texts[0].state in SETTLED)
-    if draft in texts and texts[draft].digest == session.digest:
-        _label(db, session)
-        return False
-    _write(db, session, draft, PENDING)
+    start = 0
+    if known is None:
+        _insert(db, session)
+    else:
+        start = session.grown_from(reads.texts(db, [session.id], checked=False)[session.id])
+        _update(db, session, start)
+    db.run_many(
+        f"INSERT INTO turns (space, session, number, {rows.TURN}) VALUES",
+        [
+            (db.space, session.id, n, *rows.turn_row(turn))
+            for n, turn in enumerate(session.turns[start:], start + 1)
+        ],
+    )
+    _enqueue(db, session.id)
     return True
 
 
+def _insert(db: Connection, session: Session) -> None:
+    (number,) = one(db, "SELECT next_session FROM spaces WHERE space = ?", db.space)
+    db.run("UPDATE spaces SET next_session = next_session + 1 WHERE space = ?", db.space)
+    db.run(
+        "INSERT INTO sessions (space, id, number, state, at, instant, digest, turns, labels, "
+        "until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        *(db.space, session.id, number, PENDING, *_head(session)),
+        *(rows.labels_row(session.labels), rows.until_row(session.until)),
+    )
+
+
+def _update(db: Connection, session: Session, start: int) -> None:
+    """Writes the head of a changed session. Keeps the first `start` turns, and their cards. If
+    there are none, removes what was derived from the text, except for the corrections."""
+    _label(db, session)
+    db.run(
+        "UPDATE sessions SET state = ?, reason = '', spent = 0, at = ?, instant = ?, digest = ?, "
+        "turns = ?, until = ? WHERE space = ? AND id = ?",
+        *(PENDING, *_head(session), rows.until_row(session.until), db.space, session.id),
+    )
+    if not start:
+        (whole,) = reads.whole_sessions(db, [session.id])
+        put_derived(db, session, _without_words(whole.derived, session))
+        db.run("UPDATE sessions SET done = 0 WHERE space = ? AND id = ?", db.space, session.id)
+        _remove_turns(db, session.id)
+
+
+def _without_words(made: Derived, session: Session) -> Derived:
+    """The cards whose turns were all forgotten: they cannot be made again."""
+    gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
+    stay = [n for n, card in enumerate(made.cards) if gone.issuperset(card.turns)]
+    return replace(tombstones.select(made, stay, []), quarantined=(), tokens=0)
+
+
+def _head(session: Session) -> tuple[str, float, str, int]:
+    return (
+        session.at.isoformat(), rows.instant(session.at), session.digest, len(session.turns)
+    )  # fmt: skip
+
+
 def rebuild(db: Connection, session_id: str | None = None) -> list[str]:
-    """Queues sessions for new cards: copies the current text to the waiting one."""
-    listed = reads.sessions(db) if session_id is None else [reads.record(db, session_id)]
-    waiting = [each.id for each in listed if _is_rebuilt(texts_of(db, each.id))]
-    if waiting:
-        return waiting
-    for session in reads.texts(db, [each.id for each in listed if not each.is_note]).values():
-        texts = texts_of(db, session.id)
-        settled = texts[0].state in SETTLED
-        if settled and not all(turn.forgotten for turn in session.turns):
-            if 1 not in texts:  # newer words that wait already stay
-                _write(db, session, 1, PENDING)
-            waiting.append(session.id)
-    log.add(db, "rebuild", waiting, sessions=len(waiting))
-    return waiting
-
-
-def _is_rebuilt(texts: dict[int, _Text]) -> bool:
-    return len(texts) == 2 and texts[0].digest == texts[1].digest
+    """A session that waits although all its turns have cards is being rebuilt."""
+    one, values = "", [db.space]
+    if session_id is not None:
+        one, values = "AND s.id = ?", [db.space, reads.record(db, session_id).id]
+    found = db.rows(
+        f"SELECT id, state, done, turns FROM sessions s WHERE space = ? {one} AND EXISTS "
+        "(SELECT 1 FROM turns t WHERE t.space = s.space AND t.session = s.id AND t.forgotten = 0) "
+        "ORDER BY instant, number",
+        *values,
+    )
+    listed = [each for each in found if not each[0].startswith(NOTE)]
+    if begun := [id for id, state, done, turns in listed if done == turns and state not in SETTLED]:
+        return begun
+    for id, state, *_ in listed:
+        if state in SETTLED:
+            db.run(
+                "UPDATE sessions SET state = ? WHERE space = ? AND id = ?", PENDING, db.space, id
+            )
+            _enqueue(db, id)
+    ids = [id for id, *_ in listed]
+    log.add(db, "rebuild", ids, sessions=len(ids))
+    return ids
 
 
 def _label(db: Connection, session: Session) -> None:
@@ -106,7 +142,7 @@ def append(
 ) -> SessionRecord:
     """Adds turns. Skips turns whose key is stored already. Turns without a time that are added on
     a later day than the session's take place at `at`."""
-    known = reads.texts(db, [session_id], newest=True).get(session_id)
+    known = reads.texts(db, [session_id]).get(session_id)
     if known is None:
         if at is None:
             raise InvalidSession(
@@ -125,73 +161,8 @@ def append(
     return reads.record(db, session_id)
 
 
-class _Text(NamedTuple):
-    """The row of a session's text."""
-
-    digest: str
-    state: str
-    number: int
-    cards: int
-    tokens: int
-
-
-def texts_of(db: Connection, session_id: str) -> dict[int, _Text]:
-    """By draft."""
-    found = db.rows(
-        "SELECT draft, digest, state, number, cards, tokens FROM sessions "
-        "WHERE space = ? AND id = ?",
-        *(db.space, session_id),
-    )
-    return {draft: _Text(*rest) for draft, *rest in found}
-
-
-def _write(
-    db: Connection, session: Session, draft: int, state: SessionState, reason: str = ""
-) -> None:
-    """Writes or replaces one of the two texts, and queues the session for cards."""
-    known = texts_of(db, session.id)
-    if draft in known:
-        mark_replaced(db)
-    number = known[0].number if known else _next_number(db)
-    at = session.at
-    until = session.until.isoformat() if session.until else ""
-    labels = session.labels
-    if known and not labels and not session.is_note:
-        labels = reads.record(db, session.id).labels
-    values = (at.isoformat(), rows.instant(at), session.digest, state, reason)
-    db.run(
-        "INSERT INTO sessions (space, id, draft, number, at, instant, digest, state, reason, "
-        "turns, labels, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (space, id, draft) DO UPDATE "
-        "SET at = excluded.at, instant = excluded.instant, "
-        "digest = excluded.digest, state = excluded.state, reason = excluded.reason, "
-        "turns = excluded.turns, spent = 0, labels = excluded.labels, until = excluded.until",
-        *(db.space, session.id, draft, number, *values, len(session.turns)),
-        *(rows.labels_row(labels), until),
-    )
-    write_turns(db, session, draft)
-    _enqueue(db, session.id)
-
-
-def write_turns(db: Connection, session: Session, draft: int) -> None:
-    where = (db.space, session.id, draft)
-    db.run("DELETE FROM turns WHERE space = ? AND session = ? AND draft = ?", *where)
-    db.run_many(
-        f"INSERT INTO turns (space, session, draft, number, {rows.TURN}) VALUES",
-        [(*where, n, *rows.turn_row(turn)) for n, turn in enumerate(session.turns, 1)],
-    )
-
-
-def _next_number(db: Connection) -> int:
-    (number,) = one(db, "SELECT next_session FROM spaces WHERE space = ?", db.space)
-    db.run("UPDATE spaces SET next_session = next_session + 1 WHERE space = ?", db.space)
-    return int(number)
-
-
-def remove_text(db: Connection, session_id: str, draft: int) -> None:
-    where = (db.space, session_id, draft)
-    db.run("DELETE FROM turns WHERE space = ? AND session = ? AND draft = ?", *where)
-    db.run("DELETE FROM sessions WHERE space = ? AND id = ? AND draft = ?", *where)
+def _remove_turns(db: Connection, session_id: str) -> None:
+    db.run("DELETE FROM turns WHERE space = ? AND session = ?", db.space, session_id)
     mark_replaced(db)
 
 
@@ -199,44 +170,65 @@ def replace_session(db: Connection, before: StoredSession, after: StoredSession 
     """Writes what is left of a session. None: nothing."""
     id = before.session.id
     if after is None:
-        put_derived(db, before.session, Derived(before.derived.state))
-        for draft in (0, 1):
-            remove_text(db, id, draft)
-        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, id)
+        put_derived(db, before.session, Derived(before.derived.state), corrected=True)
+        _remove_turns(db, id)
+        for table, column in (("sessions", "id"), ("queue", "session")):
+            db.run(f"DELETE FROM {table} WHERE space = ? AND {column} = ?", db.space, id)
         return
-    _rewrite(db, before.session, after.session, 0)
-    if before.derived.state in SETTLED:
-        put_derived(db, after.session, after.derived)
-    if before.waiting is None:
-        return
-    if after.waiting is None:
-        remove_text(db, id, 1)
-        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, id)
-    else:
-        _rewrite(db, before.waiting, after.waiting, 1)
+    if before.session.digest != after.session.digest:
+        _remove_turns(db, id)
+        db.run_many(
+            f"INSERT INTO turns (space, session, number, {rows.TURN}) VALUES",
+            [
+                (db.space, id, n, *rows.turn_row(turn))
+                for n, turn in enumerate(after.session.turns, 1)
+            ],
+        )
+        db.run(
+            "UPDATE sessions SET digest = ? WHERE space = ? AND id = ?",
+            *(after.session.digest, db.space, id),
+        )
+    put_derived(db, after.session, after.derived, corrected=True)
 
 
-def _rewrite(db: Connection, before: Session, after: Session, draft: int) -> None:
-    """Removes words of a text. Its reason may quote them."""
-    if before.digest == after.digest:
-        return
-    write_turns(db, after, draft)
-    db.run(
-        "UPDATE sessions SET digest = ?, reason = CASE reason WHEN '' THEN '' ELSE ? END "
-        "WHERE space = ? AND id = ? AND draft = ?",
-        *(after.digest, FORGOTTEN_SINCE, db.space, after.id, draft),
+# ---------------------------------------------------------------- cards of a session
+
+
+def settle(db: Connection, session: Session, derived: Derived) -> None:
+    known = row(
+        db, "SELECT digest, state FROM sessions WHERE space = ? AND id = ?", db.space, session.id
     )
+    if derived.state == FAILED:
+        if known is None:
+            raise NotInMemory(f"There is no session {session.id!r} in this space.")
+        if known[0] == session.digest and known[1] not in SETTLED:
+            _fail(db, session.id, derived.reason)
+            log.add(db, "fail", [session.id])
+        return
+    # A text that was replaced or forgotten while its cards were made must not come back.
+    if (
+        known is None
+        or known[0] != session.digest
+        or reads.corrections(db, session.id) != [*derived.corrections]
+    ):
+        raise NotInMemory(
+            f"Session {session.id!r} was changed or forgotten while its cards were being made: "
+            "remember it again if it should stay."
+        )
+    cards = put_derived(db, session, derived, corrected=True)
+    db.run(
+        "UPDATE sessions SET spent = 0, done = turns WHERE space = ? AND id = ?",
+        *(db.space, session.id),
+    )
+    db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session.id)
+    log.add(db, "settle", [session.id, *(card.id for card in derived.cards)], cards=len(cards))
 
 
 def _fail(db: Connection, session_id: str, reason: str) -> None:
-    """Marks the waiting text as failed; does nothing if the newest text has its cards. Workers try
-    again, each time after a longer pause."""
-    draft, state = _newest(db, session_id)
-    if state in SETTLED:
-        return
+    """Workers try again, each time after a longer pause."""
     db.run(
-        "UPDATE sessions SET state = ?, reason = ? WHERE space = ? AND id = ? AND draft = ?",
-        *(FAILED, reason, db.space, session_id, draft),
+        "UPDATE sessions SET state = ?, reason = ? WHERE space = ? AND id = ?",
+        *(FAILED, reason, db.space, session_id),
     )
     found = row(
         db, "SELECT attempts FROM queue WHERE space = ? AND session = ?", db.space, session_id
@@ -245,67 +237,6 @@ def _fail(db: Connection, session_id: str, reason: str) -> None:
     db.run(
         "UPDATE queue SET owner = '', due = ? WHERE space = ? AND session = ?",
         *(db.seconds() + pause, db.space, session_id),
-    )
-
-
-def _begin(db: Connection, session_id: str) -> None:
-    draft, state = _newest(db, session_id)
-    if state == PENDING:
-        db.run(
-            "UPDATE sessions SET reason = ? WHERE space = ? AND id = ? AND draft = ?",
-            *(BEGUN, db.space, session_id, draft),
-        )
-
-
-def _newest(db: Connection, session_id: str) -> tuple[int, str]:
-    texts = texts_of(db, session_id)
-    if not texts:
-        raise NotInMemory(f"There is no session {session_id!r} in this space.")
-    return max(texts), texts[max(texts)].state
-
-
-# ---------------------------------------------------------------- cards of a session
-
-
-def settle(db: Connection, session: Session, derived: Derived) -> None:
-    if derived.state == FAILED:
-        _fail(db, session.id, derived.reason)
-        log.add(db, "fail", [session.id])
-        return
-    if reads.corrections(db, session.id) != [*derived.corrections]:
-        raise _changed(session.id)
-    _settle(db, session, derived)
-    cards = [card.id for card in derived.cards]
-    log.add(db, "settle", [session.id, *cards], cards=len(cards))
-
-
-def _settle(db: Connection, session: Session, derived: Derived) -> None:
-    """A text that was replaced or forgotten while its cards were made must not come back."""
-    texts = texts_of(db, session.id)
-    draft = next((n for n in (1, 0) if n in texts and texts[n].digest == session.digest), None)
-    if draft is None:
-        raise _changed(session.id)
-    if draft == 1:
-        _move_draft(db, session.id, texts[0])
-    put_derived(db, session, derived)
-    _dequeue(db, session.id)
-
-
-def _changed(session_id: str) -> NotInMemory:
-    return NotInMemory(
-        f"Session {session_id!r} was changed or forgotten while its cards were being made: "
-        "remember it again if it should stay."
-    )
-
-
-def _move_draft(db: Connection, session_id: str, replaced: _Text) -> None:
-    remove_text(db, session_id, 0)
-    where = (db.space, session_id)
-    db.run("UPDATE turns SET draft = 0 WHERE space = ? AND session = ? AND draft = 1", *where)
-    db.run(
-        "UPDATE sessions SET draft = 0, number = ?, cards = ?, tokens = ? "
-        "WHERE space = ? AND id = ? AND draft = 1",
-        *(replaced.number, replaced.cards, replaced.tokens, *where),
     )
 
 
@@ -341,15 +272,17 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
 
 
 def _put(db: Connection, whole: StoredSession) -> None:
-    _keep(db, whole.session)
-    if whole.derived.state == FAILED:
-        _fail(db, whole.session.id, whole.derived.reason)
-    elif whole.derived.state != PENDING:
-        _settle(db, whole.session, whole.derived)
-    if whole.waiting is not None:
-        _keep(db, whole.waiting)
-        if whole.failure:
-            _fail(db, whole.session.id, whole.failure)
+    session, made = whole.session, whole.derived
+    _keep(db, session)
+    put_derived(db, session, made, corrected=True)
+    db.run(
+        "UPDATE sessions SET done = ? WHERE space = ? AND id = ?",
+        *(whole.done, db.space, session.id),
+    )
+    if made.state == FAILED:
+        _fail(db, session.id, made.reason)
+    elif made.state in SETTLED:
+        db.run("DELETE FROM queue WHERE space = ? AND session = ?", db.space, session.id)
 
 
 # ---------------------------------------------------------------- sessions that wait
@@ -360,15 +293,6 @@ def _enqueue(db: Connection, session_id: str) -> None:
         "INSERT INTO queue (space, session, due) VALUES (?, ?, ?) ON CONFLICT (space, session) "
         "DO UPDATE SET due = excluded.due, owner = '', attempts = 0",
         *(db.space, session_id, db.seconds()),
-    )
-
-
-def _dequeue(db: Connection, session_id: str) -> None:
-    """Removes the session from the queue, unless a newer text waits."""
-    db.run(
-        "DELETE FROM queue WHERE space = ? AND session = ? AND NOT EXISTS "
-        "(SELECT 1 FROM sessions WHERE space = ? AND id = ? AND draft = 1)",
-        *(db.space, session_id) * 2,
     )
 
 
@@ -390,7 +314,10 @@ def claim(
         "UPDATE queue SET owner = ?, due = ? WHERE space = ? AND session = ?",
         *(owner, now + lease, db.space, session_id),
     )
-    _begin(db, session_id)
+    db.run(
+        "UPDATE sessions SET reason = ? WHERE space = ? AND id = ? AND state = ?",
+        *(BEGUN, db.space, session_id, PENDING),
+    )
     return True
 
 
@@ -420,9 +347,8 @@ def spend(
     enter(db, day, tokens, reserve)
     if session is not None:  # no row if it was forgotten meanwhile
         db.run(
-            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ? AND draft = "
-            "(SELECT max(draft) FROM sessions WHERE space = ? AND id = ?)",
-            *(tokens, *(db.space, session) * 2),
+            "UPDATE sessions SET spent = spent + ? WHERE space = ? AND id = ?",
+            *(tokens, db.space, session),
         )
     return reserve
 

@@ -99,22 +99,13 @@ async def places_naming(store: Store, subject: str) -> list[Passage]:
 
 
 async def named_waiting(store: Store, subject: str) -> dict[str, list[int]]:
-    """The turns that name it in sessions that wait for their cards, by session. A turn of a
-    changed text has the number that it has in the current text, where it is in both."""
+    """The turns that name it in sessions that wait for their cards, by session."""
     wanted = set(content_stems(subject))
-    ids = [record.id for record in await store.sessions() if not record.state.settled]
-    current = await store.texts(ids)
-    found: dict[str, list[int]] = {}
-    for id, newest in (await store.texts(ids, newest=True)).items() if wanted else ():
-        known = [turn.text for turn in current[id].turns]
-        for number, turn in enumerate(newest.turns, 1):
-            if not wanted <= set(content_stems(turn.text)):
-                continue
-            if turn.text in known:
-                found.setdefault(id, []).append(known.index(turn.text) + 1)
-            elif number > len(known):
-                found.setdefault(id, []).append(number)
-    return found
+    ids = [record.id for record in await store.sessions() if wanted and not record.state.settled]
+    return {
+        id: [n for n, t in enumerate(session.turns, 1) if wanted <= set(content_stems(t.text))]
+        for id, session in (await store.texts(ids)).items()
+    }
 
 
 async def _citations(store: Store, page: Sequence[Passage]) -> list[Citation]:

@@ -147,17 +147,15 @@ async def _check_same(store: Store, given: StoredSession) -> None:
 
 def _compared(whole: StoredSession) -> tuple[Any, ...]:
     made = whole.derived
-    waiting = whole.waiting and whole.waiting.digest
     derived = [*made.cards], [*made.quarantined], [*made.corrections]
-    return whole.session.digest, waiting, made.state, *derived
+    return whole.session.digest, whole.done, made.state, *derived
 
 
 def _texts(whole: StoredSession) -> list[str]:
     """Every text of it that came from people or models."""
-    said = [turn for each in (whole.session, whole.waiting) if each for turn in each.turns]
     made = whole.derived
     return [
-        *(text for turn in said for text in (turn.speaker, turn.text)),
+        *(text for turn in whole.session.turns for text in (turn.speaker, turn.text)),
         *(card.text for card in made.cards),
         *(f"{held.subject} {held.fact}" for held in made.quarantined),
         *(card.text for each in made.corrections for card in (each.before, each.after)),

@@ -73,8 +73,8 @@ def session_line(whole: StoredSession, *, vectors: bool) -> dict[str, Any]:
     }
     if made.corrections:
         line["corrections"] = [dump(each) for each in made.corrections]
-    if whole.waiting is not None:
-        line["waiting"] = {**_text(whole.waiting), "failure": whole.failure}
+    if whole.done and not made.state.settled:
+        line["done"] = whole.done
     if vectors and made.card_vectors.size + made.passage_vectors.size:
         packed = _packed(made.card_vectors), _packed(made.passage_vectors)
         line["vectors"] = dict(zip(("cards", "passages"), packed, strict=True))
@@ -123,10 +123,6 @@ class _Text(_Line):
         return Session(**{name: getattr(self, name) for name in Session.model_fields})
 
 
-class _Waiting(_Text):
-    failure: str
-
-
 class _Packed(_Line):
     cards: str = ""
     passages: str = ""
@@ -141,7 +137,7 @@ class _Session(_Text):
     passages: tuple[tuple[int, int, int], ...]
     quarantined: tuple[Quarantined, ...]
     corrections: tuple[Correction, ...] = ()
-    waiting: _Waiting | None = None
+    done: _Count = 0
     vectors: _Packed = _Packed()
 
     def whole(self, dim: int) -> StoredSession:
@@ -161,17 +157,16 @@ class _Session(_Text):
             tokens=self.tokens,
             card_tokens=self.card_tokens,
         )
-        if self.waiting is None:
-            return StoredSession(self.session, derived)
-        return StoredSession(self.session, derived, self.waiting.session, self.waiting.failure)
+        done = len(self.turns) if self.state.settled else self.done
+        return StoredSession(self.session, derived, done)
 
     def _check(self) -> None:
         """ValueError, with the reason, if no store could hold this."""
         count = len(self.turns)
         if any("\0" in id for id in (self.id, *(card.id for card in self.cards))):
             raise ValueError("an id contains a NUL character")
-        if not self.state.settled and (self.cards or self.passages or self.quarantined):
-            raise ValueError(f"a session that is {self.state} has no cards yet")
+        if self.done > count:
+            raise ValueError(f"{self.done} of its {count} turns cannot have cards")
         for card in self.cards:
             if card.session_id != self.id or not card.turns:
                 raise ValueError(f"the card {card.id[:40]} has no turn of its session")
@@ -181,8 +176,6 @@ class _Session(_Text):
             raise ValueError("a correction belongs to another session")
         if len({card.id for card in self.cards}) < len(self.cards):
             raise ValueError("two cards share an id")
-        if self.waiting is not None and self.waiting.id != self.id:
-            raise ValueError("the waiting text belongs to another session")
         for turn, start, end in self.passages:
             if not 1 <= turn <= count or not 0 <= start < end <= len(self.turns[turn - 1].text):
                 raise ValueError(f"the passage {turn}, {start}, {end} is not in the text")
