@@ -696,16 +696,6 @@ def test_the_help_imports_no_command() -> None:
     assert not heavy & set(done.stdout.split())
 
 
-def test_listing_spaces_imports_no_store(tmp_path: Path) -> None:
-    code = f"""if True:
-        import sys
-        from justmem.cli import app
-        app(["--folder", {str(tmp_path)!r}, "spaces"], standalone_mode=False)
-        print(*sorted(sys.modules))"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "justmem.ports", "justmem.store.store"} & set(done.stdout.split())
-
-
 # ---------------------------------------------------------------- true processes
 
 

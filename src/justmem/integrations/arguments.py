@@ -3,10 +3,7 @@ the same ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -31,52 +28,13 @@ Period = Annotated[
 ]
 
 
-def plan_arguments(
-    **arguments: tuple[str, Any],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for commands and tools that take a `plan`: each part of it becomes an argument
-    of its own. `arguments` are, by their names, the part and the annotated type."""
-
-    def collect(given: dict[str, Any]) -> dict[str, Any]:
-        parts = {part: given.pop(name, None) for name, (part, _) in arguments.items()}
-        # An option that may be repeated is an empty list if it is left out.
-        plan = {part: value for part, value in parts.items() if value not in (None, [])}
-        return {**given, "plan": plan or None}
-
-    def decorate(work: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(work)
-        def call(*args: Any, **given: Any) -> Any:
-            return work(**collect(arguments_of(*args, **given)))
-
-        @wraps(work)
-        async def call_async(*args: Any, **given: Any) -> Any:
-            return await work(**collect(arguments_of(*args, **given)))
-
-        def arguments_of(*args: Any, **given: Any) -> dict[str, Any]:
-            """All by name: some frameworks pass them by position."""
-            return shape.bind(*args, **given).arguments
-
-        made: Any = call_async if iscoroutinefunction(work) else call
-        own = signature(work, eval_str=True)
-        parts = [
-            Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
-            for name, (_, kind) in arguments.items()
-        ]
-        known = list(own.parameters.values())
-        place = list(own.parameters).index("plan")
-        shown = [*known[:place], *parts, *known[place + 1 :]]
-        made.__signature__ = shape = own.replace(parameters=shown)
-        made.__annotations__ = {each.name: each.annotation for each in shown}
-        made.__annotations__["return"] = own.return_annotation
-        return cast(Callable[..., Any], made)
-
-    return decorate
-
-
-# Each becomes an argument of its own in place of `plan`.
-PLAN = plan_arguments(
-    rewrites=("rewrites", Rewrites),
-    needs_source=("needs_source", NeedsSource),
-    spans_sessions=("spans_sessions", SpansSessions),
-    period=("period", Period),
-)
+def plan_of(
+    rewrites: list[str] | None,
+    needs_source: bool | None,
+    spans_sessions: bool | None,
+    period: str | None,
+) -> dict[str, Any] | None:
+    """The parts that are given."""
+    parts: dict[str, Any] = {"rewrites": rewrites or None, "needs_source": needs_source}
+    parts |= {"spans_sessions": spans_sessions, "period": period}
+    return {name: value for name, value in parts.items() if value is not None} or None

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 
 from justmem.domain import Evidence
 from justmem.errors import InputError, NotInMemory, TooSlow
-from justmem.integrations.arguments import PLAN, Question
+from justmem.integrations.arguments import (
+    NeedsSource,
+    Period,
+    Question,
+    Rewrites,
+    SpansSessions,
+    plan_of,
+)
 from justmem.memory import AsyncMemory
 from justmem.spaces import Spaces
 from justmem.sync import Memory
@@ -118,10 +125,17 @@ class SafeMemory:
             return None
 
     # The tool for a model. Its name, docstring and arguments are what the model reads.
-    @PLAN
-    async def recall(self, question: Question, plan: dict[str, Any] | None = None) -> str:
+    async def recall(
+        self,
+        question: Question,
+        rewrites: Rewrites = None,
+        needs_source: NeedsSource = None,
+        spans_sessions: SpansSessions = None,
+        period: Period = None,
+    ) -> str:
         """Find what was said in earlier chats. Call it before a reply that may depend on the
         user's life, plans, tastes or past decisions."""
+        plan = plan_of(rewrites, needs_source, spans_sessions, period)
         return await self.prompt(question, plan) or "(nothing in memory)"
 
 

@@ -59,7 +59,7 @@ class JustMemStore(MemoryStore):
         async def recall(**given: Any) -> str:
             return str(await self.memory.recall(**given))
 
-        known = signature(self.memory.recall)
+        known = signature(self.memory.recall, eval_str=True)
         described = [
             each.replace(annotation=Annotated[kind.__origin__, kind.__metadata__[0].description])
             for each in known.parameters.values()

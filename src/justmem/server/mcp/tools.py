@@ -15,7 +15,14 @@ from pydantic import BaseModel, Field
 
 from justmem.domain import Card
 from justmem.errors import InputError, JustMemError
-from justmem.integrations.arguments import PLAN, Question
+from justmem.integrations.arguments import (
+    NeedsSource,
+    Period,
+    Question,
+    Rewrites,
+    SpansSessions,
+    plan_of,
+)
 from justmem.memory import AsyncMemory
 from justmem.server.access_keys import OWNER, Key, Right
 from justmem.server.mcp.results import (
@@ -99,13 +106,15 @@ class Tools:
 
     # ------------------------------------------------------------ read
 
-    @PLAN
     async def recall(
         self,
         context: Call,
         question: Question,
         at: When = None,
-        plan: dict[str, Any] | None = None,
+        rewrites: Rewrites = None,
+        needs_source: NeedsSource = None,
+        spans_sessions: SpansSessions = None,
+        period: Period = None,
         as_of: Annotated[str | None, Field(description="Memory as of this day.")] = None,
         since: Annotated[str | None, Field(description="Said on this day or later.")] = None,
         until: Annotated[str | None, Field(description="Said on this day or earlier.")] = None,
@@ -116,20 +125,24 @@ class Tools:
         """Find what was said in earlier chats. Call it at the start of a task and before a reply
         that may depend on the user's life, plans, tastes or past decisions. Returns lines
         `id day words`; a line without a day has the day of the line above."""
+        plan = plan_of(rewrites, needs_source, spans_sessions, period)
         filters: dict[str, Any] = {"as_of": as_of, "since": since, "until": until}
         filters |= {"labels": labels, "sessions": sessions, "limit": limit}
         return _result(await self.recalled(context, question, at=at, plan=plan, **filters))
 
-    @PLAN
     async def ask(
         self,
         context: Call,
         question: Question,
         at: When = None,
-        plan: dict[str, Any] | None = None,
+        rewrites: Rewrites = None,
+        needs_source: NeedsSource = None,
+        spans_sessions: SpansSessions = None,
+        period: Period = None,
     ) -> Annotated[CallToolResult, AskResult]:
         """Get one finished answer from memory with its quotes, or a refusal. Use it instead of
         recall only if the user wants proof: it may call a model. Arguments as in recall."""
+        plan = plan_of(rewrites, needs_source, spans_sessions, period)
         async with self.memory(context, asks=True) as memory:
             answer = await memory.ask(question, at=at, plan=plan)
         self._server.metrics.receipt(answer.receipt)
