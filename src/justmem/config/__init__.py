@@ -13,10 +13,19 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+)
 
 from justmem.config import providers
 from justmem.domain import Budget, Profile, Retention
@@ -25,6 +34,11 @@ from justmem.runtime.addresses import shown_url
 from justmem.runtime.validation import as_path, describe
 
 FILE = "justmem.toml"
+CONFIG_VARIABLE = "JUSTMEM_CONFIG"
+KEY_VARIABLE = "JUSTMEM_KEY"
+_OPENAI_KEY = "OPENAI_API_KEY"  # the key for OpenAI; no other server gets it unless named for it
+_KEYS = ("key", "upstream_key", "anthropic_upstream_key")  # never in a file
+KEY_SOURCES = ("key", "key_file")
 _FROM_ENVIRONMENT = (
     "folder",
     "store",
@@ -36,19 +50,9 @@ _FROM_ENVIRONMENT = (
     "models_mirror",
     "api_key_env",
     "key_file",
+    *_KEYS,
 )
 ENVIRONMENT = {f"JUSTMEM_{name.upper()}": name for name in _FROM_ENVIRONMENT}
-# The variables with keys. No file names them: two programs with different keys each have an
-# environment of their own.
-KEY_VARIABLE = "JUSTMEM_KEY"
-_KEY_VARIABLES = {
-    "upstream_key": "JUSTMEM_UPSTREAM_KEY",
-    "anthropic_upstream_key": "JUSTMEM_ANTHROPIC_UPSTREAM_KEY",
-}
-_PATHS = ("folder", "models_folder", "key_file")
-KEY_SOURCES = ("key", "key_file")
-CONFIG_VARIABLE = "JUSTMEM_CONFIG"
-_OPENAI_KEY = "OPENAI_API_KEY"  # the key for OpenAI; no other server gets it unless named for it
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -72,6 +76,43 @@ def _seconds(default: float, description: str) -> Any:
 
 def _count(default: int, description: str, *, least: int = 1) -> Any:
     return Field(default, ge=least, description=description)
+
+
+def _user_folder(kind: str, *names: str) -> Path:
+    import platformdirs  # slow to import
+
+    folder: Path = getattr(platformdirs, f"user_{kind}_path")("justmem", appauthor=False)
+    return folder.joinpath(*names)
+
+
+def _named(part: providers.Part) -> AfterValidator:
+    """A setting that is a name, or an object with the methods of its port."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str):
+            try:
+                providers.parse(value, part)
+            except InvalidSetting as error:
+                raise ValueError(str(error)) from None
+        elif isinstance(value, int | float | list | dict):  # of a file
+            raise ValueError(f"{describe(value)} is not a name; write {providers.FORMS[part]}.")
+        return value
+
+    return AfterValidator(check)
+
+
+def _checked_store(value: SecretStr | None) -> SecretStr | None:
+    if value is not None and not value.get_secret_value().startswith(_SCHEMES):
+        raise ValueError(
+            "this is not the address of a database: write postgresql://user@host/database. "
+            "Folders are set with folder."
+        )
+    return value
+
+
+_SCHEMES = ("postgresql://", "postgres://")
+_Path = Annotated[Path, BeforeValidator(as_path)]
+_Model = Annotated[Any, _named("model")]
 
 
 class ServerSettings(BaseModel):
@@ -130,29 +171,39 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    folder: Path = Field(description="the folder with one file for each space")
-    store: SecretStr | None = _set(
+    folder: _Path = Field(
+        default_factory=partial(_user_folder, "data"),
+        description="the folder with one file for each space",
+    )
+    store: Annotated[SecretStr | None, AfterValidator(_checked_store)] = _set(
         None, "a `postgresql://` address: spaces live there, not in files"
     )
     space: str = _set("default", "the space to open")
     profile: Literal["default", "paper"] | Profile = _set("default", "`default` or `paper`")
-    model: Any = _set("rules", "the language model, or `rules`")
-    extractor: Any = _set(None, "a model for making cards; else `model`")
-    planner: Any = _set(None, "a model for plans; else `model`")
-    answerer: Any = _set(None, "a model for answers; else `model`")
-    embedder: Any = _set("onnx:bge-small-en-v1.5", "the embedder")
-    reranker: Any = _set("onnx:ms-marco-MiniLM-L-12-v2", "the reranker, or `none`")
+    model: _Model = _set("rules", "the language model, or `rules`")
+    extractor: _Model = _set(None, "a model for making cards; else `model`")
+    planner: _Model = _set(None, "a model for plans; else `model`")
+    answerer: _Model = _set(None, "a model for answers; else `model`")
+    embedder: Annotated[Any, _named("embedder")] = _set("onnx:bge-small-en-v1.5", "the embedder")
+    reranker: Annotated[Any, _named("reranker")] = _set(
+        "onnx:ms-marco-MiniLM-L-12-v2", "the reranker, or `none`"
+    )
     dimensions: int | None = Field(
         None, ge=1, description="the vector length, for an embedder whose name does not tell"
     )
-    models_folder: Path = Field(description="the folder with the weights of local models")
+    models_folder: _Path = Field(
+        default_factory=partial(_user_folder, "cache", "models"),
+        description="the folder with the weights of local models",
+    )
     models_mirror: str | None = Field(
         None, min_length=1, description="a folder or URL with the same weights, tried first"
     )
     offline: bool = _set(False, "download no weights")
     budget: Budget = _set(Budget(), "the table of limits below")
     retention: Retention = _set(Retention(), "the table of ages below")
-    redact: Any = _set(None, "`secrets`, or your own function from text to text")
+    redact: Annotated[Any, _named("redaction")] = _set(
+        None, "`secrets`, or your own function from text to text"
+    )
     concurrency: int = Field(4, ge=1, le=256, description="sessions remembered at the same time")
     actor: str | None = Field(
         None, min_length=1, max_length=200, description="your name in the change log"
@@ -165,7 +216,7 @@ class Settings(BaseModel):
         "the variable with the key for the servers of `model` and `embedder`; without it OpenAI "
         "gets the key in `OPENAI_API_KEY`, and other servers get none",
     )
-    key_file: Path | None = _set(
+    key_file: _Path | None = _set(
         None,
         "the file with the key that encrypts spaces; `{space}` in it is the space's name; the "
         "variable `JUSTMEM_KEY` may hold the key instead",
@@ -194,84 +245,37 @@ class Settings(BaseModel):
 def load(path: str | Path | None = None, **overrides: Any) -> Settings:
     """`path` is a justmem.toml. Overrides that are None count as not given."""
     file = _file(path)
-    table = _read(file) if file else {}
     layers: Layers = [
-        (str(file), table),
-        ("the environment", _environment()),
+        (str(file), _read(file) if file else {}),
+        (
+            "the environment",
+            {key: _variable(name) for name, key in ENVIRONMENT.items() if _variable(name)},
+        ),
         ("the call", {key: value for key, value in overrides.items() if value is not None}),
     ]
     given: dict[str, Any] = {}
     for where, layer in layers:
         _refuse_unknown(layer, Settings, where)
-        given = _with_key(given, layer, where) | layer
+        sources = [name for name in KEY_SOURCES if name in layer]
+        if len(sources) > 1:
+            raise InvalidSetting(
+                f"Both key and key_file are set in {where}: a space has one key, remove one."
+            )
+        if sources:  # a key replaces the keys in the layers below
+            given = {name: value for name, value in given.items() if name not in KEY_SOURCES}
+        given |= layer
     profile = given.get("profile", "default")
     if isinstance(profile, str):
         given = {**PROFILES.get(profile, {}), **given}
-    return _settings({**given, "file": file}, layers)
-
-
-def _with_key(given: dict[str, Any], layer: dict[str, Any], where: str) -> dict[str, Any]:
-    """A key in one layer replaces the keys in the layers below."""
-    named = [source for source in KEY_SOURCES if source in layer]
-    if len(named) > 1:
-        raise InvalidSetting(
-            f"Both {named[0]} and {named[1]} are set in {where}: a space has one key, remove one."
-        )
-    return {name: value for name, value in given.items() if not named or name not in KEY_SOURCES}
-
-
-def _settings(given: dict[str, Any], layers: Layers) -> Settings:
-    from platformdirs import user_cache_path, user_data_path
-
-    given.setdefault("folder", user_data_path("justmem", appauthor=False))
-    given.setdefault("models_folder", user_cache_path("justmem", appauthor=False) / "models")
     try:
-        settings = Settings(**given)
+        settings = Settings(**given, file=file)
     except ValidationError as error:
         raise InvalidSetting(_sentence(error, layers)) from None
-    if settings.store is not None and not address(settings).startswith(
-        ("postgresql://", "postgres://")
-    ):
-        raise InvalidSetting(
-            f"The setting store in {_where('store', layers)} is not the address of a database: "
-            "write postgresql://user@host/database. Folders are set with folder."
-        )
-    for name, part in _SPECS.items():
-        if isinstance(getattr(settings, name), str):
-            try:
-                providers.parse(getattr(settings, name), part)
-            except InvalidSetting as error:
-                where = _where(name, layers)
-                raise InvalidSetting(f"The setting {name} in {where}: {error}") from None
-    keys = {
-        name: SecretStr(os.environ[variable])
-        for name, variable in (
-            ("api_key", settings.api_key_env),
-            ("openai_key", None if settings.api_key_env else _OPENAI_KEY),
-            *_KEY_VARIABLES.items(),
-        )
-        if getattr(settings, name) is None and variable in _variables()
-    }
-    paths = {
-        name: as_path(path) for name in _PATHS if (path := getattr(settings, name)) is not None
-    }
-    return settings.model_copy(update=keys | paths)
-
-
-_TABLES: Mapping[str, type[BaseModel]] = {
-    "budget": Budget,
-    "retention": Retention,
-    "server": ServerSettings,
-}
-_SPECS: Mapping[str, providers.Part] = {
-    "model": "model",
-    "extractor": "model",
-    "planner": "model",
-    "answerer": "model",
-    "embedder": "embedder",
-    "reranker": "reranker",
-    "redact": "redaction",
-}
+    if settings.api_key is not None:
+        return settings
+    name = settings.api_key_env or _OPENAI_KEY
+    key = SecretStr(_variable(name)) if _variable(name) else None
+    return settings.model_copy(update={"api_key" if settings.api_key_env else "openai_key": key})
 
 
 def address(settings: Settings) -> str:
@@ -280,32 +284,29 @@ def address(settings: Settings) -> str:
     return settings.store.get_secret_value()
 
 
-def kept_in(settings: Settings) -> str | Path:
-    """Where the spaces are: the address of a database, or a folder."""
-    return settings.folder if settings.store is None else address(settings)
-
-
 # ---------------------------------------------------------------- reading
 
 
-def _file(path: str | Path | None) -> Path | None:
-    named = path or os.environ.get(CONFIG_VARIABLE)
-    if not named:
-        from platformdirs import user_config_path
+def _variable(name: str) -> str:
+    """An empty variable counts as not set."""
+    return os.environ.get(name, "")
 
-        own = user_config_path("justmem", appauthor=False) / FILE
-        try:
-            return own if own.is_file() else None
-        except OSError as error:
-            raise InvalidSetting(
-                f"{own} cannot be read: {error.strerror}. Make its folder readable, or name "
-                "another file with --config."
-            ) from None
-    file = as_path(named)
-    if not file.is_file():
+
+def _file(path: str | Path | None) -> Path | None:
+    named = path or _variable(CONFIG_VARIABLE)
+    file = as_path(named) if named else _user_folder("config", FILE)
+    try:
+        if file.is_file():
+            return file
+    except OSError as error:
+        raise InvalidSetting(
+            f"{file} cannot be read: {error.strerror}. Make its folder readable, or name "
+            "another file with --config."
+        ) from None
+    if named:
         source = "--config" if path else CONFIG_VARIABLE
         raise InvalidSetting(f"There is no settings file {file} ({source} names it).")
-    return file
+    return None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -317,43 +318,27 @@ def _read(file: Path) -> dict[str, Any]:
         raise InvalidSetting(f"{file} is nested too deeply.") from None
     except OSError as error:
         raise InvalidSetting(f"{file} cannot be read: {error.strerror}.") from None
-    for key in ("api_key", "upstream_key", "anthropic_upstream_key", "key"):
+    for key in ("api_key", *_KEYS):
         if key in table:
+            variable = f"JUSTMEM_{key.upper()}" if key in _KEYS else "that api_key_env names"
             raise InvalidSetting(
                 f"{file}: {key} does not belong in a file. Put the key into the environment "
-                f"variable {_variable(key)}."
+                f"variable {variable}."
             )
-    for key, part in _SPECS.items():
-        if not isinstance(table.get(key, ""), str):
-            raise InvalidSetting(f"{file}: {key} is not a name; write {providers.FORMS[part]}.")
-    mirror = table.get("models_mirror")
-    if isinstance(mirror, str) and "://" not in mirror:
-        table["models_mirror"] = str(file.parent / as_path(mirror))
-    for key in _PATHS:
-        if isinstance(table.get(key), str):
-            table[key] = file.parent / as_path(table[key])
+    for key in ("folder", "models_folder", "models_mirror", "key_file"):
+        if isinstance(table.get(key), str) and "://" not in table[key]:
+            table[key] = str(file.parent / as_path(table[key]))
     return table
 
 
-def _variable(key: str) -> str:
-    if key == "api_key":
-        return "that api_key_env names"
-    return KEY_VARIABLE if key == "key" else _KEY_VARIABLES[key]
-
-
-def _variables() -> set[str]:
-    """The names of variables that are not empty."""
-    return {name for name, value in os.environ.items() if value}
-
-
-def _environment() -> dict[str, Any]:
-    names = {KEY_VARIABLE: "key", **ENVIRONMENT}
-    there = _variables()
-    found = {key: os.environ[name] for name, key in names.items() if name in there}
-    return {key: as_path(value) if key in _PATHS else value for key, value in found.items()}
-
-
 # ---------------------------------------------------------------- errors
+
+
+_TABLES: Mapping[str, type[BaseModel]] = {
+    "budget": Budget,
+    "retention": Retention,
+    "server": ServerSettings,
+}
 
 
 def _refuse_unknown(given: Mapping[str, Any], model: type[BaseModel], where: str) -> None:
@@ -372,15 +357,14 @@ def _sentence(error: ValidationError, layers: Layers) -> str:
     location = [str(part) for part in first["loc"]]
     if location[0] not in _TABLES:
         location = location[:1]  # the rest names a type of a union
-    where = _where(location[0], layers)
+    where = next((n for n, layer in reversed(layers) if location[0] in layer), "the profile")
     what = first["msg"].removeprefix("Value error, ")
+    named = f"The setting {'.'.join(location)} in {where}"
+    if first["type"] == "value_error":
+        return f"{named}: {what}"
     secret = Settings.model_fields[location[0]].annotation == SecretStr | None
     given = first["input"]
     if isinstance(given, str | ServerSettings):
         given = shown_url(str(given))
     given = "this" if secret else describe(given)
-    return f"The setting {'.'.join(location)} in {where} cannot be {given}: {what}."
-
-
-def _where(key: str, layers: Layers) -> str:
-    return next((name for name, layer in reversed(layers) if key in layer), "the profile")
+    return f"{named} cannot be {given}: {what}."

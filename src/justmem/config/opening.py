@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from justmem.config import Settings, address, kept_in, load, providers
+from justmem.config import Settings, address, load, providers
 from justmem.domain import PAPER, Profile
 from justmem.errors import InvalidSetting
 from justmem.runtime.process import need
@@ -172,7 +172,8 @@ def spaces_of(settings: Settings) -> Storage:
     """The folder or database that holds all spaces."""
     from justmem.store.storage import storage
 
-    return storage(kept_in(settings), _ready_keys(settings))
+    where = settings.folder if settings.store is None else address(settings)
+    return storage(where, _ready_keys(settings))
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
