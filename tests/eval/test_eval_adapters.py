@@ -214,7 +214,7 @@ def test_peer_check_prints_calls_and_tokens(playing: Served) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ('"evidence": evidence,', '"evidence": [],', "No evidence for: What is the name"),
+        ("    return evidence, ", "    return [], ", "No evidence for: What is the name"),
         (' "session": session["id"], "turns": [number]', ' "session": "s", "turns": [1]', "Only 0"),
         ('"turns": [number]', '"turns": list(range(1, 8))', "One piece of evidence names 7 turns"),
     ],

@@ -51,7 +51,7 @@ DAY = datetime(2024, 3, 4)
 ASKING = """
     import urllib.request
     from lines import settings
-    for _ in message["sessions"]:
+    for _ in sessions:
         schema = {"json_schema": {"schema": {"properties": {}}}}
         said = [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]
         body = {"model": "small", "messages": said, "response_format": schema}
@@ -95,7 +95,7 @@ async def test_histories_are_built_at_once_and_keep_their_own_counts(
     waiting = """
     import time
     from pathlib import Path
-    Path(COMMON, message["history"]).touch()
+    Path(COMMON, folder.name).touch()
     for _ in range(200):
         if len(list(Path(COMMON).iterdir())) == 2:
             break
@@ -144,7 +144,7 @@ async def test_a_peer_is_refused_what_could_pass_the_cap(
 async def test_a_peer_that_fails_on_one_question_loses_that_question_alone(
     data: Path, tmp_path: Path, server: Served, deed: str, said: str
 ) -> None:
-    failing = f"    if 'allergic to?' in message['question']['text']:\n        {deed}\n"
+    failing = f"    if 'allergic to?' in question['text']:\n        {deed}\n"
     adapter = adapted(tmp_path, "    wanted = words(", failing)
     found = await run(described(data, server.url, adapter=adapter, patience=5), tmp_path / "run")
     assert found.errors == {"evidence": 1, "predictions": 1, "verdicts": 2}
@@ -170,10 +170,11 @@ async def test_a_peer_is_killed_and_reopened_before_the_first_question(
 ) -> None:
     """This one keeps the memory it built in its process, and opens an empty one."""
     text = (ADAPTERS / "template.py").read_text()
-    text = text.replace('place(message["history"]).write_text', 'memory["notes"] = notes\n    str')
     text = text.replace(
-        'memory["notes"] = json.loads(place(message["history"]).read_text())', "pass"
+        '(folder / "notes.json").write_text(json.dumps(notes))', "kept.extend(notes)"
     )
+    text = text.replace('json.loads((folder / "notes.json").read_text())', "kept")
+    text = text.replace("def start()", "kept = []\n\n\ndef start()")
     adapter = tmp_path / "adapter.py"
     adapter.write_text(text)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
@@ -185,7 +186,7 @@ async def test_a_peer_that_cannot_start_ends_the_run(
 ) -> None:
     started = tmp_path / "started"
     count = f"    open({str(started)!r}, 'a').write('x')\n    import no_such_package\n"
-    adapter = adapted(tmp_path, '    """`settings` holds', count)
+    adapter = adapted(tmp_path, '    """Optional: prepare', count)
     with pytest.raises(PeerCannotStart, match="no_such_package"):
         await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert started.read_text() == "x"
@@ -209,7 +210,7 @@ async def test_all_that_a_peer_shows_is_kept_and_the_first_ten_count_apart(
 ) -> None:
     """This one shows thirty pieces; the question is answered by one beyond the tenth."""
     adapter = adapted(tmp_path, "    evidence = best[", "    best.reverse()\n")
-    adapter.write_text(adapter.read_text().replace('best[: message["k"]]', "best"))
+    adapter.write_text(adapter.read_text().replace("best[:k]", "best"))
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found["turn.read.fraction"].value == 100.0
     assert (found["turn.ten.fraction"].value or 0) < 50
@@ -221,8 +222,8 @@ async def test_all_that_a_peer_shows_is_kept_and_the_first_ten_count_apart(
 async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
-    code = """    for note in memory["notes"]:
-        note["also"] = [dict(memory["notes"][0], also=[])]
+    code = """    for note in memory:
+        note["also"] = [dict(memory[0], also=[])]
 """
     adapter = adapted(tmp_path, "    wanted = words(", code)
     await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
@@ -234,15 +235,8 @@ async def test_pieces_shown_together_with_others_are_read_but_not_among_the_ten(
 async def test_sessions_that_a_peer_could_not_build_are_counted(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
-    adapter = adapted(tmp_path, "def open_history", "")
-    text = adapter.read_text()
-    adapter.write_text(
-        text.replace(
-            "\n\ndef open_history",
-            '    return {"failed": ["session_2: no JSON"]}\n\n\ndef open_history',
-            1,
-        )
-    )
+    failing = '    return ["session_2: no JSON"]\n\n\n'
+    adapter = adapted(tmp_path, "\n\ndef open_memory", failing)
     found = await run(described(data, server.url, adapter=adapter), tmp_path / "run")
     assert found.errors == {"sessions": 1}
     assert found["accuracy"].n == 15
@@ -254,9 +248,10 @@ async def test_a_peer_gets_an_embedder_that_its_server_knows(
     kept = tmp_path / "settings.json"
     code = (
         "    from pathlib import Path\n"
-        f"    Path({str(kept)!r}).write_text(json.dumps(message['settings']))\n"
+        "    from lines import settings\n"
+        f"    Path({str(kept)!r}).write_text(json.dumps(settings))\n"
     )
-    adapter = adapted(tmp_path, '    """`settings` holds', code)
+    adapter = adapted(tmp_path, '    """Optional: prepare', code)
     await run(described(data, server.url, adapter=adapter, limit=1), tmp_path / "run")
     settings = json.loads(kept.read_text())
     assert settings["embedder"] == "text-embedding-3-small"
@@ -292,7 +287,7 @@ async def test_every_recall_is_shown_with_what_it_counts(
 async def test_a_run_with_missing_questions_says_so_in_its_headline(
     data: Path, tmp_path: Path, server: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failing = "    if 'allergic to?' in message['question']['text']:\n        raise ValueError\n"
+    failing = "    if 'allergic to?' in question['text']:\n        raise ValueError\n"
     adapter = adapted(tmp_path, "    wanted = words(", failing)
     given = described(data, server.url, adapter=adapter)
     found = await run(given, tmp_path / "run")

@@ -13,12 +13,10 @@ import os
 import pickle
 import re
 
-from lines import place, serve, settings, turns
-
-memory = {"agent": None, "places": []}
+from lines import serve, settings, turns
 
 
-def start(message):
+def start():
     os.environ["OPENAI_BASE_URL"] = settings["base_url"]
     os.environ["OPENAI_API_KEY"] = settings["api_key"]
     import memory_layer
@@ -32,37 +30,34 @@ def agent():
     return advancedMemAgent(settings["model"], "openai", 10, 0.5)
 
 
-def ingest(message):
+def ingest(folder, sessions):
     built, places = agent(), []
-    for session, number, turn in turns(message):
+    for session, number, turn in turns(sessions):
         built.add_memory(f"Speaker {turn['speaker']}says : {turn['text']}", time=session["at"])
         places.append([session["id"], number])
-    folder = place(message["history"])
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "notes.pickle").write_bytes(pickle.dumps(built.memory_system.memories))
     built.memory_system.retriever.save(str(folder / "index.pickle"), str(folder / "index.npy"))
     (folder / "places.json").write_text(json.dumps(places))
 
 
-def open_history(message):
-    folder, opened = place(message["history"]), agent()
+def open_memory(folder):
+    opened = agent()
     # Our own file of a moment ago, not a stranger's.
     opened.memory_system.memories = pickle.loads((folder / "notes.pickle").read_bytes())
     opened.memory_system.retriever = opened.memory_system.retriever.load(
         str(folder / "index.pickle"), str(folder / "index.npy")
     )
-    memory["agent"] = opened
-    memory["places"] = json.loads((folder / "places.json").read_text())
+    return opened, json.loads((folder / "places.json").read_text())
 
 
-def retrieve(message):
-    opened, k = memory["agent"], message["k"]
-    keywords = opened.generate_query_llm(message["question"]["text"])
+def retrieve(memory, question, k):
+    opened, places = memory
+    keywords = opened.generate_query_llm(question["text"])
     found = [int(i) for i in opened.memory_system.retriever.search(keywords, k)]
     notes = list(opened.memory_system.memories.values())
 
     def shown(i):
-        session, turn = memory["places"][i]
+        session, turn = places[i]
         return {"text": notes[i].content, "session": session, "turns": [turn]}
 
     def linked(i):
@@ -70,8 +65,8 @@ def retrieve(message):
         return [shown(link) for link in notes[i].links[: k + 1] if 0 <= link < len(notes)]
 
     evidence = [{**shown(i), "also": linked(i)} for i in found]
-    return {"evidence": evidence, "context": opened.retrieve_memory(keywords, k=k)}
+    return evidence, opened.retrieve_memory(keywords, k=k)
 
 
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(start=start, ingest=ingest, open=open_memory, retrieve=retrieve)

@@ -4,20 +4,13 @@
 - As the system `justmem_rules` it has no model: rules make the cards and the plans.
 """
 
-import shutil
+from lines import serve, settings
 
-from lines import place, serve, settings
-
-memory = {"opened": None}
-
-
-def start(message):
-    import justmem  # noqa: F401  fails here if it is not installed
+import justmem
+from justmem.domain import Session
 
 
 def system(folder):
-    import justmem
-
     server = settings["base_url"]
     rules = settings["system"] == "justmem_rules"
     return justmem.open(
@@ -33,34 +26,21 @@ def system(folder):
     )
 
 
-def ingest(message):
-    from justmem.domain import Session
-
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def ingest(folder, sessions):
     with system(folder) as built:
-        done = [built.remember(Session.model_validate(each)) for each in message["sessions"]]
-    return {"failed": [f"{each.session_id}: {each.reason}" for each in done if each.reason]}
+        done = [built.remember(Session.model_validate(each)) for each in sessions]
+    return [f"{each.session_id}: {each.reason}" for each in done if each.reason]
 
 
-def open_history(message):
-    if memory["opened"] is not None:
-        memory["opened"].close()
-    memory["opened"] = system(place(message["history"]))
-
-
-def retrieve(message):
-    question = message["question"]
-    evidence = memory["opened"].recall(
-        question["text"], at=question["at"], speaker=question.get("speaker")
-    )
+def retrieve(memory, question, k):
+    speaker = question.get("speaker")
+    evidence = memory.recall(question["text"], at=question["at"], speaker=speaker)
     chosen = [candidate.card for candidate in evidence.chosen]
     known = {card.id for card in chosen}
     pieces = [shown(card) for card in chosen]
     if pieces:
         pieces[0]["also"] = [shown(card) for card in evidence.cards if card.id not in known]
-    return {"evidence": pieces, "context": evidence.prompt(10**9)}
+    return pieces, evidence.prompt(10**9)
 
 
 def shown(card):
@@ -68,4 +48,4 @@ def shown(card):
 
 
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(ingest=ingest, open=system, retrieve=retrieve)

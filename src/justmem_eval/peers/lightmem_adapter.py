@@ -11,11 +11,8 @@
 """
 
 import os
-import shutil
 
-from lines import place, serve, settings
-
-memory = {"opened": None}
+from lines import serve, settings, turns
 
 
 def system(folder):
@@ -77,16 +74,12 @@ def compression(device):
     }
 
 
-def ingest(message):
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
+def ingest(folder, sessions):
     built = system(folder)
-    sessions = message["sessions"]
-    for number, session in enumerate(sessions, 1):
-        rounds = list(exchanges(session))
-        for place_in, messages in enumerate(rounds, 1):
-            last = number == len(sessions) and place_in == len(rounds)
-            built.add_memory(messages=messages, force_segment=last, force_extract=last)
+    rounds = [messages for session in sessions for messages in exchanges(session)]
+    for number, messages in enumerate(rounds, 1):
+        last = number == len(rounds)
+        built.add_memory(messages=messages, force_segment=last, force_extract=last)
     built.construct_update_queue_all_entries()
     built.offline_update_all_entries(score_threshold=0.8)
     built.embedding_retriever.client.close()  # one process holds the files at a time
@@ -94,7 +87,7 @@ def ingest(message):
 
 def exchanges(session):
     """Each turn of the user with the reply that follows, in the shape LightMem takes."""
-    spoken = [turn for turn in session["turns"] if turn["text"].strip()]
+    spoken = [turn for _, _, turn in turns([session])]
     names = sorted({turn["speaker"] for turn in spoken if turn["role"] != "assistant"})
     for turn, following in zip(spoken, [*spoken[1:], None]):  # noqa: B905  Python 3.9 has no strict
         if turn["role"] == "assistant":
@@ -112,16 +105,11 @@ def exchanges(session):
         ]
 
 
-def open_history(message):
-    memory["opened"] = system(place(message["history"]))
-
-
-def retrieve(message):
-    found = memory["opened"].retrieve(message["question"]["text"], limit=message["k"])
+def retrieve(memory, question, k):
+    found = memory.retrieve(question["text"], limit=k)
     texts = found.splitlines() if isinstance(found, str) else [str(item) for item in found]
-    evidence = [{"text": text.split(" ", 2)[-1]} for text in texts]  # time, weekday, text
-    return {"evidence": evidence, "context": "\n".join(texts)}
+    return [{"text": text.split(" ", 2)[-1]} for text in texts], "\n".join(texts)  # time, weekday
 
 
 if __name__ == "__main__":
-    serve(ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(ingest=ingest, open=system, retrieve=retrieve)

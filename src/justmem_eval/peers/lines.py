@@ -1,13 +1,9 @@
 """JSON lines between justmem-eval and a peer. Standard library only: this runs in the peer's
-environment, where justmem is not installed.
-
-    serve(ingest=..., open=..., retrieve=...)
-
-Each is a function of the message that returns the reply. What it prints goes to the log, never
-between the lines. `start` and `answer` are optional: without `answer` the plain reader answers.
+environment, where justmem is not installed. `template.py` describes the functions of an adapter.
 """
 
 import json
+import shutil
 import sys
 import traceback
 from pathlib import Path
@@ -15,20 +11,34 @@ from pathlib import Path
 settings = {}  # as `start` received them
 
 
-def serve(**handlers):
-    replies, sys.stdout = sys.stdout, sys.stderr  # libraries print: keep the wire clean
+def serve(*, ingest, open, retrieve, start=None, answer=None):
+    """What the functions print goes to the log, never between the lines."""
+    replies, sys.stdout = sys.stdout, sys.stderr
+    memory = None
     for line in sys.stdin:
-        if not line.strip():
-            continue
         message = json.loads(line)
+        what, question = message["do"], message.get("question")
+        reply = {}
         try:
-            if message["do"] == "start":
+            if what == "start":
                 settings.update(message["settings"])
                 Path(settings["folder"]).mkdir(parents=True, exist_ok=True)
-            reply = dict(handlers.get(message["do"], nothing)(message) or {"ok": True})
+                if start:
+                    start()
+            elif what == "ingest":
+                folder = place(message["history"])
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                reply["failed"] = ingest(folder, message["sessions"]) or []
+            elif what == "open":
+                memory = open(place(message["history"]))
+            elif what == "retrieve":
+                reply["evidence"], reply["context"] = retrieve(memory, question, message["k"])
+            elif answer:
+                reply["answer"] = answer(memory, question, message["context"])
         except Exception as error:  # noqa: BLE001  whatever a peer raises is its reply
             traceback.print_exc()
-            reply = {"error": f"{type(error).__name__}: {error}"}
+            reply["error"] = f"{type(error).__name__}: {error}"
         reply["usage"] = usage()
         replies.write(json.dumps(reply, default=str) + "\n")
         replies.flush()
@@ -48,23 +58,22 @@ def usage():
     }
 
 
-def turns(message):
-    """(session, number, turn) of everything in an ingest message, in order."""
-    for session in message["sessions"]:
+def place(history):
+    """The folder of a history."""
+    name = "".join(c if c.isalnum() else "-" for c in history)
+    return Path(settings["folder"]) / name
+
+
+def turns(sessions):
+    """(session, number, turn) of every turn with words, in order."""
+    for session in sessions:
         for number, turn in enumerate(session["turns"], 1):
             if turn["text"].strip():
                 yield session, number, turn
 
 
-def safe(name):
-    """An id as a folder or user name."""
-    return "".join(c if c.isalnum() else "-" for c in name)
-
-
-def place(history):
-    """Where the adapter keeps a history, in the folder that it may write in."""
-    return Path(settings["folder"]) / safe(history)
-
-
-def nothing(message):
-    return {}
+def pairs(session):
+    """Two turns at a time, each with its number. The last may be alone."""
+    said = [(number, turn) for _, number, turn in turns([session])]
+    for first in range(0, len(said), 2):
+        yield said[first : first + 2]

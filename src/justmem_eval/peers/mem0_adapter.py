@@ -8,16 +8,14 @@
 """
 
 import os
-import shutil
 from pathlib import Path
 
-from lines import place, serve, settings
+from lines import pairs, serve, settings
 
-memory = {"opened": None}
 USER = "user"
 
 
-def start(message):
+def start():
     folder = Path(settings["folder"])
     os.environ["MEM0_TELEMETRY"] = "False"
     os.environ["MEM0_DIR"] = str(folder / "mem0")  # else it writes into the home folder
@@ -46,23 +44,15 @@ def system(folder):
     )
 
 
-def ingest(message):
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def ingest(folder, sessions):
     built = system(folder)
-    for session in message["sessions"]:
-        said = [(n, t) for n, t in enumerate(session["turns"], 1) if t["text"].strip()]
-        for first in range(0, len(said), 2):
-            pair = said[first : first + 2]
+    for session in sessions:
+        for pair in pairs(session):
+            source = {"session": session["id"], "turns": [number for number, _ in pair]}
             built.add(
                 [spoken(session, turn) for _, turn in pair],
                 user_id=USER,
-                metadata={
-                    "session": session["id"],
-                    "turns": [number for number, _ in pair],
-                    "at": session["at"],
-                },
+                metadata={**source, "at": session["at"]},
             )
     built.vector_store.client.close()
     built.close()
@@ -75,25 +65,15 @@ def spoken(session, turn):
     }
 
 
-def open_history(message):
-    memory["opened"] = system(place(message["history"]))
-
-
-def retrieve(message):
-    found = memory["opened"].search(
-        message["question"]["text"], filters={"user_id": USER}, top_k=message["k"]
-    )["results"]
-    evidence = [
-        {
-            "text": item["memory"],
-            "session": item["metadata"]["session"],
-            "turns": item["metadata"]["turns"],
-        }
-        for item in found
-    ]
+def retrieve(memory, question, k):
+    found = memory.search(question["text"], filters={"user_id": USER}, top_k=k)["results"]
     lines = [f"[{item['metadata']['at']}] {item['memory']}" for item in found]
-    return {"evidence": evidence, "context": "\n".join(lines)}
+    return [shown(item["memory"], item["metadata"]) for item in found], "\n".join(lines)
+
+
+def shown(text, source):
+    return {"text": text, "session": source["session"], "turns": source["turns"]}
 
 
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(start=start, ingest=ingest, open=system, retrieve=retrieve)

@@ -14,9 +14,7 @@
 import json
 import shutil
 
-from lines import place, serve, settings
-
-memory = {"opened": None, "places": {}}
+from lines import pairs, serve, settings
 
 
 def system(folder):
@@ -31,15 +29,10 @@ def system(folder):
     )
 
 
-def ingest(message):
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def ingest(folder, sessions):
     built, places = system(folder), {}
-    for session in message["sessions"]:
-        said = [(n, t) for n, t in enumerate(session["turns"], 1) if t["text"].strip()]
-        for first in range(0, len(said), 2):
-            pair = said[first : first + 2]
+    for session in sessions:
+        for pair in pairs(session):
             texts = [f"{turn['speaker']}: {turn['text']}" for _, turn in pair]
             reply = texts[1] if len(texts) > 1 else "(no reply)"
             # Its own format: it parses the time again when it looks for heat.
@@ -48,37 +41,35 @@ def ingest(message):
     (folder / "places.json").write_text(json.dumps(places))
 
 
-def open_history(message):
-    kept = place(message["history"])
-    copy = kept.with_name(kept.name + "-open")
+def open_memory(folder):
+    copy = folder.with_name(folder.name + "-open")
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(kept, copy)
-    memory["opened"] = system(copy)
-    memory["places"] = json.loads((kept / "places.json").read_text())
+    shutil.copytree(folder, copy)
+    return system(copy), json.loads((folder / "places.json").read_text())
 
 
-def retrieve(message):
-    opened, asked = memory["opened"], message["question"]["text"]
-    found = opened.retriever.retrieve_context(user_query=asked, user_id="user")
-    recent = opened.short_term_memory.get_all()
-    pages = found["retrieved_pages"]
-    known = [k["knowledge"] for k in found["retrieved_user_knowledge"]]
-    known += [k["knowledge"] for k in found["retrieved_assistant_knowledge"]]
-    evidence = [exchange(page) for page in pages]
+def retrieve(memory, question, k):
+    opened, places = memory
+    found = opened.retriever.retrieve_context(user_query=question["text"], user_id="user")
+    known = [*found["retrieved_user_knowledge"], *found["retrieved_assistant_knowledge"]]
+    known = [each["knowledge"] for each in known]
+    pages, recent = found["retrieved_pages"], opened.short_term_memory.get_all()
+    evidence = [exchange(page, places) for page in pages]
     evidence += [{"text": text} for text in known]
-    evidence += [exchange(page) for page in recent]
+    evidence += [exchange(page, places) for page in recent]
     profile = opened.get_user_profile_summary() or ""
-    lines = [
-        f"[{page.get('timestamp', '')}] {exchange(page)['text']}" for page in [*pages, *recent]
-    ]
-    return {"evidence": evidence, "context": "\n".join([profile, *known, *lines])}
+    lines = [f"[{page.get('timestamp', '')}] {said(page)}" for page in [*pages, *recent]]
+    return evidence, "\n".join([profile, *known, *lines])
 
 
-def exchange(page):
-    text = f"{page.get('user_input', '')}\n{page.get('agent_response', '')}".strip()
-    session, turns = memory["places"].get(page.get("user_input", ""), (None, None))
-    return {"text": text, "session": session, "turns": turns} if session else {"text": text}
+def said(page):
+    return f"{page.get('user_input', '')}\n{page.get('agent_response', '')}".strip()
+
+
+def exchange(page, places):
+    session, turns = places.get(page.get("user_input", ""), (None, None))
+    return {"text": said(page), "session": session, "turns": turns}
 
 
 if __name__ == "__main__":
-    serve(ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(ingest=ingest, open=open_memory, retrieve=retrieve)

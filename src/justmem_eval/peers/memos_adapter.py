@@ -9,11 +9,7 @@
   reported, the others are kept.
 """
 
-import shutil
-
-from lines import place, serve, settings
-
-memory = {"opened": None}
+from lines import serve, settings, turns
 
 
 def system(folder):
@@ -51,18 +47,15 @@ def system(folder):
     )
 
 
-def ingest(message):
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
+def ingest(folder, sessions):
     built, failed = system(folder), []
-    for session in message["sessions"]:
+    for session in sessions:
         said = [
             {
                 "role": turn["role"],
                 "content": f"[{session['at']}] {turn['speaker']}: {turn['text']}",
             }
-            for turn in session["turns"]
-            if turn["text"].strip()
+            for _, _, turn in turns([session])
         ]
         try:
             found = built.extract(said)
@@ -72,18 +65,14 @@ def ingest(message):
         for item in found:
             item.metadata.session_id = session["id"]
         built.add(found)
-    return {"ok": True, "failed": failed}
+    return failed
 
 
-def open_history(message):
-    memory["opened"] = system(place(message["history"]))
-
-
-def retrieve(message):
-    found = memory["opened"].search(message["question"]["text"], top_k=message["k"])
+def retrieve(memory, question, k):
+    found = memory.search(question["text"], top_k=k)
     evidence = [{"text": item.memory, "session": item.metadata.session_id} for item in found]
-    return {"evidence": evidence, "context": "\n".join(item.memory for item in found)}
+    return evidence, "\n".join(item.memory for item in found)
 
 
 if __name__ == "__main__":
-    serve(ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(ingest=ingest, open=system, retrieve=retrieve)

@@ -6,25 +6,19 @@
 """
 
 import os
-import shutil
 
-from lines import place, serve, turns
-
-memory = {"opened": None}
+from lines import serve, turns
 
 
-def start(message):
+def start():
     import mempalace  # noqa: F401  fails here if it is not installed
 
 
-def ingest(message):
+def ingest(folder, sessions):
     from mempalace.palace import get_collection
 
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     ids, documents, metadatas = [], [], []
-    for session, number, turn in turns(message):
+    for session, number, turn in turns(sessions):
         ids.append(f"{session['id']}#{number}")
         documents.append(f"{turn['speaker']}: {turn['text']}")
         metadatas.append(
@@ -39,24 +33,15 @@ def ingest(message):
     get_collection(str(folder)).upsert(documents=documents, ids=ids, metadatas=metadatas)
 
 
-def open_history(message):
-    memory["opened"] = str(place(message["history"]))
-
-
-def retrieve(message):
+def retrieve(memory, question, k):
     from mempalace.searcher import search_memories
 
-    found = search_memories(
-        message["question"]["text"],
-        memory["opened"],
-        n_results=message["k"],
-        candidate_strategy=os.environ.get("MEMPALACE_STRATEGY", "vector"),
-    )
+    strategy = os.environ.get("MEMPALACE_STRATEGY", "vector")
+    found = search_memories(question["text"], memory, n_results=k, candidate_strategy=strategy)
     if found.get("error"):
         raise RuntimeError(found["error"])
-    evidence = [drawer(hit) for hit in found["results"]]
     lines = [f"[{hit.get('created_at', '')}] {hit['text']}" for hit in found["results"]]
-    return {"evidence": evidence, "context": "\n".join(lines)}
+    return [drawer(hit) for hit in found["results"]], "\n".join(lines)
 
 
 def drawer(hit):
@@ -65,4 +50,4 @@ def drawer(hit):
 
 
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(start=start, ingest=ingest, open=str, retrieve=retrieve)

@@ -5,14 +5,10 @@ environment, and `config.py` set up as its authors say.
 - The plain reader answers from its retrieved entries.
 """
 
-import shutil
-
-from lines import place, serve, settings, turns
-
-memory = {"opened": None}
+from lines import serve, settings, turns
 
 
-def system(folder, clear):
+def system(folder, clear=False):
     from main import SimpleMemSystem
 
     return SimpleMemSystem(
@@ -24,25 +20,18 @@ def system(folder, clear):
     )
 
 
-def ingest(message):
-    folder = place(message["history"])
-    shutil.rmtree(folder, ignore_errors=True)
+def ingest(folder, sessions):
     built = system(folder, clear=True)
-    for session, _, turn in turns(message):
+    for session, _, turn in turns(sessions):
         built.add_dialogue(turn["speaker"], turn["text"], session["at"])
     built.finalize()
 
 
-def open_history(message):
-    memory["opened"] = system(place(message["history"]), clear=False)
-
-
-def retrieve(message):
-    entries = memory["opened"].hybrid_retriever.retrieve(message["question"]["text"])
+def retrieve(memory, question, k):
+    entries = memory.hybrid_retriever.retrieve(question["text"])
     lines = [f"[{entry.timestamp or ''}] {entry.lossless_restatement}" for entry in entries]
-    evidence = [{"text": entry.lossless_restatement} for entry in entries]
-    return {"evidence": evidence, "context": "\n".join(lines)}
+    return [{"text": entry.lossless_restatement} for entry in entries], "\n".join(lines)
 
 
 if __name__ == "__main__":
-    serve(ingest=ingest, open=open_history, retrieve=retrieve)
+    serve(ingest=ingest, open=system, retrieve=retrieve)

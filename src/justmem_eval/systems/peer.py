@@ -9,7 +9,7 @@ script runs there and speaks JSON lines: one object in, one object out.
     open      history                      -> {"ok": true}
     retrieve  question {id, text, at}, k   -> {"context": TEXT, "evidence": [{"text", "session"?,
                                                "turns"?, "also"?: [{...}]}, ...]}
-    answer    question, context            -> {"answer": TEXT}, or {} for the plain reader
+    answer    question, context            -> {"answer": TEXT}, or nothing for the plain reader
 
 Each history that is built or asked has a process and a lane of the meter of its own, so several
 histories can be built at once and each keeps its own count of tokens. After ingestion the process
@@ -146,7 +146,7 @@ class PeerMemory:
         if self.peer.answers:
             message = {"do": "answer", "question": dump(question), "context": retrieved.context}
             reply, usage = await self.process.ask(message)
-            if "answer" in reply:
+            if reply.get("answer") is not None:
                 return Predicted(id=question.id, answer=str(reply["answer"]), usage=usage)
             self.peer.answers = False
         return await read(self.peer.model, question, retrieved.context, self.sample)
