@@ -47,8 +47,9 @@ eval: $(VENV)/.core
 PEERS ?= mem0 mempalace
 
 compare: $(VENV)/.core
-	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --figures build/compare.json \
-	  --picture build/compare $(ARGS)
+	rm -f build/compare.json
+	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --figures build/compare.json $(ARGS)
+	$(BIN)/python docs/pictures/draw.py build/compare.json
 
 gate: $(VENV)/.core
 	$(BIN)/justmem-eval gate --data tests/eval/data --slices tests/eval/gate.toml $(ARGS)

@@ -1,14 +1,17 @@
 """Draws the three pictures of the README, each for light and dark pages.
 
 Run `python docs/pictures/draw.py`. The second and the third show figures of docs/figures.json.
+`python docs/pictures/draw.py FILE.json` draws the third from another file, beside that file.
 """
 
 from __future__ import annotations
 
 import json
+import sys
+from math import log10
 from pathlib import Path
 
-from justmem_eval import figures, sidebyside
+from justmem_eval.sidebyside import OWN, TITLES
 
 FOLDER = Path(__file__).parent
 FIGURES = FOLDER.parent / "figures.json"
@@ -25,16 +28,25 @@ RUNS = (  # what is measured, its label, and where the label stands
     ("locomo-recorded-recorded-reranker_none", "a model plans and makes the cards", "end"),
 )
 TOKENS, RECALL = (0, 1000), (70, 100)  # the axes
+COMPARED = (  # title, and the figures whose sum is shown
+    ("tokens to build (log scale)", ("tokens.construction",)),
+    ("tokens a question", ("tokens.planning", "tokens.evidence")),
+    ("turns found, ten pieces, %", ("by_words.turn.ten.fraction",)),
+)
+NAMES, PANEL, LINE = 130, 244, 30  # widths of names and panels, height of a line
+
+
+BOLD = ' font-weight="bold"'
 
 
 class Drawing:
-    def __init__(self, title: str, theme: str) -> None:
+    def __init__(self, title: str, theme: str, wide: int = WIDTH, high: int = HEIGHT) -> None:
         self.back, self.ink, self.line, *self.accents = THEMES[theme]
         self._parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" '
             'font-family="system-ui, sans-serif" font-size="14">',
             f"<title>{title}</title>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{self.back}"/>',
+            f'<rect width="{wide}" height="{high}" fill="{self.back}"/>',
         ]
 
     def text(
@@ -52,7 +64,7 @@ class Drawing:
 
     def box(self, x: float, y: float, wide: float, high: float, colour: str) -> None:
         self._parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{high:g}" rx="8" '
+            f'<rect x="{x:g}" y="{y:g}" width="{wide:.4g}" height="{high:g}" rx="8" '
             f'fill="{colour}" fill-opacity="0.15" stroke="{colour}"/>'
         )
 
@@ -80,7 +92,7 @@ def plane(theme: str) -> str:
     )
     for x, y, wide, colour, name, about in boxes:
         drawn.box(x, y, wide, 94, colour)
-        drawn.text(x + wide / 2, y + 42, name, more=' font-weight="bold"')
+        drawn.text(x + wide / 2, y + 42, name, more=BOLD)
         drawn.text(x + wide / 2, y + 64, about)
     drawn.text(LEFT + 142, BOTTOM + 20, "one session")
     drawn.text(LEFT + 402, BOTTOM + 20, "several sessions")
@@ -105,9 +117,33 @@ def recall(theme: str) -> str:
     return str(drawn)
 
 
-def compare(theme: str) -> str:
-    """JustMem and other systems on the same conversation."""
-    return sidebyside.drawn("peers-locomo-1-4", figures.read(FIGURES), theme)
+def compare(theme: str, figures: Path = FIGURES) -> str:
+    """JustMem and other systems on the same conversation, ours first."""
+    found: dict[str, dict[str, float]] = {}
+    for key, figure in json.loads(figures.read_text("utf-8")).items():
+        name, _, measure = key.partition(".")
+        if name.startswith("peers-"):
+            found.setdefault(name.rpartition("-")[2], {})[measure] = figure["value"]
+    systems = sorted(found, key=lambda name: (name not in OWN, list(TITLES).index(name)))
+    high = 58 + LINE * len(systems) + 12
+    drawn = Drawing("The same conversation in each system", theme, NAMES + 3 * PANEL, high)
+    drawn.text(8, 20, "The same conversation in each system", anchor="start", more=BOLD)
+    for place, system in enumerate(systems):
+        drawn.text(NAMES - 10, 73 + place * LINE, TITLES[system], anchor="end")
+    for panel, (title, names) in enumerate(COMPARED):
+        x = NAMES + panel * PANEL
+        drawn.text(x, 44, title, anchor="start")
+        values = [sum(found[system][name] for name in names) for system in systems]
+        top = 100.0 if title.endswith("%") else max(*values, 1.0)
+        for place, (system, value) in enumerate(zip(systems, values, strict=True)):
+            y, share = 58 + place * LINE, value / top
+            if "log" in title:
+                share = log10(1 + value) / log10(1 + top)
+            length = (PANEL - 84) * share
+            drawn.box(x, y + 2, length, 18, drawn.accents[0] if system in OWN else drawn.line)
+            shown = f"{value:,.0f}" if top > 100 else f"{value:.1f}"
+            drawn.text(x + length + 6, y + 15, shown, anchor="start")
+    return str(drawn)
 
 
 def _x(tokens: float) -> float:
@@ -125,5 +161,10 @@ def pictures() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for file_name, picture in pictures().items():
-        (FOLDER / file_name).write_text(picture, "utf-8")
+    if len(sys.argv) > 1:
+        given = Path(sys.argv[1])
+        for theme in THEMES:
+            given.with_name(f"{given.stem}-{theme}.svg").write_text(compare(theme, given), "utf-8")
+    else:
+        for file_name, picture in pictures().items():
+            (FOLDER / file_name).write_text(picture, "utf-8")

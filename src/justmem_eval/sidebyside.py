@@ -18,7 +18,6 @@ from justmem.ports import Embedder
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.benchmarks.recorded import Recorded
-from justmem_eval.figures import Bar, Panel, Published, bars
 from justmem_eval.loopback import serve_openai
 from justmem_eval.records import PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured
@@ -161,32 +160,8 @@ def install(
         raise InvalidSetting(f"{name} cannot be installed: {error}") from None
 
 
-# ---------------------------------------------------------------- as text and as a picture
-
-
 def cells(found: Sequence[Measured]) -> list[list[str]]:
     return [
         [each.titled(), *(each[name].short(places) for _, name, places in COLUMNS)]
         for each in found
     ]
-
-
-def drawn(run: str, published: Mapping[str, Published], theme: str) -> str:
-    """The systems of published figures whose names begin with `run`, ours first."""
-    found: dict[str, dict[str, float]] = {}
-    for key, each in published.items():
-        name, _, figure = key.partition(".")
-        if name.startswith(f"{run}-"):
-            found.setdefault(name.removeprefix(f"{run}-"), {})[figure] = each.value
-    panels = [
-        Panel(title="tokens to build (log scale)", logarithmic=True),
-        Panel(title="tokens a question"),
-        Panel(title="turns found, ten pieces, %", most=100.0),
-    ]
-    rows = []
-    for system in sorted(found, key=lambda name: (name not in OWN, list(TITLES).index(name))):
-        of = found[system]
-        asked = of["tokens.planning"] + of["tokens.evidence"]
-        values = (of["tokens.construction"], asked, of["by_words.turn.ten.fraction"])
-        rows.append(Bar(name=TITLES[system], values=values, ours=system in OWN))
-    return bars("The same conversation in each system", panels, rows, theme)
