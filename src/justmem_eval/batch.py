@@ -27,6 +27,7 @@ from justmem_eval.text import count, prompt_tokens
 QUIET = 2.0  # seconds without a new call after which a batch is sent
 POLL = 30.0  # seconds between two looks at a running batch
 _OPENAI = "https://api.openai.com/v1"
+_CHAT = "/v1/chat/completions"
 _MOST = 10_000  # requests in one batch; providers allow 50,000 and 200 MB
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _SECONDS = 120.0  # for one HTTP request
@@ -37,13 +38,7 @@ class BatchModel:
 
     context = 1_000_000
 
-    def __init__(
-        self,
-        spec: str,
-        replies: Replies,
-        cap: Cap,
-        state: Path,
-    ) -> None:
+    def __init__(self, spec: str, replies: Replies, cap: Cap, state: Path) -> None:
         parsed = providers.parse(f"openai:{spec.removeprefix(BATCH)}", "model")
         self.name = parsed.name
         self._replies = replies
@@ -89,11 +84,11 @@ class BatchModel:
 
     async def _batch(self, calls: dict[str, tuple[Prompt, asyncio.Future[Completion]]]) -> None:
         most = sum(prompt_tokens(prompt) + prompt.max_tokens for prompt, _ in calls.values())
+        stages = {key: prompt.stage for key, (prompt, _) in calls.items()}
+        spent = 0
         try:
             self._cap.reserve(most)
-            spent = 0
             try:
-                stages = {key: prompt.stage for key, (prompt, _) in calls.items()}
                 id = await self._create({key: prompt for key, (prompt, _) in calls.items()})
                 self._note({"id": id, "stages": stages})
                 spent = await self._collect(id, stages)
@@ -110,32 +105,24 @@ class BatchModel:
                 future.set_exception(ModelUnavailable("The batch has no reply to this call."))
 
     async def _create(self, prompts: Mapping[str, Prompt]) -> str:
+        call = {"method": "POST", "url": _CHAT}
         lines = [
-            {
-                "custom_id": key,
-                "method": "POST",
-                "url": "/v1/chat/completions",
-                "body": self._body(prompt),
-            }
+            json.dumps({**call, "custom_id": key, "body": self._body(prompt)}, ensure_ascii=False)
             for key, prompt in prompts.items()
         ]
-        data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
-        files = {"file": ("requests.jsonl", data, "application/jsonl")}
-        uploaded = await self._request("POST", "files", data={"purpose": "batch"}, files=files)
-        wish = {
-            "input_file_id": uploaded.json()["id"],
-            "endpoint": "/v1/chat/completions",
-            "completion_window": "24h",
-        }
-        return str((await self._request("POST", "batches", json=wish)).json()["id"])
+        file = ("requests.jsonl", "\n".join(lines).encode(), "application/jsonl")
+        uploaded = await self._request(
+            "POST", "files", data={"purpose": "batch"}, files={"file": file}
+        )
+        wish = {"input_file_id": uploaded.json()["id"], "endpoint": _CHAT}
+        made = await self._request("POST", "batches", json={**wish, "completion_window": "24h"})
+        return str(made.json()["id"])
 
     def _body(self, prompt: Prompt) -> dict[str, Any]:
+        said = {"system": prompt.system, "user": prompt.user}
         body: dict[str, Any] = {
             "model": self.name,
-            "messages": [
-                {"role": "system", "content": prompt.system},
-                {"role": "user", "content": prompt.user},
-            ],
+            "messages": [{"role": role, "content": text} for role, text in said.items()],
             "max_completion_tokens": prompt.max_tokens,
             "temperature": 0,
         }
@@ -146,28 +133,24 @@ class BatchModel:
 
     async def _collect(self, id: str, stages: Mapping[str, str]) -> int:
         """Waits for a batch, keeps its replies, and returns the tokens that it took."""
-        found = await self._ended(id)
-        spent = 0
-        if output := found.get("output_file_id"):
-            content = (await self._request("GET", f"files/{output}/content")).text
-            for line in filter(str.strip, content.splitlines()):
-                entry = json.loads(line)
-                key, body = entry["custom_id"], (entry.get("response") or {}).get("body") or {}
-                if key in stages and body.get("choices"):
-                    completion = _completion(body, stages[key], self.name)
-                    spent += completion.call.tokens_in + completion.call.tokens_out
-                    self._replies.add(key, completion)
+        found: dict[str, Any] = {}
+        while found.get("status") not in _ENDED:
+            if found:
+                await asyncio.sleep(POLL)
+            found = (await self._request("GET", f"batches/{id}")).json()
+        spent, output = 0, found.get("output_file_id")
+        content = (await self._request("GET", f"files/{output}/content")).text if output else ""
+        for line in filter(str.strip, content.splitlines()):
+            entry = json.loads(line)
+            key, body = entry["custom_id"], (entry.get("response") or {}).get("body") or {}
+            if key in stages and body.get("choices"):
+                completion = _completion(body, stages[key], self.name)
+                spent += completion.call.tokens_in + completion.call.tokens_out
+                self._replies.add(key, completion)
         self._note({"id": id, "ended": found["status"]})
-        if not found.get("output_file_id"):
+        if not output:
             raise ModelUnavailable(f"The batch {id} ended as {found['status']}, without replies.")
         return spent
-
-    async def _ended(self, id: str) -> dict[str, Any]:
-        while True:
-            found: dict[str, Any] = (await self._request("GET", f"batches/{id}")).json()
-            if found["status"] in _ENDED:
-                return found
-            await asyncio.sleep(POLL)
 
     async def _request(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:

@@ -22,16 +22,22 @@ from justmem_eval.records import Verdict
 from justmem_eval.text import content, fence, new_mark
 
 Strictness = Literal["strict", "lenient"]
-SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["correct", "wrong"]}},
-    "required": ["verdict"],
-    "additionalProperties": False,
-}
 _LONGEST = 200  # tokens of a reply
 _KEYS = ("verdict", "label", "result", "judgment", "judgement")
 _RIGHT = frozenset({"correct", "yes", "right", "true"})
 _WRONG = frozenset({"wrong", "incorrect", "no", "false"})
+
+
+def _schema(name: str, kind: str, *values: object) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind, "enum": list(values)}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
+_VERDICT = _schema("verdict", "string", "correct", "wrong")
 
 
 class Judging(Protocol):
@@ -65,7 +71,7 @@ class Judge:
             "answer": gold.answer,
             "response": response,
         }
-        return _prompt(self.instruction, shown, SCHEMA)
+        return _prompt(self.instruction, shown, _VERDICT)
 
     async def judge(self, case: Case, response: str, *, sample: int) -> Verdict:
         """An empty response is wrong without asking."""
@@ -175,18 +181,8 @@ def _other(case: Case, asked: Sequence[Case]) -> str:
 # ---------------------------------------------------------------- BEAM
 
 _SCORES = (0.0, 0.5, 1.0)
-_SCORE: dict[str, object] = {
-    "type": "object",
-    "properties": {"score": {"type": "number", "enum": list(_SCORES)}},
-    "required": ["score"],
-    "additionalProperties": False,
-}
-_SAME: dict[str, object] = {
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["yes", "no"]}},
-    "required": ["verdict"],
-    "additionalProperties": False,
-}
+_SCORE = _schema("score", "number", *_SCORES)
+_SAME = _schema("verdict", "string", "yes", "no")
 
 
 class RubricJudge:

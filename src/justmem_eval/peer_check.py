@@ -9,82 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from justmem.domain import Session, Turn
 from justmem.ports import Embedder
 from justmem_eval import runs
-from justmem_eval.benchmarks import Benchmark, Case, Gold, History, Question
+from justmem_eval.benchmarks import Case, living
 from justmem_eval.loopback import serve_openai
 from justmem_eval.metrics import turns_of
 from justmem_eval.records import Files, Record, Retrieved, Usage
 from justmem_eval.scripted import Scripted
 from justmem_eval.settings import PeerSettings, Settings
 
-_MOST_TURNS = 4  # that one piece may name before its source says too little
-
-
-def _session(id: str, at: datetime, *said: str) -> Session:
-    split = (line.split(": ", 1) for line in said)
-    return Session(id=id, at=at, turns=tuple(Turn(speaker=name, text=text) for name, text in split))
-
-
 # An odd number of turns in the first and the last session: some systems take turns in pairs.
-HISTORY = History(
-    "peer-check",
-    [
-        _session(
-            "session_1",
-            datetime(2024, 3, 4, 9, 15),
-            "Nora: Good morning! I signed the lease for a bakery on Harbour Street today.",
-            "Tomas: Congratulations! How long did you look for a place?",
-            "Nora: Almost two years. My sister Ines will keep the accounts.",
-            "Tomas: I have news too. I adopted a greyhound called Biscuit.",
-            "Nora: What a lovely name for a dog. Does he race?",
-            "Tomas: He used to. Now he sleeps all day on the blue couch.",
-            "Nora: I have to run, the plumber is coming at noon.",
-        ),
-        _session(
-            "session_2",
-            datetime(2024, 4, 21, 19, 40),
-            "Tomas: I ran the half marathon in Porto in one hour and fifty-two minutes.",
-            "Nora: Is that your best time?",
-            "Tomas: Yes, by three minutes. My left knee hurts, though.",
-            "Nora: Rest it. By the way, I am allergic to hazelnuts, so there are none in my cakes.",
-        ),
-        _session(
-            "session_3",
-            datetime(2024, 6, 2, 18, 5),
-            "Nora: We opened yesterday, and the queue went around the corner.",
-            "Tomas: What sold best?",
-            "Nora: The cardamom buns. We sold a hundred and forty of them.",
-            "Tomas: Next week I start a pottery class on Thursday evenings.",
-            "Nora: Make me a bowl, please.",
-        ),
-    ],
-)
-# Question, and the session and turn that answer it.
-_ASKED = (
-    ("What is the name of the greyhound that Tomas adopted?", ("session_1", 4)),
-    ("What is Nora allergic to?", ("session_2", 4)),
-    ("Which buns sold best when the bakery opened?", ("session_3", 3)),
-)
-PLANS: Mapping[str, Any] = {text: {} for text, _ in _ASKED}  # nothing is recorded for them
+BENCHMARK = living.read(Path(__file__).parent / "data" / "peer_check.json")
+HISTORY = BENCHMARK.history("peer_check")
+PLANS: Mapping[str, Any] = {case.question.text: {} for case in BENCHMARK.cases}  # none is recorded
+_MOST_TURNS = 4  # that one piece may name before its source says too little
 _ENOUGH = 2  # of the questions: a model may lose one fact
-
-
-def _case(number: int) -> Case:
-    text, turn = _ASKED[number]
-    asked = Question(id=f"q{number}", text=text, at=datetime(2024, 6, 10, 12, 0))
-    gold = Gold(answer="", category="", turns=frozenset({turn}), sessions=frozenset({turn[0]}))
-    return Case(asked, gold, HISTORY.id)
-
-
-BENCHMARK = Benchmark(
-    HISTORY.id, [_case(number) for number in range(len(_ASKED))], lambda _: HISTORY
-)
 
 
 def check(

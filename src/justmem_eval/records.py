@@ -104,7 +104,6 @@ class Piece(Value):
 class Retrieved(Record):
     """The evidence for a question. No gold in it."""
 
-    history: str
     plan: Plan | None = None
     access: str = ""
     chosen: tuple[Piece, ...] = ()  # best first; recall@10 counts the first ten
@@ -136,7 +135,8 @@ class Lines(Generic[T]):
     dropped, and an item that failed is done again by the next run."""
 
     def __init__(self, path: Path, kind: type[T]) -> None:
-        self.path = path
+        self.kind = kind
+        self._path = path
         self._items: dict[str, T] = {}
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
@@ -162,7 +162,7 @@ class Lines(Generic[T]):
         return item is not None and not item.error
 
     def add(self, item: T) -> None:
-        append_line(self.path, item.model_dump_json())
+        append_line(self._path, item.model_dump_json())
         self._items[item.id] = item
 
 

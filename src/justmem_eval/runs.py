@@ -144,19 +144,15 @@ class _Run:
         async def one(id: str) -> Built:
             return await self.system.build(self.benchmark.history(id))
 
-        ids = self.benchmark.histories
-        await self._each("memory", ids, self.files.memory, one, lambda id: Built(id=id))
+        await self._each("memory", self.benchmark.histories, self.files.memory, one)
 
     async def _retrieve(self) -> None:
         async def one(opened: Opened, case: Case) -> Retrieved:
             return await opened.retrieve(case.question)
 
-        def failed(case: Case, error: str) -> Retrieved:
-            return Retrieved(id=case.question.id, history=case.history, error=error)
-
         lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
         known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
-        await self._each_opened("evidence", 0, self.files.evidence, one, failed, known)
+        await self._each_opened("evidence", 0, self.files.evidence, one, known)
 
     async def _answer(self, number: int) -> None:
         evidence = self.files.evidence
@@ -164,12 +160,9 @@ class _Run:
         async def one(opened: Opened, case: Case) -> Predicted:
             return await opened.answer(case.question, evidence[case.question.id])
 
-        def failed(case: Case, error: str) -> Predicted:
-            return Predicted(id=case.question.id, error=error)
-
         known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
         predictions = self.files.predictions(number)
-        await self._each_opened(f"answers {number}", number, predictions, one, failed, known)
+        await self._each_opened(f"answers {number}", number, predictions, one, known)
 
     async def _judge(self, number: int) -> None:
         cases = [case for case in self.benchmark.cases if case.gold.judged]
@@ -190,7 +183,7 @@ class _Run:
             return await judge.judge(cases[id], answers[id].answer, sample=number)
 
         verdicts = self.files.verdicts(number, name)
-        await self._each(f"{name} {number}", cases, verdicts, one, lambda id: Verdict(id=id))
+        await self._each(f"{name} {number}", cases, verdicts, one)
 
     async def _plant(self, judge: Judging) -> None:
         sure = {each.id: each for each in planted(self.benchmark.cases, self.given.planted)}
@@ -200,7 +193,7 @@ class _Run:
             return verdict.model_copy(update={"id": id})
 
         verdicts = self.files.planted(judge.name)
-        await self._each(f"planted {judge.name}", sure, verdicts, one, lambda id: Verdict(id=id))
+        await self._each(f"planted {judge.name}", sure, verdicts, one)
 
     # ------------------------------------------------------------ doing many things
 
@@ -210,10 +203,10 @@ class _Run:
         ids: Iterable[str],
         done: Lines[T],
         one: Callable[[str], Awaitable[T]],
-        empty: Callable[[str], T],
         among: Sequence[str] = (),
     ) -> None:
-        """`among`: what the progress counts, if these are a part of it."""
+        """`among`: what the progress counts, if these are a part of it. The failure of one item is
+        its own: named and counted, and the run continues."""
         wanted = list(ids)
         whole = among or wanted
 
@@ -221,7 +214,13 @@ class _Run:
             self.progress(stage, sum(map(done.done, whole)), len(whole))
 
         async def kept(id: str) -> None:
-            done.add(await _isolated(lambda: one(id), empty(id)))
+            try:
+                done.add(await one(id))
+            except (CapReached, PeerCannotStart):
+                raise
+            except JustMemError as error:
+                usage = error.usage if isinstance(error, PeerFailed) else None
+                done.add(done.kind(id=id, error=str(error), calls=error.calls, usage=usage))
             progress()
 
         progress()
@@ -233,7 +232,6 @@ class _Run:
         sample: int,
         done: Lines[T],
         one: Callable[[Opened, Case], Awaitable[T]],
-        failed: Callable[[Case, str], T],
         known: Mapping[str, str],
     ) -> None:
         """Each question with its history opened. `known`: errors of questions that cannot be
@@ -241,7 +239,7 @@ class _Run:
         left: dict[str, dict[str, Case]] = {}
         for case in self.benchmark.cases:
             if case.question.id in known:
-                done.add(failed(case, known[case.question.id]))
+                done.add(done.kind(id=case.question.id, error=known[case.question.id]))
             elif not done.done(case.question.id):
                 left.setdefault(case.history, {})[case.question.id] = case
         among = [case.question.id for case in self.benchmark.cases]
@@ -250,17 +248,10 @@ class _Run:
             asked = left[id]
             try:
                 async with self.system.opened(self.benchmark.history(id), sample) as opened:
-                    await self._each(
-                        stage,
-                        asked,
-                        done,
-                        lambda name: one(opened, asked[name]),
-                        lambda name: failed(asked[name], ""),
-                        among,
-                    )
+                    await self._each(stage, asked, done, lambda q: one(opened, asked[q]), among)
             except (ModelError, InputError) as error:  # it cannot be opened
-                for case in asked.values():
-                    done.add(failed(case, str(error)))
+                for question in asked:
+                    done.add(done.kind(id=question, error=str(error)))
 
         await self._parallel(left, one_history)
 
@@ -278,15 +269,3 @@ class _Run:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _isolated(work: Callable[[], Awaitable[T]], otherwise: T) -> T:
-    """One question's failure is its own: named and counted, and the run continues."""
-    try:
-        return await work()
-    except (CapReached, PeerCannotStart):
-        raise
-    except JustMemError as error:
-        usage = error.usage if isinstance(error, PeerFailed) else None
-        update = {"error": str(error), "calls": error.calls, "usage": usage}
-        return otherwise.model_copy(update=update)

@@ -1,7 +1,7 @@
 """Everything that determines a run: its settings, and the switches of the system under test.
 
-`--set name=value`: a name is a field of Budget or of Profile, `weight.` and a field of Weights, or
-one of the switches below.
+`--set name=value`: a name is a field of Budget, `weight.` and a field of Weights, or one of the
+switches below.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -22,8 +22,6 @@ from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Benchmark
 from justmem_eval.records import Files, write_json
 
-T = TypeVar("T", bound=Value)
-PAPER = Profile(name="paper")
 WEIGHTS = type(Profile().weights)
 Origin = Literal["recorded", "rules", "model"]
 EMBEDDER, DIMENSIONS = "text-embedding-3-small", 1536  # of peers that buy their vectors
@@ -45,33 +43,26 @@ class Switches(Value):
 def parse(settings: Sequence[str]) -> Switches:
     own: dict[str, Any] = {}
     budget: dict[str, Any] = {}
-    profile = Profile()
+    profile: dict[str, Any] = {}
+    weights: dict[str, Any] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
             raise InvalidSetting(f"--set takes name=value, not {setting!r}.")
         if name == "profile":
-            if value not in ("default", "paper"):
-                raise InvalidSetting(f"The profile is default or paper, not {value!r}.")
-            profile = PAPER if value == "paper" else Profile()
+            profile["name"] = value
         elif name.startswith("weight."):
-            weights = {**profile.weights.model_dump(), name.removeprefix("weight."): value}
-            profile = profile.model_copy(update={"weights": _checked(WEIGHTS, weights)})
+            weights[name.removeprefix("weight.")] = value
         elif name in Budget.model_fields:
             budget[name] = None if value == "none" else value
-        elif name in Profile.model_fields:
-            profile = _checked(Profile, {**profile.model_dump(), name: value})
         elif name in Switches.model_fields:
             own[name] = value
         else:
-            known = [*Budget.model_fields, *Profile.model_fields, *Switches.model_fields]
+            known = [*Budget.model_fields, *Switches.model_fields]
             raise InvalidSetting(f"There is no switch {name!r}: known are {', '.join(known)}.")
-    return _checked(Switches, {**own, "budget": _checked(Budget, budget), "profile": profile})
-
-
-def _checked(model: type[T], values: dict[str, Any]) -> T:
     try:
-        return model(**values)
+        profile["weights"] = WEIGHTS(**weights)
+        return Switches(**own, budget=Budget(**budget), profile=Profile(**profile))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))

@@ -54,12 +54,12 @@ def _cards(said: str) -> list[str]:
     return rows
 
 
-def described(data: Path, *, benchmark: str = "locomo", **fields: Any) -> Settings:
-    """Settings of a small run with the models of the tests."""
+def described(data: Path, url: str = "", *, benchmark: str = "locomo", **fields: Any) -> Settings:
+    """Settings of a small run. Model and judge are at `url`; without it, rules reply."""
     own = {"python", "adapter", "patience"}
     peer = PeerSettings(**{name: value for name, value in fields.items() if name in own})
     rest = {name: value for name, value in fields.items() if name not in own}
-    given = {"switches": SWITCHES, "runs": 1, "planted": 2, **rest}
-    return Settings(
-        benchmark=select(benchmark, data, limit=rest.get("limit")), data=data, peer=peer, **given
-    )
+    models = dict.fromkeys(("model", "judge"), f"openai:small@{url}") if url else {}
+    given = {"switches": SWITCHES, "runs": 1, "planted": 2, **models, **rest}
+    bench = select(benchmark, data, limit=rest.get("limit"))
+    return Settings(benchmark=bench, data=data, peer=peer, **given)

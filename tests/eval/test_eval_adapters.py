@@ -121,9 +121,9 @@ def test_lightmem_runs_without_a_compressor_and_with_other_vectors(
 @pytest.mark.usefixtures("fakes")
 def test_the_time_before_a_text_of_lightmem_is_not_aligned(tmp_path: Path, playing: Served) -> None:
     found = checked("lightmem", playing.url, tmp_path)
-    pieces = found.evidence["q0"].chosen
+    pieces = found.evidence["peer_check/q0"].chosen
     assert pieces[0].text.startswith("Tomas said: ")
-    assert found.evidence["q0"].context.startswith("2024-")  # the reader sees the time
+    assert found.evidence["peer_check/q0"].context.startswith("2024-")  # the reader sees the time
 
 
 # ---------------------------------------------------------------- MemoryOS
@@ -134,7 +134,7 @@ def test_memoryos_keeps_the_last_turn_of_a_session_of_odd_length(
     tmp_path: Path, playing: Served
 ) -> None:
     found = checked("memoryos", playing.url, tmp_path)
-    claimed = {piece.place for piece in found.evidence["q0"].read if piece.place[0]}
+    claimed = {piece.place for piece in found.evidence["peer_check/q0"].read if piece.place[0]}
     turns = {(session, turn) for session, numbers in claimed for turn in numbers}
     assert ("session_1", 7) in turns
     assert len(turns) >= 16
@@ -145,7 +145,7 @@ def test_memoryos_shows_what_it_found_before_what_is_always_there(
     tmp_path: Path, playing: Served
 ) -> None:
     found = checked("memoryos", playing.url, tmp_path)
-    texts = [piece.text for piece in found.evidence["q0"].chosen]
+    texts = [piece.text for piece in found.evidence["peer_check/q0"].chosen]
     known = texts.index("knowledge 0")
     assert texts[0].startswith("Nora: Good morning!")
     assert known < texts.index(next(text for text in texts if "We opened yesterday" in text))
@@ -182,7 +182,7 @@ def test_memos_loses_one_session_to_a_reply_that_is_no_json(tmp_path: Path) -> N
 def test_linked_notes_of_amem_are_read_but_not_among_the_ten(
     tmp_path: Path, playing: Served
 ) -> None:
-    row = (checked("amem", playing.url, tmp_path)).evidence["q0"]
+    row = (checked("amem", playing.url, tmp_path)).evidence["peer_check/q0"]
     assert len(row.chosen) == 10
     assert len(row.read) > 10
 

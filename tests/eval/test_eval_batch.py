@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from batch_server import Batches, serve_batches
-from eval_server import SPENT, SWITCHES, described, played
+from eval_server import SPENT, described, played
 
 from justmem.errors import ModelUnavailable
 from justmem.ports import Prompt
@@ -91,15 +91,7 @@ async def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_run_with_a_batch_model_sends_a_few_large_batches(data: Path, tmp_path: Path) -> None:
     with serve_batches(played) as served:
         name = f"batch:small@{served.url}"
-        given = described(
-            data=data,
-            benchmark="locomo",
-            model=name,
-            judge=name,
-            switches=SWITCHES,
-            runs=2,
-            planted=2,
-        )
+        given = described(data, model=name, judge=name, runs=2)
         asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
         sizes = [len(lines) for lines in served.requests()]
     found = measured(tmp_path / "run", given.benchmark)

@@ -78,13 +78,3 @@ def test_recall_enters_its_figures_and_documents_are_filled(data: Path, tmp_path
     result = CliRunner().invoke(app, ["fill", str(document), "--figures", str(path)])
     assert result.exit_code == 0, result.output
     assert document.read_text() == f"<!-- figure: {name} -->{found.value:.2f}\n"
-
-
-def test_a_part_of_the_questions_has_figures_of_its_own(data: Path, tmp_path: Path) -> None:
-    path = tmp_path / "figures.json"
-    switches = [word for switch in SWITCHES for word in ("--set", switch)]
-    command = ["recall", "--data", str(data), "--cache", str(tmp_path), "--limit", "4", *switches]
-    assert CliRunner().invoke(app, [*command, "--figures", str(path)]).exit_code == 0
-    for name, figure in figures.read(path).items():
-        assert name.startswith("locomo-rules-rules-limit_4-")
-        assert "--limit 4" in figure.command

@@ -99,7 +99,7 @@ def test_another_number_of_questions_fails(tmp_path: Path) -> None:
 def test_a_question_that_is_gone_or_not_found_fails(tmp_path: Path) -> None:
     wanted = slice_of().model_copy(update={"found": {"a": ("s1:2",), "b": ("s1:2",)}})
     files = Files(tmp_path)
-    files.evidence.add(Retrieved(id="a", history="h", chosen=(Piece(place=("s1", (1, 3))),)))
+    files.evidence.add(Retrieved(id="a", chosen=(Piece(place=("s1", (1, 3))),)))
     first, second = gates.check(wanted, measured(), files)
     assert first == (False, f"{wanted.name}: a does not read s1:2")
     assert second == (False, f"{wanted.name}: there is no question b")

@@ -35,7 +35,6 @@ def pair(
     )
     row = Retrieved(
         id=id,
-        history="h",
         chosen=tuple(Piece(place=place) for place in chosen),
         read=tuple(Piece(place=place) for place in read or ()),
         sources=sources,

@@ -175,15 +175,7 @@ def test_a_rubric_reaches_the_judge_and_no_other_prompt(beam: Path, tmp_path: Pa
         return played(request)
 
     with serve_openai(script) as served:
-        given = described(
-            data=beam,
-            benchmark="beam",
-            model=f"openai:small@{served.url}",
-            judge=f"openai:small@{served.url}",
-            switches=SWITCHES,
-            runs=1,
-            planted=1,
-        )
+        given = described(beam, served.url, benchmark="beam", planted=1)
         asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
     judged = [text for kind, text in prompts if kind == "judge"]
     assert any(SECRET in text for text in judged)

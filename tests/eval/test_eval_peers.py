@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SPENT, SWITCHES, played
+from eval_server import SPENT, played
 from eval_server import described as settings
 
 from justmem.domain import Session, Turn
@@ -25,20 +25,8 @@ from justmem_eval.systems.peer import ADAPTERS, NAMES
 
 
 def described(data: Path, url: str, **fields: Any) -> Settings:
-    given = {
-        "data": data,
-        "benchmark": "locomo",
-        "system": "template",
-        "model": f"openai:small@{url}",
-        "judge": f"openai:small@{url}",
-        "switches": SWITCHES,
-        "runs": 1,
-        "planted": 2,
-        "python": sys.executable,
-        "adapter": ADAPTERS / "template.py",
-        **fields,
-    }
-    return settings(**given)
+    own = {"system": "template", "adapter": ADAPTERS / "template.py", "python": sys.executable}
+    return settings(data, url, **{**own, **fields})
 
 
 async def run(given: Settings, folder: Path) -> Measured:
@@ -299,12 +287,12 @@ async def test_a_run_with_missing_questions_says_so_in_its_headline(
 async def test_beside_a_peer_without_sources_ours_is_shown_under_the_same_rule(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
-    adapter = adapted(tmp_path, "def answer", "")
-    text = adapter.read_text()
+    text = (ADAPTERS / "template.py").read_text()
+    adapter = tmp_path / "adapter.py"
     adapter.write_text(text.replace(', "session": session["id"], "turns": [number]', ""))
     peer = await run(described(data, server.url, adapter=adapter), tmp_path / "peer")
     assert peer["costs.aligned"].value == 100.0
-    given = described(data, server.url, system="justmem", label="JustMem")
+    given = settings(data, server.url, label="JustMem")
     ours = await run(given, tmp_path / "ours")
     words = by_words(tmp_path / "ours", given.benchmark)
     assert words["costs.aligned"].value == 100.0

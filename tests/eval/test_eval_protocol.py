@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eval_server import SPENT, SWITCHES, part, played
-from eval_server import described as settings
+from eval_server import SPENT, SWITCHES, described, part, played
 
 from justmem.errors import InvalidSetting
 from justmem_eval import runs
@@ -24,20 +23,6 @@ from justmem_eval.results import measured
 from justmem_eval.settings import Settings
 
 
-def described(data: Path, url: str, **fields: Any) -> Settings:
-    given = {
-        "data": data,
-        "benchmark": "locomo",
-        "model": f"openai:small@{url}",
-        "judge": f"openai:small@{url}",
-        "switches": SWITCHES,
-        "runs": 2,
-        "planted": 4,
-        **fields,
-    }
-    return settings(**given)
-
-
 async def run(given: Settings, folder: Path) -> Path:
     await runs.run(given, folder, folder.parent)
     return folder
@@ -46,7 +31,7 @@ async def run(given: Settings, folder: Path) -> Path:
 async def test_a_run_leaves_one_line_per_question_in_every_stage(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
-    given = described(data, server.url)
+    given = described(data, server.url, runs=2, planted=4)
     folder = await run(given, tmp_path / "run")
     files = Files(folder)
     assert len(files.memory) == 1
@@ -66,7 +51,7 @@ async def test_a_run_leaves_one_line_per_question_in_every_stage(
 async def test_the_meter_at_the_server_and_the_receipts_agree(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
-    folder = await run(described(data, server.url), tmp_path / "run")
+    folder = await run(described(data, server.url, runs=2), tmp_path / "run")
     metered = json.loads((folder / "meter.json").read_text())["justmem"]
     files = Files(folder)
     built = sum(each.tokens for each in files.memory.items())
@@ -136,12 +121,12 @@ async def test_the_cap_is_never_passed_and_the_run_goes_on_with_a_higher_one(
     data: Path, tmp_path: Path, server: Served
 ) -> None:
     with pytest.raises(CapReached, match="raise --cap"):
-        await run(described(data, server.url, cap=9_000), tmp_path / "run")
+        await run(described(data, server.url, cap=9_000, runs=2), tmp_path / "run")
     assert 0 < SPENT * len(server.requests) <= 9_000
     with pytest.raises(CapReached):  # what was spent before counts, whoever runs it
-        await run(described(data, server.url, cap=9_000), tmp_path / "run")
+        await run(described(data, server.url, cap=9_000, runs=2), tmp_path / "run")
     assert SPENT * len(server.requests) <= 9_000
-    folder = await run(described(data, server.url, cap=10_000_000), tmp_path / "run")
+    folder = await run(described(data, server.url, cap=10_000_000, runs=2), tmp_path / "run")
     assert len(Files(folder).verdicts(2)) == 15
 
 
@@ -154,12 +139,12 @@ async def test_a_judge_that_answers_prose_is_an_error_and_no_verdict(
         return played(request)
 
     with serve_openai(script) as served:
-        given = described(data, served.url, runs=1)
+        given = described(data, served.url)
         folder = await run(given, tmp_path / "run")
     found = measured(folder, given.benchmark)
     assert found["accuracy"].value is None
     assert not found.judged
-    assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 8}
+    assert found.errors == {"verdicts": 2 * 15, "planted": 2 * 4}
     assert "gave no verdict" in found.failures[0][2]
 
 
@@ -175,7 +160,7 @@ async def test_one_failed_answer_is_counted_apart_and_done_again_later(
         return played(request)
 
     with serve_openai(script) as served:
-        given = described(data, served.url, runs=1)
+        given = described(data, served.url)
         folder = await run(given, tmp_path / "run")
         benchmark = given.benchmark
         first = measured(folder, benchmark)
@@ -190,7 +175,7 @@ async def test_one_failed_answer_is_counted_apart_and_done_again_later(
 async def test_the_reference_systems_run_under_the_same_protocol(
     data: Path, tmp_path: Path, server: Served, system: str
 ) -> None:
-    given = described(data, server.url, system=system, runs=1)
+    given = described(data, server.url, system=system)
     folder = await run(given, tmp_path / "run")
     found = measured(folder, given.benchmark)
     assert found["accuracy"].n == 15
@@ -205,7 +190,7 @@ async def test_the_reference_systems_run_under_the_same_protocol(
 async def test_without_a_model_the_same_run_has_recall_and_no_accuracy(
     data: Path, tmp_path: Path
 ) -> None:
-    given = described(data, "", model="rules", judge="", runs=1)
+    given = described(data)
     folder = await run(given, tmp_path / "run")
     found = measured(folder, given.benchmark)
     assert not found.judged
@@ -219,15 +204,7 @@ async def test_without_a_model_the_same_run_has_recall_and_no_accuracy(
      "access=lookup", "access=compose", "access=replay", "access=oracle"],
 )  # fmt: skip
 async def test_every_row_of_the_ablations_runs(data: Path, tmp_path: Path, switch: str) -> None:
-    given = described(
-        data,
-        "",
-        benchmark="longmemeval",
-        model="rules",
-        judge="",
-        runs=1,
-        switches=(*SWITCHES, switch),
-    )
+    given = described(data, benchmark="longmemeval", switches=(*SWITCHES, switch))
     folder = await run(given, tmp_path / "run")
     rows = Files(folder).evidence.items()
     assert len(rows) == 7

@@ -75,9 +75,7 @@ def test_the_papers_profile_is_the_products(tmp_path: Path) -> None:
     own = {"folder": tmp_path, "model": "rules", "reranker": "none"}
     own["embedder"] = "justmem.testing:HashEmbedder"
     with justmem.open("x", **own, profile="paper") as memory:
-        assert memory.parts.profile == settings.PAPER
-    with justmem.open("x", **own, profile=settings.PAPER) as memory:
-        assert memory.parts.profile == settings.PAPER
+        assert memory.parts.profile == settings.parse(["profile=paper"]).profile
 
 
 async def test_estimated_prompts_are_about_as_long_as_real_ones(data: Path, tmp_path: Path) -> None:

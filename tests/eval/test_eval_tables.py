@@ -35,17 +35,8 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     with serve_openai(script) as served:
         for system in ("naive_rag", "justmem"):
-            given = described(
-                data=data,
-                benchmark="locomo",
-                system=system,
-                label={"justmem": "JustMem", "naive_rag": "Naive RAG"}[system],
-                model=f"openai:small@{served.url}",
-                judge=f"openai:small@{served.url}",
-                switches=SWITCHES,
-                runs=3,
-                planted=3,
-            )
+            label = {"justmem": "JustMem", "naive_rag": "Naive RAG"}[system]
+            given = described(data, served.url, system=system, label=label, runs=3)
             asyncio.run(runs.run(given, folder / system, folder / "cache"))
     return data, folder
 
@@ -90,6 +81,9 @@ def test_all_prints_and_stores_the_figures_of_each_benchmark(data: Path, tmp_pat
     assert result.exit_code == 0, result.output
     stored = read(tmp_path / "eval.json")
     assert {name.split("-")[0] for name in stored} == {run[0] for run in RUNS}
+    for name, figure in stored.items():  # a part of the questions has figures of its own
+        assert "-limit_4-" in name
+        assert "--limit 4" in figure.command
     for name in ("turn.ten.fraction", "turn.read.fraction", "costs.turns_claimed"):
         assert result.output.count(name) >= len(RUNS)
     costs = {
@@ -164,15 +158,7 @@ def test_the_corrected_key_stands_beside_the_official_one(
         return played(request)
 
     with serve_openai(script) as served:
-        given = described(
-            data=corrected_data,
-            benchmark="locomo",
-            model=f"openai:small@{served.url}",
-            judge=f"openai:small@{served.url}",
-            switches=SWITCHES,
-            runs=1,
-            planted=2,
-        )
+        given = described(corrected_data, served.url)
         asyncio.run(runs.run(given, tmp_path / "run", tmp_path / "c"))
     found = measured(tmp_path / "run", given.benchmark)
     assert found["corrections"].value == 1

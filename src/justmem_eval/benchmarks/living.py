@@ -18,19 +18,25 @@ from justmem.domain import Session, Turn
 from justmem_eval.benchmarks import files
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, HandCorrection, History, Question
 
+_CORRECTED = "-corrected"
 _FOLDER = packaged("justmem_eval").joinpath("data", "living")
 
 
 def load(_: Path) -> Benchmark:
-    paths = sorted(Path(str(entry)) for entry in _FOLDER.iterdir())
+    return _benchmark("living", *sorted(Path(str(entry)) for entry in _FOLDER.iterdir()))
+
+
+def read(path: Path) -> Benchmark:
+    """One file of the same form."""
+    return _benchmark(path.stem, path)
+
+
+def _benchmark(name: str, *paths: Path) -> Benchmark:
     items = {path.stem: files.read_json(path) for path in paths}
-    histories = {name: History(name, _sessions(item)) for name, item in items.items()}
-    histories |= {f"{name}{_CORRECTED}": _corrected(name, item) for name, item in items.items()}
-    cases = [_case(name, item, q) for name, item in items.items() for q in item["questions"]]
-    return Benchmark("living", cases, histories.__getitem__, (), files.digests(*paths))
-
-
-_CORRECTED = "-corrected"
+    histories = {id: History(id, _sessions(item)) for id, item in items.items()}
+    histories |= {f"{id}{_CORRECTED}": _corrected(id, item) for id, item in items.items()}
+    cases = [_case(id, item, q) for id, item in items.items() for q in item["questions"]]
+    return Benchmark(name, cases, histories.__getitem__, (), files.digests(*paths))
 
 
 def _corrected(name: str, item: Mapping[str, Any]) -> History:

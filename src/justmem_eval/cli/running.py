@@ -82,7 +82,6 @@ def run(
     price_out: Made = 0.0,
     python: Annotated[str, typer.Option(help="Python of a peer's environment.")] = "",
     adapter: Annotated[Path | None, typer.Option(help="An adapter of your own.")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds of silence of a peer.")] = 1800.0,
     peer_embedder: PeerEmbedder = EMBEDDER,
     peer_dimensions: PeerDimensions = DIMENSIONS,
     yes: Yes = False,
@@ -92,7 +91,6 @@ def run(
     peer = PeerSettings(
         python=python,
         adapter=adapter,
-        patience=patience,
         embedder=peer_embedder,
         dimensions=peer_dimensions,
     )
@@ -270,9 +268,6 @@ def peers(
     histories: Annotated[int, typer.Option(help="The first so many conversations.")] = 1,
     sessions: Annotated[int, typer.Option(help="Their first so many sessions; 0: all.")] = 4,
     figures_file: Published = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="NAME: draw that file as NAME-light.svg and NAME-dark.svg.")
-    ] = None,
     cache: Cache = None,
 ) -> None:
     """Costs and recall of JustMem and every installed peer on LoCoMo, with one scripted model."""
@@ -302,6 +297,3 @@ def peers(
         if not each.missing:
             words = f"justmem-eval {command} --system {each.system}"
             figures.write(figures_file, f"{name}-{each.system}", figures.of_run(each), words)
-    for theme in figures.THEMES if picture else ():
-        drawn = sidebyside.drawn(name, figures.read(figures_file), theme)
-        Path(f"{picture}-{theme}.svg").write_text(drawn, "utf-8")

@@ -11,14 +11,13 @@ from pathlib import Path
 settings = {}  # as `start` received them
 
 
-def serve(*, ingest, open, retrieve, start=None, answer=None):
+def serve(*, ingest, open, retrieve, start=None):
     """What the functions print goes to the log, never between the lines."""
     replies, sys.stdout = sys.stdout, sys.stderr
     memory = None
     for line in sys.stdin:
         message = json.loads(line)
-        what, question = message["do"], message.get("question")
-        reply = {}
+        what, reply = message["do"], {}
         try:
             if what == "start":
                 settings.update(message["settings"])
@@ -32,10 +31,9 @@ def serve(*, ingest, open, retrieve, start=None, answer=None):
                 reply["failed"] = ingest(folder, message["sessions"]) or []
             elif what == "open":
                 memory = open(place(message["history"]))
-            elif what == "retrieve":
-                reply["evidence"], reply["context"] = retrieve(memory, question, message["k"])
-            elif answer:
-                reply["answer"] = answer(memory, question, message["context"])
+            else:
+                found = retrieve(memory, message["question"], message["k"])
+                reply["evidence"], reply["context"] = found
         except Exception as error:  # noqa: BLE001  whatever a peer raises is its reply
             traceback.print_exc()
             reply["error"] = f"{type(error).__name__}: {error}"

@@ -43,14 +43,14 @@ def ingest(folder, sessions):
 
 
 def open_memory(folder):
-    """Return the memory as `retrieve` and `answer` need it."""
+    """Return the memory as `retrieve` needs it."""
     return json.loads((folder / "notes.json").read_text())
 
 
 def retrieve(memory, question, k):
     """Evidence and context for a question, {"id", "text", "at"}. The context is what a reader is
-    shown. The evidence lists all pieces in it, the best first; the first ten count for recall@10,
-    all of them for "everything read".
+    shown: one plain reader answers for all systems. The evidence lists all pieces in it, the best
+    first; the first ten count for recall@10, all of them for "everything read".
 
     Name `session` and `turns` of each piece if the system knows them. If it knows only the
     session, name that; if nothing, leave both out: the text is then aligned by its words. A whole
@@ -62,14 +62,9 @@ def retrieve(memory, question, k):
     return evidence, "\n".join(note["text"] for note in evidence)
 
 
-def answer(memory, question, context):
-    """Optional: the system's own answer. None leaves it to the plain reader, which sees the
-    context and is the same for all."""
-
-
 def words(text):
     return set(re.findall(r"\w+", text.lower()))
 
 
 if __name__ == "__main__":
-    serve(start=start, ingest=ingest, open=open_memory, retrieve=retrieve, answer=answer)
+    serve(start=start, ingest=ingest, open=open_memory, retrieve=retrieve)

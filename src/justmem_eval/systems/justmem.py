@@ -92,7 +92,7 @@ class JustMem:
         answerer = SampledModel(self._model, sample) if self._model else "rules"
         if not history.base:
             async with self._memory(self._place(base), answerer=answerer) as memory:
-                yield OpenedMemory(self, memory, history)
+                yield OpenedMemory(self, memory)
             return
         with TemporaryDirectory(prefix="justmem-eval-") as scratch:
             shutil.copytree(self._place(base), scratch, dirs_exist_ok=True)
@@ -100,7 +100,7 @@ class JustMem:
             async with self._memory(Path(scratch), answerer=answerer) as memory:
                 for one in history.corrections:
                     await _correct(memory, one)
-                yield OpenedMemory(self, memory, history)
+                yield OpenedMemory(self, memory)
 
     def access(self, question: Question) -> str | None:
         """The access that the switches ask for. None: as planned."""
@@ -196,10 +196,9 @@ async def _correct(memory: AsyncMemory, given: HandCorrection) -> None:
 
 
 class OpenedMemory:
-    def __init__(self, system: JustMem, memory: AsyncMemory, history: History) -> None:
+    def __init__(self, system: JustMem, memory: AsyncMemory) -> None:
         self._system = system
         self.memory = memory
-        self._history = history
 
     async def retrieve(self, question: Question) -> Retrieved:
         evidence, calls = await self.recall(question)
@@ -212,7 +211,6 @@ class OpenedMemory:
         kept = evidence.model_copy(update={"candidates": bare})
         return Retrieved(
             id=question.id,
-            history=self._history.id,
             plan=evidence.plan,
             access=evidence.access.value,
             chosen=chosen[:1] if switches.granularity == "session_pack" else chosen,

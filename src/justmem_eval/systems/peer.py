@@ -9,7 +9,6 @@ script runs there and speaks JSON lines: one object in, one object out.
     open      history                      -> {"ok": true}
     retrieve  question {id, text, at}, k   -> {"context": TEXT, "evidence": [{"text", "session"?,
                                                "turns"?, "also"?: [{...}]}, ...]}
-    answer    question, context            -> {"answer": TEXT}, or nothing for the plain reader
 
 Each history that is built or asked has a process and a lane of the meter of its own, so several
 histories can be built at once and each keeps its own count of tokens. After ingestion the process
@@ -62,7 +61,7 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Peer:
-    """`model` is the plain reader's, for peers whose adapter gives no answer of its own."""
+    """`model` is the plain reader's: it answers from the context of every peer."""
 
     def __init__(
         self, given: Settings, model: RepeatedModel | None, folder: Path, meter: Meter | None
@@ -89,7 +88,6 @@ class Peer:
             "dimensions": peer.dimensions,
             "api_key": providers.key_for(parsed, config.load()) or "none",
         }
-        self.answers = True  # until its adapter leaves an answer to the plain reader
 
     async def build(self, history: History) -> Built:
         sessions = [dump(session) for session in history.sessions]
@@ -134,7 +132,6 @@ class PeerMemory:
         beside = [_piece(also, self.history) for item in evidence for also in item.get("also", ())]
         return Retrieved(
             id=question.id,
-            history=self.history.id,
             chosen=chosen,
             read=(*chosen, *beside),
             context=context,
@@ -143,12 +140,6 @@ class PeerMemory:
         )
 
     async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
-        if self.peer.answers:
-            message = {"do": "answer", "question": dump(question), "context": retrieved.context}
-            reply, usage = await self.process.ask(message)
-            if reply.get("answer") is not None:
-                return Predicted(id=question.id, answer=str(reply["answer"]), usage=usage)
-            self.peer.answers = False
         return await read(self.peer.model, question, retrieved.context, self.sample)
 
 

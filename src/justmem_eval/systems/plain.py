@@ -84,7 +84,7 @@ class PlainMemory:
 
 async def nothing(history: History, question: Question) -> Retrieved:
     """No memory. What the reader gets right needs none."""
-    return Retrieved(id=question.id, history=history.id)
+    return Retrieved(id=question.id)
 
 
 async def whole_history(history: History, question: Question) -> Retrieved:
@@ -92,7 +92,7 @@ async def whole_history(history: History, question: Question) -> Retrieved:
     day."""
     told = [s for s in history.sessions if s.at.date() <= question.at.date()]
     text = "\n\n".join(map(_transcript, told))
-    return Retrieved(id=question.id, history=history.id, context=text, evidence_tokens=count(text))
+    return Retrieved(id=question.id, context=text, evidence_tokens=count(text))
 
 
 def _transcript(session: Session) -> str:
@@ -128,7 +128,6 @@ class NaiveRag:
         pieces = tuple(Piece(place=(s.id, turns), text=said) for s, turns, said in best)
         return Retrieved(
             id=question.id,
-            history=history.id,
             chosen=pieces,
             read=pieces,
             context=text,
