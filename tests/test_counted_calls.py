@@ -10,8 +10,7 @@ import pytest
 
 from justmem import Budget, SessionState
 from justmem.errors import ModelNonsense, ModelRefused
-from justmem.models.http_embedder import OpenAIEmbedder
-from justmem.models.openai import OpenAIModel
+from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.plan import planning_prompt
 from justmem.ports import Embedded, Reranked
 from justmem.prompts.parse import parse

@@ -12,8 +12,7 @@ from typing import Any
 
 from justmem.domain import Answer, Budget, Receipt, SessionState
 from justmem.errors import BudgetExceeded, ModelError
-from justmem.models.http_embedder import OpenAIEmbedder
-from justmem.models.openai import OpenAIModel
+from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.testing import HashEmbedder
 from justmem_eval.loopback import Request, Respond, chat_body, serve_openai
 from replies import embeddings_body

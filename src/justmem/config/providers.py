@@ -139,7 +139,7 @@ def build_embedder(value: Any, settings: Settings, report: Report | None) -> Emb
         from justmem.models.onnx import OnnxEmbedder
 
         return OnnxEmbedder(spec.name, _weights(spec.name, settings, report))
-    from justmem.models.http_embedder import OpenAIEmbedder
+    from justmem.models.openai import OpenAIEmbedder
 
     dim = settings.dimensions or _DIMENSIONS.get(spec.name)
     if dim is None:

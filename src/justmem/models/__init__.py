@@ -1,7 +1,6 @@
 """Models, on this machine and on servers.
 
-openai           language models behind an OpenAI-compatible URL
-http_embedder    embedding models behind such a URL
+openai           language models and embedders behind an OpenAI-compatible URL
 http_client      requests to a model server: retries, time limits, errors
 onnx             embedding and reranking on this machine
 e5               multilingual-e5-small: its file, written as an ONNX model

@@ -24,7 +24,7 @@ log = logging.getLogger("justmem.models")
 
 # Names of httpx errors that happen before the request is sent, so nothing can have been billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
-_SET_A_KEY = (
+_SET_KEY = (
     "Put its key into an environment variable, and name that variable with api_key_env or "
     "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
 )
@@ -74,19 +74,8 @@ class Setback(Exception):
         self.sent = sent
 
 
-class Declined(Exception):
-    """The server answered with a 4xx or 501. It may accept the request in another form."""
-
-    def __init__(self, status: int, text: str, failure: ModelRefused | Setback) -> None:
-        super().__init__(status)
-        self.status = status
-        self.text = text
-        self.failure = failure
-
-    def names(self, *words: str) -> bool:
-        """Whether the error is about one of these parts of the request."""
-        said = self.text.lower()
-        return any(word in said for word in words)
+class Declined(ModelRefused):
+    """The server may accept the request in another form."""
 
 
 class HttpClient:
@@ -167,10 +156,11 @@ class HttpClient:
         )
 
     async def post(self, body: Any) -> Any:
-        """The reply's JSON. Raises Setback, Declined or ModelNonsense."""
+        """The reply's JSON. Raises Setback, ModelRefused or ModelNonsense."""
         with self._translated():
             async with asyncio.timeout(self._timeout):
-                reply = await self._client().post(self._url, content=_encoded(body))
+                content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+                reply = await self._client().post(self._url, content=content)
         self._check(reply)
         return self._json(reply.content)
 
@@ -201,31 +191,27 @@ class HttpClient:
             raise Setback("the connection broke before the reply was complete", sent=True) from None
 
     def _check(self, reply: httpx.Response) -> None:
-        """Raises Setback for an error that may pass, Declined for any other."""
+        """Raises Setback for an error that may pass, ModelRefused for any other."""
         status, text = reply.status_code, reply.text
         if status < 300:
             return
         told = f"HTTP {status}: {self.cleaned(_message(text))}".rstrip(": ")
-        out_of_credit = status == 429 and "insufficient_quota" in text
-        if (status in (408, 409, 429) or status >= 500) and not out_of_credit:
+        passing = status in (408, 409, 429) or (status >= 500 and status != 501)
+        if passing and not (status == 429 and "insufficient_quota" in text):
             # After a gateway timeout (504) the model may still be working on it.
-            setback = Setback(told, wait=_wait(reply.headers), sent=status in (408, 504))
-            raise Declined(status, text, setback) if status == 501 else setback
-        raise Declined(status, text, ModelRefused(f"{self} {self._refusal(status, text, told)}"))
-
-    def _refusal(self, status: int, text: str, told: str) -> str:
-        """What happened and what to do, for a message that begins with the model's name."""
+            raise Setback(told, wait=_wait(reply.headers), sent=status in (408, 504))
         if status == 401 and not self._key:
-            return f"needs an API key, and none was sent (HTTP 401). {_SET_A_KEY}"
+            raise ModelRefused(f"{self} needs an API key, and none was sent (HTTP 401). {_SET_KEY}")
         if status == 401:
             # Some servers repeat the key in their message, so the message is left out.
-            return "does not accept the API key (HTTP 401). Set the right key for it."
-        if status < 400:
-            status = 300
-        elif status == 413 or too_long(text):
-            status = 413
-        what, advice = _REFUSALS.get(status, _REFUSALS[400])
-        return f"{what} ({told}). {advice}"
+            raise ModelRefused(
+                f"{self} does not accept the API key (HTTP 401). Set the right key for it."
+            )
+        too_long = _TOO_LONG.search(text[:10_000]) is not None
+        kind = 300 if status < 400 else 413 if too_long else status
+        what, advice = _REFUSALS.get(kind, _REFUSALS[400])
+        refused = Declined if kind in (400, 404, 415, 422, 501) else ModelRefused
+        raise refused(f"{self} {what} ({told}). {advice}")
 
     def cleaned(self, text: str) -> str:
         """Text from the server as one short line without the key."""
@@ -235,26 +221,10 @@ class HttpClient:
         return text if len(text) <= 300 else text[:299] + "…"
 
 
-def too_long(text: str) -> bool:
-    """Whether an error says that the prompt is too long for the model."""
-    return _TOO_LONG.search(text[:10_000]) is not None
-
-
 def count(value: Any) -> int | None:
     """A number of tokens that a server reports; None if it cannot be one."""
     usable = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 10_000_000
     return value if usable else None
-
-
-def used_tokens(reply: Any) -> int | None:
-    """The tokens that an embedder reports."""
-    usage = reply.get("usage") if isinstance(reply, dict) else None
-    usage = usage if isinstance(usage, dict) else {}
-    return count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
-
-
-def _encoded(body: Any) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _message(text: str) -> str:

@@ -1,13 +1,16 @@
-"""Language models behind any OpenAI-compatible URL."""
+"""Language models and embedding models behind any OpenAI-compatible URL."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Unpack
+from functools import partial
+from typing import Any, Unpack
+
+import numpy as np
 
 from justmem.domain import Call
 from justmem.errors import (
@@ -17,30 +20,24 @@ from justmem.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from justmem.models.http_client import Declined, HttpClient, HttpOptions, Setback, count, too_long
-from justmem.ports import Completion, Prompt
+from justmem.models.http_client import Declined, HttpClient, HttpOptions, Setback, count
+from justmem.ports import Completion, Embedded, Prompt, Vectors
 from justmem.runtime import tokens
 from justmem.runtime.addresses import OPENAI_URL, checked_url
 from justmem.runtime.validation import clean
 
-# Ways to ask for JSON, from the strictest to the loosest.
-Format = Literal["schema", "object", "text"]
-_LOOSER: dict[Format, Format] = {"schema": "object", "object": "text"}
-
-_FORMAT_WORDS = (
-    "response_format",
-    "json_schema",
-    "json_object",
-    "json mode",
-    "structured output",
-    "guided",
-    "grammar",
-    "requested parameters",
+# Ways to ask, until the server accepts one: the schema as a parameter or in the prompt; the names
+# of the other parameters, which differ for models that think.
+_FORMS: tuple[tuple[bool, str, dict[str, float]], ...] = (
+    (True, "max_tokens", {"temperature": 0.0}),
+    (True, "max_completion_tokens", {}),
+    (False, "max_tokens", {"temperature": 0.0}),
 )
+_LONGEST = 8_000  # tokens of one text that embedding models read
 _FENCE = re.compile(r"```(?:json)?(\s*+)")
 
 
-def openai_client(
+def _client(
     model: str,
     path: str,
     base_url: str | None,
@@ -58,8 +55,7 @@ def openai_client(
 
 
 class OpenAIModel:
-    """A chat model. Asks for JSON by schema, then by JSON mode, then in the prompt, depending on
-    what the server supports. The result is remembered for later calls."""
+    """A chat model. It remembers the form of request that the server accepted."""
 
     def __init__(
         self,
@@ -72,10 +68,8 @@ class OpenAIModel:
     ) -> None:
         self.name = name
         self.context = context
-        self._client = openai_client(name, "/chat/completions", base_url, api_key, **options)
-        self._format: Format = "schema"
-        self._temperature = {"temperature": 0.0}
-        self._limit_by = "max_tokens"
+        self._client = _client(name, "/chat/completions", base_url, api_key, **options)
+        self._form = 0
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, base_url={self._client.shown_url!r})"
@@ -95,61 +89,41 @@ class OpenAIModel:
     # ------------------------------------------------------------ one attempt
 
     async def _attempt(self, exchange: _Exchange) -> Any:
-        """One attempt. It is repeated at once in another form if the server does not support the
-        first form; each repetition removes one feature for good, so there are few."""
+        """One attempt. It is repeated at once in another form if the server does not accept it."""
         exchange.check_limit(str(self._client))
+        form = self._form
         while True:
-            form = self._format
-            exchange.body = self._body(exchange.prompt, form)
+            exchange.body = self._body(exchange.prompt, *_FORMS[form])
             exchange.requests += 1
             try:
-                return await self._client.post(exchange.body)
-            except Setback as setback:
-                if setback.sent:
+                reply = await self._client.post(exchange.body)
+            except Declined:
+                form += 1
+                if form == len(_FORMS):
+                    raise
+            except (Setback, ModelNonsense) as error:
+                if isinstance(error, ModelNonsense) or error.sent:
                     exchange.lose()
                 raise
-            except ModelNonsense:
-                exchange.lose()
-                raise
-            except Declined as declined:
-                if not self._adapts(declined, form, exchange.body):
-                    raise declined.failure from None
+            else:
+                self._form = max(form, self._form)
+                return reply
 
-    def _body(self, prompt: Prompt, form: Format) -> dict[str, Any]:
-        system = prompt.system
-        if form != "schema":
+    def _body(
+        self, prompt: Prompt, by_schema: bool, limit_by: str, options: dict[str, float]
+    ) -> dict[str, Any]:
+        system, wanted = prompt.system, dict[str, Any](options)
+        if by_schema:
+            schema = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
+            wanted["response_format"] = {"type": "json_schema", "json_schema": schema}
+        else:
             shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
             system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{shape}"
-        body: dict[str, Any] = {
-            "model": self.name,
-            "messages": [
-                {"role": "system", "content": system},
-                {"role": "user", "content": prompt.user},
-            ],
-            self._limit_by: prompt.max_tokens,
-            **self._temperature,
-        }
-        if form == "schema":
-            shape_of = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": shape_of}
-        elif form == "object":
-            body["response_format"] = {"type": "json_object"}
-        return body
-
-    def _adapts(self, declined: Declined, form: Format, body: Mapping[str, Any]) -> bool:
-        """Whether the request can be changed after this refusal. Changes it for all calls."""
-        if declined.status not in (400, 404, 415, 422, 501) or too_long(declined.text):
-            return False
-        if form != "text" and declined.names(*_FORMAT_WORDS):
-            if self._format == form:  # unless another call has changed it
-                self._format = _LOOSER[form]
-        elif "max_tokens" in body and declined.names("max_completion_tokens", "max_tokens"):
-            self._limit_by = "max_completion_tokens"
-        elif "temperature" in body and declined.names("temperature"):
-            self._temperature = {}
-        else:
-            return False
-        return True
+        messages = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": prompt.user},
+        ]
+        return {"model": self.name, "messages": messages, limit_by: prompt.max_tokens, **wanted}
 
     def _completion(self, reply: _Reply, exchange: _Exchange) -> Completion:
         if text := bare(reply.text):
@@ -260,6 +234,102 @@ def bare(text: str) -> str:
     if opening and "\n" in opening[1] and text.endswith("```", opening.end()):
         text = text[opening.end() : -3].strip()
     return text
+
+
+# ---------------------------------------------------------------- embedding
+
+
+class OpenAIEmbedder:
+    """An embedding model. Vectors come back with unit length."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        dim: int,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        batch: int = 256,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        if dim < 1:
+            raise InvalidSetting(f"{name!r}: dim must be at least 1.")
+        self.name = name
+        self.dim = dim
+        self._batch = batch
+        self._client = _client(name, "/embeddings", base_url, api_key, **options)
+        self._dimensions: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbedder({self.name!r}, dim={self.dim}, base_url={self._client.shown_url!r})"
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Embedded:
+        vectors, used = [np.zeros((0, self.dim), np.float32)], 0
+        for batch in self._batches(texts):
+            found, spent = await self._client.retried(partial(self._attempt, batch))
+            vectors.append(found)
+            used += spent
+        return Embedded(vectors=np.concatenate(vectors), tokens=used)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """At most `batch` texts and some 200,000 characters: servers limit both."""
+        batch: list[str] = []
+        size = 0
+        for text in map(_shortened, texts):
+            if batch and (len(batch) == self._batch or size + len(text) > 200_000):
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += len(text)
+        if batch:
+            yield batch
+
+    async def _attempt(self, batch: list[str]) -> tuple[Vectors, int]:
+        body = {"model": self.name, "input": batch}
+        reply = await self._client.post(body | self._dimensions)
+        vectors = self._vectors(reply, len(batch))
+        if vectors.shape[1] > self.dim and not self._dimensions:
+            self._dimensions = {"dimensions": self.dim}  # some models shorten vectors if asked
+            return await self._attempt(batch)
+        usage = _dict(reply.get("usage"))
+        used = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
+        return self._unit(vectors), used or sum(map(tokens.count, batch))
+
+    def _vectors(self, reply: Any, expected: int) -> Vectors:
+        try:
+            rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
+            vectors = np.stack([np.asarray(row["embedding"], np.float32) for row in rows])
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+            raise self._nonsense("a reply without vectors") from None
+        if vectors.ndim != 2 or len(vectors) != expected:
+            raise self._nonsense(f"numbers of shape {vectors.shape} for {expected} texts")
+        return vectors
+
+    def _unit(self, vectors: Vectors) -> Vectors:
+        if vectors.shape[1] != self.dim:
+            raise ModelNonsense(
+                f"{self._client} makes vectors of {vectors.shape[1]} numbers, but "
+                f"{self.dim} are expected. Set its dimension to {vectors.shape[1]}."
+            )
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not np.all(np.isfinite(length)) or np.any(length == 0):
+            raise self._nonsense("vectors that are zero, infinite or NaN")
+        unit: Vectors = (vectors / length).astype(np.float32, copy=False)
+        return unit
+
+    def _nonsense(self, what: str) -> ModelNonsense:
+        return ModelNonsense(f"{self._client} sent {what}. Check that it is an embedding model.")
+
+
+def _shortened(text: str) -> str:
+    """What the model would not read is not sent: some servers refuse longer texts, and empty
+    ones."""
+    while len(text) > _LONGEST and (length := tokens.count(text)) > _LONGEST:
+        text = text[: int(len(text) * _LONGEST / length * 0.98)]
+    return text if text.strip() else "."
 
 
 def _dict(value: Any) -> dict[str, Any]:

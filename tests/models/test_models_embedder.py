@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.models.http_embedder import OpenAIEmbedder
+from justmem.models.openai import OpenAIEmbedder
 from justmem.ports import Embedded
 from justmem.runtime import tokens
 from justmem_eval.loopback import Request, Respond, Served, serve_openai
@@ -45,23 +44,6 @@ async def test_vectors_come_back_in_order_and_with_unit_length():
     assert embedded.tokens == 17
     assert server.requests[0].path == "/v1/embeddings"
     assert "dimensions" not in server.requests[0].body
-
-
-async def test_packed_vectors_are_understood():
-    packed = base64.b64encode(np.array([3, 4], "<f4").tobytes()).decode()
-    with serve_openai([embeddings_body([packed])]) as server:
-        embedded = await embed(server, ["a"])
-    np.testing.assert_allclose(embedded.vectors, [[0.6, 0.8]], rtol=1e-6)
-
-
-async def test_a_server_without_packed_vectors_is_asked_for_numbers():
-    def script(request: Request) -> Any:
-        if request.body["encoding_format"] == "base64":
-            return Respond(error_body("encoding_format must be float"), status=400)
-        return by_length(request)
-
-    with serve_openai(script) as server:
-        assert (await embed(server, ["a"])).vectors.shape == (1, 2)
 
 
 async def test_long_lists_go_in_batches():
