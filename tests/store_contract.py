@@ -1410,8 +1410,8 @@ class CheckContract:
         await store.settle(of, made)
         whats = [each.what for each in (await store.check()).damage]
         assert whats == [
-            "the cards of session 's1' have no vectors",
-            "the passages of session 's1' have no vectors",
+            "session 's1': the cards have no sound vectors",
+            "session 's1': the passages have no sound vectors",
         ]
 
     async def test_a_card_on_turns_that_are_not_there_is_named(self, open_space: OpenSpace) -> None:
@@ -1421,7 +1421,7 @@ class CheckContract:
         await store.keep(of)
         await store.settle(of, derived(of, stray))
         (found,) = (await store.check()).damage
-        assert found.what == f"card {stray.id} of session 's1' names turns that do not exist"
+        assert found.what == "session 's1': a card names turns that do not exist"
         assert "forget that session" in found.fix
 
 
