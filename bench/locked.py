@@ -41,9 +41,9 @@ from justmem.models.weights import ensure
 from justmem.parts import Parts
 from justmem.plan import RulesPlanner
 from justmem.ports import SearchLimits
+from justmem.store.engine import storage
 from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store, rekey
-from justmem.store.storage import storage
 from justmem.store.store import SqlStore
 from store import CARDS_A_SESSION, Writer, build
 

@@ -19,7 +19,7 @@ from justmem import config
 from justmem.cli import app
 from justmem.config import opening
 from justmem.errors import JustMemError
-from justmem.store.storage import storage
+from justmem.store.engine import storage
 from justmem_eval.loopback import Request, Respond, serve_openai
 from replies import error_body
 from servers import serve

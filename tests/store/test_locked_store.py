@@ -8,11 +8,10 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -29,11 +28,10 @@ from justmem.errors import (
     WrongKey,
 )
 from justmem.store import files
-from justmem.store.files import KeyFile, Keyring
+from justmem.store.files import Keyring
 from justmem.store.sqlite import open_store, rekey, spaces
 from justmem.store.sqlite_connection import connect, sqlcipher
-from justmem.store.store import SqlStore
-from store_contract import OpenSpace, StoreContract, all_facts, remember, session
+from store_contract import all_facts, remember, session
 from stores import spent
 from talking import talking
 
@@ -46,24 +44,6 @@ MARKER = "Pestomarker"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "spaces"
-
-
-@pytest.fixture
-async def open_space(folder: Path) -> AsyncIterator[OpenSpace]:
-    opened: list[SqlStore] = []
-
-    async def open_space(space: str = "ana", keys: Keyring | None = RAW, **more: Any) -> Any:
-        store = await open_store(folder, space, keys=keys, **more)
-        opened.append(store)
-        return store
-
-    yield open_space
-    for store in opened:
-        await store.close()
-
-
-class TestContract(StoreContract):
-    pass
 
 
 async def fill(folder: Path, keys: Keyring | None, space: str = "ana", sessions: int = 3) -> None:
@@ -436,15 +416,15 @@ def other_process_has_open(folder: Path) -> Iterator[None]:
 async def test_a_key_file_is_one_line(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("correct horse battery staple\r\n")
-    await fill(folder, KeyFile(file))
+    await fill(folder, Keyring(file=file))
     assert await facts(folder, WORDS) == FACTS
     for wrong in (b"", b"\n", b"two\nlines", b"\xff" * 64, b"x" * 5000):
         file.write_bytes(wrong)
         with pytest.raises(StoreLocked, match="A key is one line"):
-            await open_store(folder, "ana", keys=KeyFile(file))
+            await open_store(folder, "ana", keys=Keyring(file=file))
     file.unlink()
     with pytest.raises(StoreLocked, match="cannot be read"):
-        await open_store(folder, "ana", keys=KeyFile(file))
+        await open_store(folder, "ana", keys=Keyring(file=file))
 
 
 @pytest.fixture(autouse=True)

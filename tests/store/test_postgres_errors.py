@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from justmem.errors import InvalidSetting, NotInMemory, StoreError
+from justmem.store.engine import storage
 from justmem.store.postgres import open_store
-from justmem.store.storage import storage
 from postgres import create_database
 from store_contract import (
     OpenSpace,
@@ -59,31 +58,6 @@ class TestClearErrors:
         with psycopg.connect(url) as db:
             tables = db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'justmem'")
             assert tables.fetchall() == [("format",)]
-
-    async def test_a_server_that_is_too_old(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that introduces itself as version 11, and says no more."""
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            size = int.from_bytes(await reader.readexactly(4), "big")
-            await reader.readexactly(size - 4)
-            version = b"server_version\x0011.22\x00client_encoding\x00UTF8\x00"
-            names = version.split(b"\0")
-            status = b"".join(
-                b"S" + (len(k) + len(v) + 6).to_bytes(4, "big") + k + b"\0" + v + b"\0"
-                for k, v in zip(names[0::2], names[1::2], strict=False)
-                if k
-            )
-            writer.write(b"R\0\0\0\x08\0\0\0\0" + status + b"Z\0\0\0\x05I")
-            await writer.drain()
-            await reader.read()
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        url = f"postgresql://ana@127.0.0.1:{port}/x?sslmode=disable&gssencmode=disable"
-        with pytest.raises(StoreError, match=r"version 11.*14 or later"):
-            await open_store(url, "ana")
-        server.close()
 
     async def test_a_role_that_may_only_read_reads_and_is_told_so_when_it_writes(
         self, open_postgres: OpenSpace, database_url: str

@@ -14,8 +14,8 @@ from justmem.cli.app import app
 from justmem.domain import SessionState
 from justmem.parts import Parts
 from justmem.ports import Extraction
+from justmem.store.engine import storage
 from justmem.store.postgres import Job, PostgresStorage
-from justmem.store.storage import storage
 from justmem.testing import HashEmbedder
 from postgres import rows
 from store_contract import (

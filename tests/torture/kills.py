@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from justmem import transfer
 from justmem.cli.app import app
-from justmem.store.storage import storage
+from justmem.store.engine import storage
 from postgres import rows
 from torture._children import Child, Pace, Report
 from torture._fixtures import database, folder, has_postgres, memory, server, session

@@ -17,8 +17,8 @@ from justmem.cli.app import app
 from justmem.domain import EventDate, Quarantined
 from justmem.errors import StoreError
 from justmem.ports import CardFilter, Store, StoredSession, session_in
+from justmem.store.engine import Storage, storage
 from justmem.store.files import Keyring
-from justmem.store.storage import Storage, storage
 from justmem.transfer import Copied, copy
 from justmem.transfer.lines import session_line
 from store_contract import MAY, all_facts, card, derived, found, remember, session

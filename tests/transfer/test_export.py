@@ -16,7 +16,7 @@ from justmem.errors import InputError, InvalidFile
 from justmem.language.languages import LANGUAGES
 from justmem.parts import Parts
 from justmem.ports import Store, StoredSession
-from justmem.store.storage import storage
+from justmem.store.engine import storage
 from justmem.testing import HashEmbedder
 from justmem.transfer import whole_sessions
 from justmem.transfer.lines import session_line

@@ -20,9 +20,9 @@ from justmem.config.opening import keyring
 from justmem.errors import InputError, InvalidSetting, NoSuchSpace
 from justmem.memory import AsyncMemory
 from justmem.ports import Author
-from justmem.store.files import KeyFile
+from justmem.store.engine import Storage, storage
+from justmem.store.files import Keyring
 from justmem.store.sqlite import rekey as rekey_file
-from justmem.store.storage import Storage, storage
 
 
 def export(
@@ -184,7 +184,7 @@ def rekey(
         raise InvalidSetting(
             f"No key is set. Set key_file or the environment variable {KEY_VARIABLE}."
         )
-    rekey_file(found.folder, found.space, old, KeyFile(new_file.expanduser()))
+    rekey_file(found.folder, found.space, old, Keyring(file=new_file.expanduser()))
     typer.echo(plain(f"{found.space} has the new key.", one_line=True))
 
 

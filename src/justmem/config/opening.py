@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
     from justmem.parts import Parts
     from justmem.ports import Closes, Language, Store
+    from justmem.store.engine import Storage
     from justmem.store.files import Keyring
-    from justmem.store.storage import Storage
     from justmem.sync import Memory
 
 
@@ -148,9 +148,11 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
 
 def keyring(settings: Settings) -> Keyring | None:
     """The source of encryption keys, or None if no key is set."""
-    from justmem.store.files import keyring
+    if settings.key is None and settings.key_file is None:
+        return None
+    from justmem.store.files import Keyring
 
-    return keyring(settings.key, settings.key_file)
+    return Keyring(settings.key, settings.key_file)
 
 
 def _ready_keys(settings: Settings) -> Keyring | None:
@@ -170,7 +172,7 @@ def _ready_keys(settings: Settings) -> Keyring | None:
 
 def spaces_of(settings: Settings) -> Storage:
     """The folder or database that holds all spaces."""
-    from justmem.store.storage import storage
+    from justmem.store.engine import storage
 
     where = settings.folder if settings.store is None else address(settings)
     return storage(where, _ready_keys(settings))

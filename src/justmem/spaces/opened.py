@@ -21,7 +21,7 @@ from justmem.parts import Parts
 from justmem.ports import BEGUN, Store, acting_as
 
 if TYPE_CHECKING:
-    from justmem.store.storage import Storage
+    from justmem.store.engine import Storage
 
 
 def no_such_space(space: str) -> NoSuchSpace:

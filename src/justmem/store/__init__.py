@@ -6,10 +6,10 @@ reads, writes, derived,      the operations, in SQL that both engines accept
 forgetting, log, check
 session_index, space_index, search  the index of a session; of a space, in memory; the search
 erase                        searches tables and files for remains of what was forgotten
-engine                       what the operations need of a database
+engine                       what the operations need of a database; opening spaces by address
 sqlite, sqlite_connection,   SQLite: engine, opening, spaces of a folder; connections, keys and
 files                        migrations; names and bytes of files
 postgres, postgres_connection  PostgreSQL: engine, opening, the queue of all spaces, vacuum;
                              connections, errors, migrations and row-level security
-memory, storage              spaces in memory; opening spaces by folder or address
+memory                       spaces in memory
 """

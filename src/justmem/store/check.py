@@ -31,8 +31,7 @@ _COUNTS = {
     ),
     "the totals of the space do not match its sessions": (
         "SELECT count(*) FROM spaces WHERE space = ? AND (cards, tokens) <> (SELECT "
-        "coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions WHERE space = ? "
-        ")"
+        "coalesce(sum(cards), 0), coalesce(sum(tokens), 0) FROM sessions WHERE space = ?)"
     ),
 }
 

@@ -1,4 +1,5 @@
-"""What the store needs of a database. `sqlite` and `postgres` provide it."""
+"""What the store needs of a database, and where spaces are kept. `sqlite` and `postgres` provide
+both."""
 
 from __future__ import annotations
 
@@ -6,11 +7,15 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from justmem.errors import StoreError
-from justmem.ports import Author, Searched
-from justmem.runtime.process import Origin
+from justmem.errors import InvalidSetting, StoreError
+from justmem.ports import Author, Searched, Store
+from justmem.runtime.process import Origin, need
+from justmem.runtime.validation import as_path
+
+if TYPE_CHECKING:
+    from justmem.store.files import Keyring
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -92,6 +97,34 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Storage(Protocol):
+    """Opens spaces by name; for many spaces in one process."""
+
+    async def open(self, space: str, *, create: bool = True) -> Store: ...
+
+    async def spaces(self) -> list[str]: ...
+
+    async def close(self) -> None: ...
+
+
+def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = False) -> Storage:
+    """`where`: a folder, or an address such as postgresql://user@host/database. `keys`: of the
+    spaces in a folder. `either`: plain spaces open too."""
+    if str(where).startswith(("postgresql://", "postgres://")):
+        need("postgres")
+        from justmem.store.postgres import PostgresStorage
+
+        return PostgresStorage(str(where))
+    if "://" in str(where):
+        raise InvalidSetting(
+            f"{str(where).partition('://')[0]}:// is not a supported store: write a folder, or "
+            "postgresql://user@host/database."
+        )
+    from justmem.store.sqlite import Folder
+
+    return Folder(as_path(where), keys, either=either)
 
 
 class Threads:

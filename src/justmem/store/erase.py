@@ -69,11 +69,11 @@ def vector_pieces(matrix: Vectors) -> set[bytes]:
 
 
 def _stored_forms(matrix: Vectors) -> tuple[NDArray[Any], ...]:
-    """Both parts of the stored numbers, and the floats."""
+    """Both parts of the stored numbers."""
     if not len(matrix):
         return ()
     made = coded(matrix)
-    return made.high, made.low, np.ascontiguousarray(matrix, "<f4")
+    return made.high, made.low
 
 
 # ---------------------------------------------------------------- searching bytes

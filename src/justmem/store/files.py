@@ -170,7 +170,6 @@ def _identity(path: Path) -> tuple[int, int]:
 
 # ---------------------------------------------------------------- keys
 
-_PLACE = "{space}"  # in the name of a key file
 _LARGEST = 4096  # bytes of a key
 _SHORTEST = 8  # characters of a passphrase
 _SHAPE = (
@@ -179,27 +178,19 @@ _SHAPE = (
 
 
 class Keyring:
-    """One key for every space."""
+    """One key for every space, or a file that holds the key. `{space}` in the path of the file is
+    replaced by the name of the space, so that each space can have its own key."""
 
-    def __init__(self, key: SecretStr) -> None:
-        if not _is_usable(key.get_secret_value()):
+    def __init__(self, key: SecretStr | None = None, file: Path | None = None) -> None:
+        if key is not None and not _is_usable(key.get_secret_value()):
             raise InvalidSetting(f"The key that is set is empty or too short. {_SHAPE}")
-        self._key = key
+        self._key, self._file = key, file
 
     def find(self, stem: str) -> SecretStr:
         """The key of a space, by the stem of its file (`ana` for the space `ana`)."""
-        return self._key
-
-
-class KeyFile(Keyring):
-    """A file that holds the key. `{space}` in its path is replaced by the name of the space, so
-    that each space can have its own key."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def find(self, stem: str) -> SecretStr:
-        path = Path(str(self._path).replace(_PLACE, stem))
+        if self._key is not None:
+            return self._key
+        path = Path(str(self._file).replace("{space}", stem))
         try:
             with path.open("rb") as stream:
                 found = stream.read(_LARGEST + 1)
@@ -211,13 +202,6 @@ class KeyFile(Keyring):
         if not _is_usable(key) or len(found) > _LARGEST or "\n" in key or "\ufffd" in key:
             raise StoreLocked(f"The key file {path} contains no key. {_SHAPE}")
         return SecretStr(key)
-
-
-def keyring(key: SecretStr | None, file: Path | None) -> Keyring | None:
-    """None: the spaces are plain."""
-    if key is not None:
-        return Keyring(key)
-    return None if file is None else KeyFile(file)
 
 
 def _is_usable(key: str) -> bool:

@@ -36,7 +36,6 @@ from justmem.store.engine import NOT_UNICODE, Row, Threads
 T = TypeVar("T")
 Raw = psycopg.Connection[Any]
 
-_OLDEST_SERVER = 14
 _ATTEMPTS = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts, doubling: 5 s in all
 _PATIENCE = 10.0  # seconds to wait for a connection
@@ -275,12 +274,6 @@ CREATE TABLE marks (
 
 def _migrate(connection: Raw, shown: str) -> None:
     """One process does it; the others wait. `shown`: the address."""
-    server = connection.info.server_version // 10_000
-    if server < _OLDEST_SERVER:
-        raise StoreError(
-            f"PostgreSQL at {shown} is version {server}: "
-            f"JustMem needs {_OLDEST_SERVER} or later. Upgrade the server."
-        )
     known = _version(connection, shown)
     if known > len(schema.MIGRATIONS):
         raise StoreTooNew(

@@ -37,6 +37,7 @@ from justmem.store.engine import Connection, Threads
 from justmem.store.files import Keyring, RawFile, key_of
 from justmem.store.sqlite_connection import (
     SqliteConnection,
+    change_key,
     code,
     connect,
     errors,
@@ -44,12 +45,8 @@ from justmem.store.sqlite_connection import (
     name_in,
     name_inside,
     prepare,
-    reading,
+    transaction,
     translated,
-    writing,
-)
-from justmem.store.sqlite_connection import (
-    rekey as rekey_file,
 )
 from justmem.store.store import SqlStore
 
@@ -89,7 +86,7 @@ class SqliteEngine:
 
     async def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
         def job(db: SqliteConnection) -> T:
-            with writing(db.db):
+            with transaction(db.db, writes=True):
                 return work(db)
 
         return await self._alone(job)
@@ -118,7 +115,7 @@ class SqliteEngine:
                 db = SqliteConnection(self._connect(), self.space)
                 db.db.execute("PRAGMA query_only = ON")
             try:
-                with reading(db.db):
+                with transaction(db.db, writes=False):
                     return work(db)
             finally:
                 self._idle.put(db)
@@ -197,8 +194,6 @@ class SqliteEngine:
         with translated(self.where):
             self._check_still_there()
             try:
-                if target.exists():
-                    raise FileExistsError
                 with (
                     private_files.new(target) as file,
                     closing(self._connect()) as source,
@@ -362,7 +357,7 @@ def rekey(folder: Path, space: str, old: Keyring, new: Keyring, *, patience: flo
         _exclude_others(db, path)
         if not file.is_at(path):
             raise StoreBusy(f"{path} was replaced at this moment: try again.")
-        rekey_file(db, given)
+        change_key(db, given)
 
 
 def _exclude_others(db: sqlite3.Connection, path: Path) -> None:

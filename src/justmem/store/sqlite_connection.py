@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -26,14 +26,12 @@ from justmem.errors import (
     StoreTooNew,
     WrongKey,
 )
+from justmem.ports import Author
 from justmem.runtime.process import need
 from justmem.store import files, schema
-from justmem.store.engine import NOT_UNICODE
+from justmem.store.engine import NOT_UNICODE, Row
 from justmem.store.files import Keyring
-
-if TYPE_CHECKING:
-    from justmem.ports import Author
-    from justmem.store.engine import Row
+from justmem.store.writes import create
 
 _SQLCIPHER = "sqlcipher3.dbapi2"
 _HEX_KEY = re.compile(r"[0-9a-fA-F]{64}")
@@ -106,7 +104,7 @@ def connect(path: Path, patience: float, key: SecretStr | None) -> sqlite3.Conne
     return db
 
 
-def rekey(db: sqlite3.Connection, key: SecretStr) -> None:
+def change_key(db: sqlite3.Connection, key: SecretStr) -> None:
     db.execute(f"PRAGMA rekey = {_literal(key)}")
 
 
@@ -136,9 +134,10 @@ def _check_key(db: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def writing(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing. IMMEDIATE: a second writer waits here, before it has read anything."""
-    db.execute("BEGIN IMMEDIATE")
+def transaction(db: sqlite3.Connection, *, writes: bool) -> Iterator[None]:
+    """All or nothing, and one snapshot. IMMEDIATE: a second writer waits here, before it has read
+    anything."""
+    db.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
         yield
         db.execute("COMMIT")
@@ -146,17 +145,6 @@ def writing(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-
-
-@contextmanager
-def reading(db: sqlite3.Connection) -> Iterator[None]:
-    """One snapshot for everything that is read inside."""
-    db.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if db.in_transaction:
-            db.execute("COMMIT")
 
 
 @contextmanager
@@ -180,10 +168,8 @@ def _named(error: Exception, where: str) -> JustMemError:
             return StoreFull(
                 f"There is no room left for {where}: free some space on its disk and try again."
             )
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return _damaged(where, error)
-        case sqlite3.SQLITE_ERROR:  # our SQL works with every sound file
-            return _damaged(where, error)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_ERROR:
+            return _damaged(where, error)  # our SQL works with every sound file
         case 0 if "decode to UTF-8" in str(error):
             return _damaged(where, error)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
@@ -219,7 +205,7 @@ def prepare(db: sqlite3.Connection, where: str, space: str) -> None:
         )
     _use_log(db)
     if version < len(schema.MIGRATIONS):
-        with writing(db):
+        with transaction(db, writes=True):
             _migrate(db, _version(db, where), space)
     name = name_in(db)
     if name != space:
@@ -277,34 +263,27 @@ def _migrate(db: sqlite3.Connection, version: int, space: str) -> None:
         for statement in schema.statements(migration, blob="BLOB", compact="WITHOUT ROWID"):
             db.execute(statement)
     if version == 0:
-        # Imported here, because listing the spaces of a folder needs none of it.
-        from justmem.store.writes import create
-
         create(SqliteConnection(db, space))
         db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
 
 
+_OBJECTS = """
+    SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+"""
+
+
 def foreign(db: SqliteConnection) -> list[str]:
     """Tables, indexes, triggers and views that JustMem did not make, or not like this."""
-    made = _made()
     return [
         f"{'an' if kind == 'index' else 'a'} {kind} {name!r}"
-        for (kind, name), sql in _objects(db.db)
-        if made.get((kind, name)) != sql
+        for kind, name, sql in db.rows(_OBJECTS)
+        if (kind, name, sql) not in _made()
     ]
 
 
 @cache
-def _made() -> dict[tuple[str, str], str]:
+def _made() -> set[Row]:
     with closing(sqlite3.connect(":memory:")) as db:
         _migrate(db, 0, "x")
-        return dict(_objects(db))
-
-
-def _objects(db: sqlite3.Connection) -> Iterator[tuple[tuple[str, str], str]]:
-    """By kind and name."""
-    for kind, name, sql in db.execute(
-        "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    ):
-        yield (kind, name), " ".join(re.sub(r"--[^\n]*", "", sql or "").split())
+        return set(db.execute(_OBJECTS))
