@@ -27,6 +27,7 @@ from justmem.domain import (
     SessionState,
     Turn,
     card_id,
+    marks,
 )
 from justmem.errors import (
     EmbedderMismatch,
@@ -47,7 +48,6 @@ from justmem.ports import (
     View,
     card_in,
     session_in,
-    tombstones,
 )
 from justmem.store.erase import text_pieces, vector_pieces
 from stores import cards_at, fail, passages_at, search, spent, spent_on, waiting
@@ -119,6 +119,21 @@ async def kept(store: Store, of: Session) -> Session:
     """The session as it is kept."""
     await store.keep(of)
     return (await store.texts([of.id]))[of.id]
+
+
+async def corrections(store: Store) -> list[Correction]:
+    return [*(await store.look()).corrections]
+
+
+async def revise(store: Store, old: Card, new: Card, made: Correction) -> None:
+    """Replaces a card of session s1, or of its own session."""
+    (whole,) = await store.whole_sessions([old.session_id])
+    own = whole.derived
+    place = [each.id for each in own.cards].index(old.id)
+    cards, vectors = [*own.cards], own.card_vectors.copy()
+    cards[place], vectors[place] = new, vector(new.dated)
+    after = replace(own, cards=cards, card_vectors=vectors, corrections=[*own.corrections, made])
+    await store.revise(whole, after)
 
 
 async def held_aside(store: Store) -> list[Quarantined]:
@@ -413,8 +428,8 @@ class SettlingContract:
         await remember(store, said := session(), "lives in Graz", "plays the accordion")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
         made = correction(old, new)
-        await store.revise(old, new, vector(new.dated), before=[], after=[made])
-        assert await store.corrections() == await store.corrections("s1") == [made]
+        await revise(store, old, new, made)
+        assert await corrections(store) == [made]
         assert await all_facts(store) == ["lives in Vienna", "plays the accordion"]
         _, by_word = await found(store, "Vienna")
         assert await facts(store, by_word) == ["lives in Vienna"]
@@ -428,15 +443,14 @@ class SettlingContract:
         store = await open_space()
         await remember(store, said := session(), "lives in Graz", "plays the accordion")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
-        made, other = correction(old, new), card(said, "lives in Linz")
-        taken = card(said, "plays the accordion")
+        made, taken = correction(old, new), card(said, "plays the accordion")
         with pytest.raises(InputError, match="another card"):
-            await store.revise(old, taken, vector(""), before=[], after=[correction(old, taken)])
-        await store.revise(old, new, vector(new.dated), before=[], after=[made])
-        for stale, before in ((old, [made]), (new, [])):
-            with pytest.raises(StoreBusy):
-                await store.revise(stale, other, vector(""), before=before, after=[*before, made])
-        assert await store.corrections() == [made]
+            await revise(store, old, taken, correction(old, taken))
+        (stale,) = await store.whole_sessions(["s1"])
+        await revise(store, old, new, made)
+        with pytest.raises(StoreBusy):
+            await store.revise(stale, replace(stale.derived, corrections=[correction(old, new)]))
+        assert await corrections(store) == [made]
         assert await all_facts(store) == ["lives in Vienna", "plays the accordion"]
 
     async def test_cards_made_before_a_correction_do_not_replace_it(
@@ -445,7 +459,7 @@ class SettlingContract:
         store = await open_space()
         await remember(store, said := session(), "lives in Graz")
         old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
-        await store.revise(old, new, vector(""), before=[], after=[correction(old, new)])
+        await revise(store, old, new, correction(old, new))
         with pytest.raises(NotInMemory):
             await store.settle(said, derived(said, old))
         assert await all_facts(store) == ["lives in Vienna"]
@@ -824,7 +838,7 @@ class ForgettingContract:
     async def test_a_forgotten_card_leaves_search_and_lists(self, open_space: OpenSpace) -> None:
         store, of = await open_space(), session()
         await remember(store, of, "likes tea", "likes rain")
-        gone = await store.forget(cards=[card(of, "likes tea").id])
+        gone = (await store.forget(cards=[card(of, "likes tea").id])).forgotten
         assert (gone.cards, gone.sessions, gone.turns) == (1, 0, 0)
         dense, lexical = await found(store, "Ana likes tea")
         assert await facts(store, dense) == await facts(store, lexical) == ["likes rain"]
@@ -850,7 +864,7 @@ class ForgettingContract:
         store = await open_space()
         await remember(store, session(), "likes tea")
         await store.append("s1", session("s1", "A turn that waits.").turns)
-        gone = await store.forget(sessions=["s1"])
+        gone = (await store.forget(sessions=["s1"])).forgotten
         assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 3)
         assert await store.sessions() == await waiting(store) == await all_facts(store) == []
         assert await found(store, "tea") == ([], [])
@@ -882,7 +896,7 @@ class ForgettingContract:
         held = [Quarantined(subject="Ana", fact="hears voices", reason="no turn says so")]
         await store.settle(of, derived(of, *on, quarantined=held))
         _, (passage,) = await found(store, "stamps", "passages")
-        gone = await store.forget(turns=[("s1", 2)])
+        gone = (await store.forget(turns=[("s1", 2)])).forgotten
         assert (gone.cards, gone.turns, gone.sessions, gone.quarantined) == (1, 1, 0, 1)
         assert await session_in(store, "s1") == of.without([2])
         assert await all_facts(store) == ["rests on (1,)", "rests on (3,)"]
@@ -939,21 +953,21 @@ class ForgettingContract:
         for id in ("s1", "s2", "s3"):
             await remember(store, said := session(id), "lives in Graz")
             old, new = card(said, "lives in Graz"), card(said, "lives in Vienna")
-            change = correction(old, new).model_copy(update={"marks": (tombstones.mark(said, 1),)})
-            await store.revise(old, new, vector(""), before=[], after=[change])
+            change = correction(old, new).model_copy(update={"marks": (marks.mark(said, 1),)})
+            await revise(store, old, new, change)
             await store.keep(session(id, *(turn.text for turn in said.turns[:1]), "Changed."))
             made.append(change)
-        assert await store.corrections() == made
+        assert await corrections(store) == made
         await store.forget(turns=[("s1", 1)])
-        assert await store.corrections() == made[1:]
+        assert await corrections(store) == made[1:]
         await store.forget(turns=[("s2", 2)])
-        assert await store.corrections() == made[1:]
-        removed = await store.preview(subjects=["Vienna"])
+        assert await corrections(store) == made[1:]
+        removed = await store.forget(subjects=["Vienna"], dry_run=True)
         assert ("Ana", "lives in Graz") in removed.facts
         await store.forget(sessions=["s2"])
-        assert await store.corrections() == made[2:]
+        assert await corrections(store) == made[2:]
         await store.forget(subjects=["vienna"])
-        assert await store.corrections() == []
+        assert await corrections(store) == []
 
     async def test_a_turn_forgotten_while_its_cards_are_made_does_not_come_back(
         self, open_space: OpenSpace
@@ -987,7 +1001,7 @@ class ForgettingContract:
             for subject in ("ANA", "Ben")
         ]
         await store.settle(of, derived(of, quarantined=held))
-        assert (await store.forget(subjects=["Ana"])).quarantined == 1
+        assert (await store.forget(subjects=["Ana"])).forgotten.quarantined == 1
         assert [each.subject for each in await held_aside(store)] == ["Ben"]
         assert (await store.sessions())[0].quarantined == 1
 
@@ -1037,7 +1051,7 @@ class ForgettingContract:
     ) -> None:
         store = await open_space()
         await remember(store, session(), "likes tea")
-        gone = await store.forget(everything=True)
+        gone = (await store.forget(everything=True)).forgotten
         assert (gone.cards, gone.sessions, gone.turns) == (1, 1, 2)
         assert await (await open_space()).sessions() == []
 
@@ -1078,7 +1092,7 @@ class EmbedderContract:
             made: Vectors = np.hstack([matrix(texts)] * 2) / np.float32(np.sqrt(2))
             return made
 
-        assert await store.reembed("new", 2 * DIM, doubled) == 15
+        assert await store.bind("new", 2 * DIM, doubled) == 15
         await store.bind("new", 2 * DIM)
         query = View(text="", vector=np.tile(vector("Ana more 3"), 2) / np.float32(np.sqrt(2)))
         (hits,) = await search(store, [query], "cards", dense=1, lexical=0, until=None)
@@ -1138,7 +1152,7 @@ class WordsContract:
     ) -> None:
         store, of = await open_space(), session()
         await remember(store, of, "adopted a kitten")
-        gone = await store.forget(words=["s1"])
+        gone = (await store.forget(words=["s1"])).forgotten
         assert (gone.turns, gone.sessions, gone.cards) == (2, 0, 0)
         left = await session_in(store, "s1")
         assert [(turn.speaker, turn.text, turn.forgotten) for turn in left.turns] == [
@@ -1154,7 +1168,7 @@ class WordsContract:
         assert (await store.check()).sound
         (record,) = await store.sessions()
         assert (record.turns, record.cards, record.state) == (2, 1, "stored")
-        assert (await store.forget(words=["s1"])).turns == 0
+        assert (await store.forget(words=["s1"])).forgotten.turns == 0
 
     async def test_words_that_went_do_not_come_back_with_their_session(
         self, open_space: OpenSpace
@@ -1201,7 +1215,7 @@ class WordsContract:
             asked[index] = [*texts]
             return matrix(texts)
 
-        assert await store.reembed("other", DIM, embed) == 1
+        assert await store.bind("other", DIM, embed) == 1
         (text,) = asked.pop("cards")
         assert asked == {}
         assert await facts(store, (await found(store, text))[0]) == ["adopted a kitten"]

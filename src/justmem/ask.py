@@ -203,7 +203,7 @@ class Asker:
         else:
             tally.notes.append(UNRELATED)
         found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
-        found = await self._retrieval.add_pinned(found, where)
+        found = await self._retrieval.add_pinned(found, memory.corrections, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
         earlier = await asyncio.to_thread(
             self._language.superseded, found.cards, where.as_of or asked.at.date()

@@ -126,4 +126,4 @@ async def reembed(store: Store, parts: Parts) -> int:
             texts = [parts.language.search_text(text) for text in stored]
         return await Tally().embed(parts.embedder, texts)
 
-    return await store.reembed(parts.embedder.name, parts.embedder.dim, embed)
+    return await store.bind(parts.embedder.name, parts.embedder.dim, embed)

@@ -104,7 +104,7 @@ class Forgetting:
 
     async def preview(self, target: Target) -> Preview:
         what = await self._resolve(target)
-        removed = await self._store.preview(**what)
+        removed = await self._store.forget(**what, dry_run=True)
         whole = set(what.get("sessions", ()))
         return Preview(
             forgotten=removed.forgotten,
@@ -116,8 +116,8 @@ class Forgetting:
     async def forget(self, target: Target, *, verify: bool) -> Forgotten:
         """`verify`: adds a certificate. NotForgotten if anything is left."""
         what = await self._resolve(target)
-        removed = await self._store.preview(**what) if verify else None
-        done = await self._store.forget(**what)
+        removed = await self._store.forget(**what, dry_run=True) if verify else None
+        done = (await self._store.forget(**what)).forgotten
         words.stem.cache_clear()
         if removed is None:
             return done
@@ -201,7 +201,7 @@ class Forgetting:
 
     async def _once_about(self, subject: str) -> list[Card]:
         """The cards that named the subject before they were corrected."""
-        known = await self._store.corrections()
+        known = (await self._store.look()).corrections
         named = [c for c in known if subject.casefold() in c.before.text.casefold()]
         ids = {corrections_of(each.original, known)[-1].after.id for each in named}
         return [c for id in sorted(ids) for c in await self._store.cards(CardFilter(id=id))]
@@ -263,11 +263,12 @@ class Forgetting:
             if found == Expiring():
                 break
             try:
-                return await self._store.forget(
+                removed = await self._store.forget(
                     cards=[card.id for card in found.cards],
                     sessions=[record.id for record in found.sessions],
                     words=[record.id for record in found.words],
                 )
+                return removed.forgotten
             except NotInMemory:  # some of it was forgotten or replaced meanwhile
                 if not left:
                     raise

@@ -12,7 +12,7 @@ import numpy as np
 
 from justmem import rank
 from justmem.budget import Tally
-from justmem.domain import Access, Card, EventDate, Evidence, Plan, turn_as_card
+from justmem.domain import Access, Card, Correction, EventDate, Evidence, Plan, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
 from justmem.ports import NO_FILTER, CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
@@ -172,10 +172,12 @@ class Retrieval:
             scores[head] += np.float32(self._weights.rerank) * rank.probability(read)
         return scores, dict(zip(head, read.tolist(), strict=True))
 
-    async def add_pinned(self, found: Evidence, where: Filter) -> Evidence:
+    async def add_pinned(
+        self, found: Evidence, corrections: Sequence[Correction], where: Filter
+    ) -> Evidence:
         """Adds the pinned cards whose subject the question names, and the ids of the cards that
         were corrected."""
-        latest = {each.original: each for each in await self._store.corrections()}
+        latest = {each.original: each for each in corrections}
         corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
         question = found.question
         if found.speaker:

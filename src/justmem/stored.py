@@ -221,7 +221,7 @@ class StoredMemory:
 
     async def corrections(self, card: str | None = None) -> list[Correction]:
         """Every correction and pin of a card, or of all cards, in order: who, when and what."""
-        known = list(await self._store.corrections())
+        known = list((await self._store.look()).corrections)
         return known if card is None else corrections_of(as_id(card, "card"), known)
 
     # ------------------------------------------------------------ forget

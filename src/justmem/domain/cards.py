@@ -210,6 +210,15 @@ def corrections_of(card_id: str, corrections: Iterable[Correction]) -> list[Corr
     return [each for each in given if each.original == original]
 
 
+def living_corrections(
+    corrections: Iterable[Correction], cards: Iterable[Card]
+) -> list[Correction]:
+    """The corrections of cards that are there."""
+    known, ids = list(corrections), {card.id for card in cards}
+    there = {each.original for each in known if not ids.isdisjoint(each.ids)}
+    return [each for each in known if each.original in there]
+
+
 class Quarantined(Value):
     """A card that no turn supports. It is kept for inspection and never used."""
 

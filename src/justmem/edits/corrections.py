@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from justmem.budget import Tally
@@ -15,12 +16,14 @@ from justmem.domain import (
     Session,
     card_id,
     corrections_of,
+    marks,
 )
 from justmem.errors import InputError, NotInMemory
 from justmem.intake.redaction import Redaction
 from justmem.language.words import content_stems, overlap
 from justmem.parts import Parts
-from justmem.ports import CardFilter, Store, Vectors, session_in, tombstones
+from justmem.ports import CardFilter, Store, StoredSession, Vectors
+from justmem.runtime import tokens
 from justmem.runtime.validation import as_choice, as_text, clean
 
 _SAME = 0.5  # share of its words that a card of the same turns has, if it states the same again
@@ -31,7 +34,7 @@ async def correct(
     store: Store, parts: Parts, redaction: Redaction, id: str, fields: Mapping[str, object]
 ) -> Card:
     """The corrected card, which has replaced the one with that id."""
-    card = await _card(store, id)
+    whole, card = await _card(store, id)
     changes = _changes(fields)
     for name in ("fact", "subject"):
         if name in changes:
@@ -40,46 +43,52 @@ async def correct(
     into = into.model_copy(update={"id": card_id(card.session_id, into.subject, into.fact)})
     if into == card:
         raise InputError("The correction changes nothing: give a field another value.")
-    return await _revise(store, parts, card, into)
+    return await _correct(store, parts, whole, card, into)
 
 
 async def pin(store: Store, parts: Parts, id: str, pinned: bool) -> Card:
-    card = await _card(store, id)
-    known = corrections_of(card.id, await store.corrections(card.session_id))
+    whole, card = await _card(store, id)
+    known = corrections_of(card.id, whole.derived.corrections)
     if pinned == bool(known and known[-1].pinned):
         return card
-    return await _revise(store, parts, card, card, pinned)
+    return await _correct(store, parts, whole, card, card, pinned)
 
 
 async def undo(store: Store, parts: Parts, id: str) -> Card:
     """Takes the last correction or pin of a card back."""
-    card = await _card(store, id)
-    before = await store.corrections(card.session_id)
+    whole, card = await _card(store, id)
+    before = whole.derived.corrections
     own = corrections_of(card.id, before)
     if not own:
         raise NotInMemory(f"The card {id!r} was never corrected or pinned.")
     into = own[-1].before.model_copy(update={"turns": card.turns, "said_at": card.said_at})
     after = [each for each in before if each is not own[-1]]
-    await store.revise(card, into, await _vector(parts, into), before=before, after=after)
-    return into
+    return await _revise(store, parts, whole, card, into, after)
 
 
-async def _card(store: Store, id: str) -> Card:
+async def _card(store: Store, id: str) -> tuple[StoredSession, Card]:
+    """The card, and everything that is stored of its session."""
     found = await store.cards(CardFilter(id=id, limit=1))
-    if found and found[0].kind != "note":
-        return found[0]
-    if found:
+    if found and found[0].kind == "note":
         raise InputError("A note cannot be corrected: store it again with `note` and the same key.")
-    if own := corrections_of(id, await store.corrections()):
+    for whole in await store.whole_sessions([card.session_id for card in found]):
+        for card in whole.derived.cards:
+            if card.id == id:
+                return whole, card
+    if own := corrections_of(id, (await store.look()).corrections):
         raise NotInMemory(f"The card {id!r} was corrected since: it is {own[-1].after.id!r} now.")
     raise NotInMemory(f"There is no card {id!r} in this space. It may have been forgotten.")
 
 
-async def _revise(
-    store: Store, parts: Parts, card: Card, into: Card, pinned: bool | None = None
+async def _correct(
+    store: Store,
+    parts: Parts,
+    whole: StoredSession,
+    card: Card,
+    into: Card,
+    pinned: bool | None = None,
 ) -> Card:
-    session = await session_in(store, card.session_id)
-    before = await store.corrections(card.session_id)
+    before = whole.derived.corrections
     last = next(iter(corrections_of(card.id, before)[-1:]), None)
     author = store.author.acting if store.author else None
     assert author is not None, "a memory gives its store an author"
@@ -87,13 +96,34 @@ async def _revise(
         original=last.original if last else card.id,
         before=card,
         after=into,
-        marks=tuple(tombstones.mark(session, number) for number in card.turns),
+        marks=tuple(marks.mark(whole.session, number) for number in card.turns),
         at=author.clock(),
         by=author.name,
         pinned=pinned if pinned is not None else bool(last and last.pinned),
     )
-    after = [*before, made]
-    await store.revise(card, into, await _vector(parts, into), before=before, after=after)
+    return await _revise(store, parts, whole, card, into, [*before, made])
+
+
+async def _revise(
+    store: Store,
+    parts: Parts,
+    whole: StoredSession,
+    card: Card,
+    into: Card,
+    after: Sequence[Correction],
+) -> Card:
+    made = whole.derived
+    own = {card.id}.union(*(each.ids for each in corrections_of(card.id, made.corrections)))
+    if any(into.id in each.ids for each in made.corrections if not own & each.ids):
+        raise InputError("Another card of the session had these words: use other words.")
+    place = made.cards.index(card)
+    cards, vectors = [*made.cards], made.card_vectors.copy()
+    cards[place] = into
+    if len(vectors):
+        vectors[place] = await _vector(parts, into)
+    text = "\n".join(each.text for each in cards)
+    changed = replace(made, cards=cards, card_vectors=vectors, corrections=after)
+    await store.revise(whole, replace(changed, card_tokens=tokens.count(text)))
     return into
 
 
@@ -132,7 +162,7 @@ def applied(
     found = list(cards)
     for original in dict.fromkeys(each.original for each in corrections):
         own = corrections_of(original, corrections)
-        turns = sorted(tombstones.find_marked(session, own[-1].marks))
+        turns = sorted(marks.find_marked(session, own[-1].marks))
         wrong = _stated_again(found, own, turns)
         if not (turns or wrong):
             continue  # what it was about is gone

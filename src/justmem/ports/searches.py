@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, get_args
 
-from justmem.domain import Card, Passage, Session
+from justmem.domain import Card, Correction, Passage, Session
 from justmem.ports.vectors import Vectors
 
 Index = Literal["cards", "passages"]
@@ -46,6 +46,7 @@ class SearchLimits:
     until: date | None = None  # nothing that was said on a later day
     sessions: frozenset[str] | None = None  # nothing of other sessions or notes
     during: tuple[date, date] | None = None  # more cards by nearness, of what was said then
+    mentions: bool = False  # nothing but the passages that hold all words of the first view
 
     @property
     def more(self) -> int:
@@ -103,6 +104,7 @@ class Snapshot:
     main_subject: str | None  # of more than six cards in ten: the person whose memory this is
     # The latest sessions that have turns without cards, oldest first. Their other turns are blank.
     waiting: Sequence[Session] = ()
+    corrections: Sequence[Correction] = ()  # of all cards, in the order they were made
 
 
 @dataclass(frozen=True, slots=True)

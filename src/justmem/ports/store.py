@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -25,13 +25,17 @@ from justmem.domain import (
     SessionState,
     Stats,
     Turn,
+    marks,
 )
 from justmem.errors import NotInMemory
 from justmem.ports.searches import CardFilter, Found, Index, Place, SearchLimits, Snapshot, View
 from justmem.ports.vectors import Vectors
+from justmem.runtime import tokens
 
 _actor: ContextVar[str | None] = ContextVar("justmem_actor", default=None)
 BEGUN = "its cards are being made"
+FORGOTTEN_SINCE = "a turn of it was forgotten since"  # replaces a reason that may quote the turn
+_NONE = np.zeros((0, 0), np.float32)
 Embed = Callable[[Index, Sequence[str]], Awaitable[Vectors]]
 
 
@@ -68,13 +72,26 @@ class Derived:
     state: SessionState
     reason: str = ""
     cards: Sequence[Card] = ()
-    card_vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    card_vectors: Vectors = field(default_factory=lambda: _NONE)
     passages: Sequence[Passage] = ()
-    passage_vectors: Vectors = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    passage_vectors: Vectors = field(default_factory=lambda: _NONE)
     quarantined: Sequence[Quarantined] = ()
     corrections: Sequence[Correction] = ()  # that the cards agree with
     tokens: int = 0  # of the session's turns
     card_tokens: int = 0
+
+    def select(self, cards: Sequence[int], passages: Sequence[int]) -> Derived:
+        """Only the cards and passages at these places."""
+        return replace(
+            self,
+            cards=[self.cards[n] for n in cards],
+            card_vectors=self.card_vectors[[*cards]] if len(self.card_vectors) else _NONE,
+            passages=[self.passages[n] for n in passages],
+            passage_vectors=self.passage_vectors[[*passages]]
+            if len(self.passage_vectors)
+            else _NONE,
+            card_tokens=self.card_tokens * len(cards) // max(1, len(self.cards)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +102,42 @@ class StoredSession:
     derived: Derived  # what was made of it
     done: int = 0  # how many of its first turns have their cards
     spent: int = 0  # tokens spent on cards that are not made yet
+
+    def without(self, forgotten: Collection[str], *, cards: bool = True) -> StoredSession:
+        """The session without its forgotten cards and turns, and without what rests on those
+        turns. It is unknown which turns quarantined cards rest on, so all of them go with a turn.
+        `cards` False: cards stay when their turns go."""
+        own = marks.prefix(self.session.id)
+        gone = marks.find_marked(self.session, [id for id in forgotten if id.startswith(own)])
+        made, lost = self.derived, gone if cards else set[int]()
+        stay = [
+            n
+            for n, card in enumerate(made.cards)
+            if card.id not in forgotten and lost.isdisjoint(card.turns)
+        ]
+        if not gone and len(stay) == len(made.cards):
+            return self
+        left = made.select(stay, [n for n, p in enumerate(made.passages) if p.turn not in gone])
+        removed = [card for card in made.cards if card not in left.cards]
+        facts, ids = {(c.subject, c.fact) for c in removed}, {c.id for c in removed}
+        undone = {
+            each.original
+            for each in made.corrections
+            if ids & each.ids or lost & marks.find_marked(self.session, each.marks)
+        }
+        session = self.session.without(gone)
+        left = replace(
+            left,
+            reason=FORGOTTEN_SINCE if gone and made.reason else made.reason,
+            quarantined=[
+                each
+                for each in made.quarantined
+                if not lost and (each.subject, each.fact) not in facts
+            ],
+            corrections=[each for each in made.corrections if each.original not in undone],
+            tokens=min(made.tokens, tokens.count_session(session)) if gone else made.tokens,
+        )
+        return replace(self, session=session, derived=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +155,10 @@ class Removed:
     """What `Store.forget` removes."""
 
     forgotten: Forgotten
-    cards: Sequence[Card]
-    texts: Sequence[str]  # of turns
-    facts: Sequence[tuple[str, str]]  # subject and fact: cards, quarantined, earlier versions
-    vectors: Sequence[Vectors]
+    cards: Sequence[Card] = ()
+    texts: Sequence[str] = ()  # of turns
+    facts: Sequence[tuple[str, str]] = ()  # subject and fact: cards, quarantined, earlier versions
+    vectors: Sequence[Vectors] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +192,6 @@ class Store(Protocol):
 
     # ------------------------------------------------------------ sessions
 
-    async def bind(self, embedder: str, dim: int) -> None:
-        """Records the embedder. EmbedderMismatch if the vectors are another embedder's."""
-        ...
-
     async def keep(self, session: Session) -> SessionRecord:
         """Stores the raw turns, in a transaction of their own. Does nothing if the same text is
         stored. If the session has new turns at its end, their cards are waited for, and the earlier
@@ -169,22 +218,10 @@ class Store(Protocol):
         stay until `settle`. If an earlier rebuild is not finished, returns what is left of it."""
         ...
 
-    async def revise(
-        self,
-        card: Card,
-        into: Card,
-        vector: Vectors,
-        *,
-        before: Sequence[Correction],
-        after: Sequence[Correction],
-    ) -> None:
-        """Replaces a card by another version of it, and the corrections of its session, in one
-        transaction. StoreBusy if the card or the corrections are not those given. InputError if
-        another card of the session has the same id, or had it and was forgotten."""
-        ...
-
-    async def corrections(self, session_id: str | None = None) -> Sequence[Correction]:
-        """Of one session or of all, in the order they were made."""
+    async def revise(self, before: StoredSession, after: Derived) -> None:
+        """Replaces what was derived from a session by a corrected version of it, in one
+        transaction. StoreBusy if something else changed it since `before` was read. InputError if
+        two cards have the same id, or one that was forgotten."""
         ...
 
     def claim(self, session_id: str) -> AbstractAsyncContextManager[bool]:
@@ -216,10 +253,6 @@ class Store(Protocol):
         """In order of time."""
         ...
 
-    async def mentions(self, text: str) -> Sequence[Passage]:
-        """Every passage that contains all words of the text, in order of keys."""
-        ...
-
     # ------------------------------------------------------------ forgetting
 
     async def forget(
@@ -231,23 +264,13 @@ class Store(Protocol):
         words: Sequence[str] = (),
         subjects: Sequence[str] = (),
         everything: bool = False,
-    ) -> Forgotten:
+        dry_run: bool = False,
+    ) -> Removed:
         """Removes them and everything derived from them, on disk too. A forgotten card or turn
         stays forgotten when its session is remembered again. `words`: ids of sessions that lose
         the words of all turns and keep their cards. `subjects`: also remove quarantined cards
-        about them. `everything`: erases the space and closes the store."""
-        ...
-
-    async def preview(
-        self,
-        *,
-        cards: Sequence[str] = (),
-        turns: Sequence[Place] = (),
-        sessions: Sequence[str] = (),
-        subjects: Sequence[str] = (),
-        everything: bool = False,
-    ) -> Removed:
-        """What `forget` would remove. Nothing changes."""
+        about them. `everything`: erases the space, closes the store, and only
+        counts what it removes. `dry_run`: nothing changes."""
         ...
 
     async def remains(self, texts: Sequence[str], vectors: Sequence[Vectors] = ()) -> Searched:
@@ -258,9 +281,11 @@ class Store(Protocol):
 
     # ------------------------------------------------------------ the whole space
 
-    async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
-        """Replaces all vectors, in one transaction, and returns how many. `embed` gets batches of
-        texts: cards with their dates, passages whole. StoreBusy if the space changed meanwhile."""
+    async def bind(self, embedder: str, dim: int, embed: Embed | None = None) -> int:
+        """Records the embedder. EmbedderMismatch if the vectors are another embedder's. With
+        `embed`, it replaces all vectors in one transaction, and returns how many. `embed` gets
+        batches of texts: cards with their dates, passages whole. StoreBusy if the space changed
+        meanwhile."""
         ...
 
     async def whole_sessions(self, ids: Sequence[str]) -> Sequence[StoredSession]:
@@ -293,13 +318,13 @@ class Store(Protocol):
         together never pass the limit. `session`: the one whose cards cost the tokens."""
         ...
 
+    async def stats(self) -> Stats: ...
+
     async def log(
         self, *, after: int | None = None, before: int | None = None, limit: int = 1000
     ) -> Sequence[Entry]:
         """Entries of the change log, in order: the first after a number, or else the latest."""
         ...
-
-    async def stats(self) -> Stats: ...
 
     async def check(self) -> Health:
         """Reads the whole space and names what is damaged: changed words, cards without their turns

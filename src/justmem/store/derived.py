@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from justmem.domain import Card, Correction, Passage, Session, corrections_of
+from justmem.domain import Card, Passage, Session, living_corrections
 from justmem.errors import EmbedderMismatch, InputError, StoreBusy, StoreError
-from justmem.ports import Derived, Index, Vectors
-from justmem.ports.tombstones import living
-from justmem.runtime import tokens
+from justmem.ports import Derived, Index, StoredSession, Vectors
 from justmem.store import log, reads, rows
 from justmem.store.engine import Connection, one, row
 from justmem.store.session_index import TERMS, Block
@@ -50,7 +48,7 @@ def put_derived(
     if corrected:
         left = derived.corrections
         if derived.state.settled:
-            left = living(left, cards)
+            left = living_corrections(left, cards)
         db.run("DELETE FROM corrections WHERE space = ? AND session = ?", db.space, session.id)
         db.run_many(
             "INSERT INTO corrections (space, session, number, correction) VALUES",
@@ -205,38 +203,18 @@ def mark_replaced(db: Connection) -> None:
 # ---------------------------------------------------------------- corrections
 
 
-def revise(
-    db: Connection,
-    card: Card,
-    into: Card,
-    vector: Vectors,
-    *,
-    before: Sequence[Correction],
-    after: Sequence[Correction],
-) -> None:
-    whole = next(iter(reads.whole_sessions(db, [card.session_id])), None)
-    if whole is None or card not in whole.derived.cards:
-        raise StoreBusy(f"The card {card.id!r} has just been changed or forgotten: read it again.")
-    made = whole.derived
-    if [*made.corrections] != [*before]:
-        raise StoreBusy(f"Another card of session {card.session_id!r} was corrected: try again.")
-    own = {card.id, *(id for each in corrections_of(card.id, before) for id in each.ids)}
-    others = {each.id for each in made.cards}.union(*(each.ids for each in before)) - own
-    if into.id in others or reads.forgotten_among(db, [into.id]):
+def revise(db: Connection, before: StoredSession, after: Derived) -> None:
+    id, made = before.session.id, before.derived
+    now = [each.derived for each in reads.whole_sessions(db, [id])]
+    if not now or any(
+        [*getattr(now[0], name)] != [*getattr(made, name)]
+        for name in ("cards", "corrections", "quarantined")
+    ):
+        raise StoreBusy(f"Session {id!r} was changed or forgotten meanwhile: try again.")
+    if len(put_derived(db, before.session, after, corrected=True)) < len(after.cards):
         raise InputError("The session has, or had, another card with these words: use other words.")
-    place = made.cards.index(card)
-    cards, vectors = [*made.cards], made.card_vectors.copy()
-    cards[place] = into
-    if len(vectors):
-        vectors[place] = vector
-    changed = replace(
-        made,
-        cards=cards,
-        card_vectors=vectors,
-        corrections=after,
-        card_tokens=tokens.count("\n".join(each.text for each in cards)),
-    )
-    put_derived(db, whole.session, changed, corrected=True)
     mark_replaced(db)
-    verb = "correct" if len(after) > len(before) else "undo"
-    log.add(db, verb, [card.session_id, card.id, into.id])
+    verb = "correct" if len(after.corrections) > len(made.corrections) else "undo"
+    changed = [each for each in after.corrections if each not in made.corrections]
+    changed += [each for each in made.corrections if each not in after.corrections]
+    log.add(db, verb, [id, *(card.id for each in changed for card in (each.before, each.after))])

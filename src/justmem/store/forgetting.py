@@ -1,6 +1,6 @@
 """Forgets cards, turns, sessions and words. Each function runs inside the caller's transaction.
 
-`tombstones.remove_forgotten` computes what is left of a session, which is then written. A forgotten
+`StoredSession.without` computes what is left of a session, which is then written. A forgotten
 turn keeps its number and its speaker, and loses its words. A mark (a hash) of it stays, so that the
 words are removed again if the session is remembered again.
 """
@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from justmem.domain import Forgotten, corrections_of
+from justmem.domain import Card, Forgotten, Quarantined, corrections_of, marks
 from justmem.errors import NotInMemory
-from justmem.ports import Derived, Place, Removed, StoredSession, tombstones
+from justmem.ports import Derived, Place, Removed, StoredSession, Vectors
 from justmem.store import log, reads
 from justmem.store.engine import Connection, among
 from justmem.store.writes import remember_forgotten, replace_session
@@ -40,47 +40,66 @@ class _Change:
             "quarantined": len(made.quarantined) - len(left.quarantined),
         }
 
+    def collect(
+        self,
+        cards: list[Card],
+        texts: dict[str, None],
+        facts: dict[tuple[str, str], None],
+        vectors: list[Vectors],
+    ) -> None:
+        """Adds what is in the session before, and not after."""
+        made, after = self.before.derived, self.after
+        left = after.derived if after else Derived(made.state)
+        ids, spans = {card.id for card in left.cards}, set(left.passages)
+        gone = [n for n, card in enumerate(made.cards) if card.id not in ids]
+        passages = [n for n, passage in enumerate(made.passages) if passage not in spans]
+        undone = [each for each in made.corrections if each not in left.corrections]
+        held = [each for each in made.quarantined if each not in left.quarantined]
+        cards += [made.cards[n] for n in gone]
+        said = _texts(after) if after else {}
+        texts |= {text: None for text in _texts(self.before) if text not in said}
+        stated: list[Card | Quarantined] = [
+            *(made.cards[n] for n in gone),
+            *(card for each in undone for card in (each.before, each.after)),
+            *held,
+        ]
+        facts |= {(each.subject, each.fact): None for each in stated}
+        lost = made.select(gone, passages)
+        vectors += [each for each in (lost.card_vectors, lost.passage_vectors) if len(each)]
 
-def forget(
-    db: Connection,
+
+def forget(db: Connection, *, dry_run: bool = False, **what: Any) -> Removed:
+    counts, named = Counter[str](), _named(**what)
+    cards: list[Card] = []
+    texts, facts = dict[str, None](), dict[tuple[str, str], None]()
+    vectors: list[Vectors] = []
+    for change in _changes(db, **what):
+        counts.update(change.counts)
+        change.collect(cards, texts, facts, vectors)
+        if not dry_run:
+            remember_forgotten(db, change.ids)
+            replace_session(db, change.before, change.after)
+    gone = Forgotten(**counts)
+    if counts.total() and not dry_run:
+        db.run(
+            "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1 "
+            "WHERE space = ?",
+            db.space,
+        )
+        entry = log.add(db, "forget", named, **log.forgotten(gone))
+        gone = gone.model_copy(update={"entry": entry})
+    return Removed(gone, cards, [*texts], [*facts], vectors)
+
+
+def _named(
     *,
     cards: Sequence[str] = (),
     turns: Sequence[Place] = (),
     sessions: Sequence[str] = (),
     words: Sequence[str] = (),
-    subjects: Sequence[str] = (),
-) -> Forgotten:
-    counts = Counter[str]()
-    for change in _changes(
-        db, cards=cards, turns=turns, sessions=sessions, words=words, subjects=subjects
-    ):
-        remember_forgotten(db, change.ids)
-        replace_session(db, change.before, change.after)
-        counts.update(change.counts)
-    if not counts.total():
-        return Forgotten()
-    gone = Forgotten(**counts)
-    db.run(
-        "UPDATE spaces SET unswept = 1, generation = generation + 1, removals = removals + 1 "
-        "WHERE space = ?",
-        db.space,
-    )
-    named = [*cards, *sessions, *words, *(f"{id}#{number}" for id, number in turns)]
-    entry = log.add(db, "forget", named, **log.forgotten(gone))
-    return gone.model_copy(update={"entry": entry})
-
-
-def preview(db: Connection, /, **what: Any) -> Removed:
-    """What `forget` would remove."""
-    changes = list(_changes(db, **what))
-    parts = [_removed(change) for change in changes]
-    return Removed(
-        Forgotten(**sum((Counter(change.counts) for change in changes), Counter[str]())),
-        cards=[card for part in parts for card in part.cards],
-        texts=list(dict.fromkeys(text for part in parts for text in part.texts)),
-        facts=list(dict.fromkeys(fact for part in parts for fact in part.facts)),
-        vectors=[each for part in parts for each in part.vectors if len(each)],
-    )
+    **_: Any,
+) -> list[str]:
+    return [*cards, *sessions, *words, *(f"{id}#{number}" for id, number in turns)]
 
 
 def last_entry(db: Connection) -> Forgotten:
@@ -105,7 +124,9 @@ def _changes(
 ) -> Iterator[_Change]:
     """In order of time."""
     of_cards = _sessions_of(db, cards)
-    numbers = tombstones.by_session(turns)
+    numbers: dict[str, list[int]] = {}
+    for id, number in dict.fromkeys(turns):
+        numbers.setdefault(id, []).append(number)
     about = {subject.casefold() for subject in subjects}
     sessions, words = set(sessions), set(words)
     named = {*of_cards.values(), *numbers, *sessions, *words}
@@ -150,10 +171,14 @@ def _change(
     keep them. `about`: subjects whose quarantined cards go, and corrections of cards that are
     still to be made again."""
     session = whole.session
-    tombstones.check_turns(session, numbers)
-    marks = [tombstones.mark(session, number) for number in numbers]
-    gone = tombstones.find_marked(session, marks).union(numbers)
-    left = tombstones.remove_forgotten(whole, {*cards, *marks})
+    for number in numbers:
+        if not 1 <= number <= len(session.turns):
+            raise NotInMemory(f"Session {session.id!r} has {len(session.turns)} turns.")
+        if session.turn(number).forgotten:
+            raise NotInMemory(f"Turn {session.id}#{number} was forgotten before.")
+    named = [marks.mark(session, number) for number in numbers]
+    gone = marks.find_marked(session, named).union(numbers)
+    left = whole.without({*cards, *named})
     kept = {card.id for card in left.derived.cards}
     lost = {card.id for card in whole.derived.cards} - kept
     for id in lost.copy():  # earlier versions must not come back
@@ -161,13 +186,13 @@ def _change(
     if words:
         turns = left.session.turns[: whole.done]
         said = [n for n, turn in enumerate(turns, 1) if not turn.forgotten]
-        more = [tombstones.mark(session, number) for number in said]
-        left = tombstones.remove_forgotten(left, more, cards=False)
-        marks += more
+        more = [marks.mark(session, number) for number in said]
+        left = left.without(more, cards=False)
+        named += more
         gone = gone.union(said)
     if about:
         left = replace(left, derived=_without_subjects(left.derived, about))
-    return _Change(whole, left, [*marks, *sorted(lost)], len(gone))
+    return _Change(whole, left, [*named, *sorted(lost)], len(gone))
 
 
 def _without_subjects(made: Derived, about: Collection[str]) -> Derived:
@@ -185,39 +210,6 @@ def _without_subjects(made: Derived, about: Collection[str]) -> Derived:
         made,
         quarantined=[each for each in made.quarantined if each.subject.casefold() not in about],
         corrections=[each for each in made.corrections if each.original not in named - there],
-    )
-
-
-# ---------------------------------------------------------------- what is removed
-
-
-def _removed(change: _Change) -> Removed:
-    """The difference between both states of a session."""
-    made, after = change.before.derived, change.after
-    left = after.derived if after else Derived(made.state)
-    ids = {card.id for card in left.cards}
-    cards = [n for n, card in enumerate(made.cards) if card.id not in ids]
-    spans = set(left.passages)
-    passages = [n for n, passage in enumerate(made.passages) if passage not in spans]
-    said = _texts(after) if after else {}
-    undone = [
-        card
-        for each in made.corrections
-        if each not in left.corrections
-        for card in (each.before, each.after)
-    ]
-    gone = [made.cards[n] for n in cards]
-    facts = [(card.subject, card.fact) for card in (*gone, *undone)]
-    held = [each for each in made.quarantined if each not in left.quarantined]
-    return Removed(
-        Forgotten(),
-        cards=gone,
-        texts=[text for text in _texts(change.before) if text not in said],
-        facts=[*facts, *((each.subject, each.fact) for each in held)],
-        vectors=[
-            vectors[rows] if len(vectors) else vectors
-            for vectors, rows in ((made.card_vectors, cards), (made.passage_vectors, passages))
-        ],
     )
 
 

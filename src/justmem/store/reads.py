@@ -18,6 +18,7 @@ from justmem.domain import (
     SessionRecord,
     SessionState,
     Stats,
+    marks,
 )
 from justmem.errors import NotInMemory
 from justmem.ports import (
@@ -28,7 +29,6 @@ from justmem.ports import (
     SpaceMetadata,
     StoredSession,
     Vectors,
-    tombstones,
 )
 from justmem.store import rows
 from justmem.store.engine import Connection, among, one, row
@@ -95,9 +95,10 @@ def blanked(db: Connection, session: Session) -> Session:
     """The session without the words of forgotten turns."""
     found = db.rows(
         "SELECT id FROM forgotten WHERE space = ? AND prefix = ?",
-        *(db.space, tombstones.prefix(session.id)),
+        *(db.space, marks.prefix(session.id)),
     )
-    return tombstones.remove_marked(session, [mark for (mark,) in found])
+    gone = [mark for (mark,) in found]
+    return session.without(marks.find_marked(session, gone)) if gone else session
 
 
 def forgotten(db: Connection) -> list[str]:
@@ -122,6 +123,7 @@ def look(db: Connection, waiting: int, subjects: Mapping[str, int]) -> Snapshot:
         tokens=tokens,
         main_subject=main_subject(subjects),
         waiting=_waiting(db, waiting) if waiting else (),
+        corrections=tuple(corrections(db)),
     )
 
 

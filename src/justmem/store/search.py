@@ -99,6 +99,10 @@ class Finder:
 
     def _find(self, db: Connection, views: Sequence[View], limits: SearchLimits) -> Found:
         state = self._state(db)
+        if limits.mentions:
+            said = self._loaded(db, "passages", state)
+            named = _passages(said, said.with_all(content_words(views[0].text)))
+            return Found({}, np.zeros((0, 0), np.float32), (), (), {}, (), passages=named)
         cards = self._loaded(db, "cards", state)
         dense = bool(limits.passages) and any(view.vector.size for view in views)
         said = self._loaded(db, "passages", state, dense=dense)
@@ -181,11 +185,6 @@ class Finder:
         """Keys of the cards that hold all words of the text."""
         with self._lock:
             return self._current(db, "cards").with_all(content_words(text) or words(text))
-
-    def mentions(self, db: Connection, text: str) -> list[Passage]:
-        with self._lock:
-            said = self._current(db, "passages")
-            return list(_passages(said, said.with_all(content_words(text))).values())
 
 
 def _cached(

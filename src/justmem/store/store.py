@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from justmem.domain import Card, Forgotten, Health, Passage, Stats
+from justmem.domain import Card, Health, Stats
 from justmem.errors import StoreError
 from justmem.ports import (
     Author,
@@ -26,6 +26,7 @@ from justmem.ports import (
     Embed,
     Found,
     Index,
+    Removed,
     Searched,
     SearchLimits,
     Snapshot,
@@ -116,18 +117,16 @@ class SqlStore:
     whole_sessions = reading(
         reads.whole_sessions, lambda found: [whole.session.id for whole in found]
     )
-    corrections = reading(reads.corrections)
-    preview = reading(forgetting.preview)
     metadata = reading(reads.metadata)
     log = reading(log.rows)
 
     # ------------------------------------------------------------ vectors
 
-    async def bind(self, embedder: str, dim: int) -> None:
-        if await self.engine.read(derived.bound) != (embedder, dim, TERMS):
-            await self._write(lambda db: derived.bind(db, embedder, dim))
-
-    async def reembed(self, embedder: str, dim: int, embed: Embed) -> int:
+    async def bind(self, embedder: str, dim: int, embed: Embed | None = None) -> int:
+        if embed is None:
+            if await self.engine.read(derived.bound) != (embedder, dim, TERMS):
+                await self._write(lambda db: derived.bind(db, embedder, dim))
+            return 0
         generation = await self.engine.read(reads.generation)
         ids = [record.id for record in await self.engine.read(reads.sessions)]
         made: dict[tuple[Index, str], Vectors] = {}  # by index and session
@@ -187,6 +186,7 @@ class SqlStore:
             lambda found: [
                 *_own_ids(list(found.cards.values())),
                 *(session.id for session, _ in found.bare),
+                *(passage.session_id for passage in found.passages.values() if limits.mentions),
             ],
         )
 
@@ -198,20 +198,16 @@ class SqlStore:
 
         return await self._read(work, _own_ids)
 
-    async def mentions(self, text: str) -> Sequence[Passage]:
-        return await self._read(
-            lambda db: self._finder.mentions(db, text),
-            lambda found: [passage.session_id for passage in found],
-        )
-
     # ------------------------------------------------------------ forgetting
 
-    async def forget(self, *, everything: bool = False, **what: Any) -> Forgotten:
-        if everything:
-            gone = await self._write(forgetting.last_entry)
+    async def forget(self, *, dry_run: bool = False, **what: Any) -> Removed:
+        if dry_run:
+            return await self._read(lambda db: forgetting.forget(db, dry_run=True, **what))
+        if what.get("everything"):
+            counted = await self._write(forgetting.last_entry)
             self._finder.clear()
             await self.engine.erase()
-            return gone
+            return Removed(counted)
         gone = await self._write(lambda db: forgetting.forget(db, **what), once=True)
         self._finder.clear()  # it holds vectors
         try:

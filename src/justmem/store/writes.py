@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
-from justmem.domain import NOTE, Session, SessionRecord, SessionState, Turn
+from justmem.domain import NOTE, Session, SessionRecord, SessionState, Turn, marks
 from justmem.errors import InvalidSession, NotInMemory
-from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession, tombstones
+from justmem.ports import BEGUN, Derived, SpaceMetadata, StoredSession
 from justmem.store import log, reads, rows
 from justmem.store.derived import mark_replaced, put_derived
 from justmem.store.engine import Connection, one, row
@@ -91,7 +91,7 @@ def _without_words(made: Derived, session: Session) -> Derived:
     """The cards whose turns were all forgotten: they cannot be made again."""
     gone = {number for number, turn in enumerate(session.turns, 1) if turn.forgotten}
     stay = [n for n, card in enumerate(made.cards) if gone.issuperset(card.turns)]
-    return replace(tombstones.select(made, stay, []), quarantined=(), tokens=0)
+    return replace(made.select(stay, []), quarantined=(), tokens=0)
 
 
 def _head(session: Session) -> tuple[str, float, str, int]:
@@ -256,7 +256,7 @@ def put(
         return
     gone = set(reads.forgotten(db))
     for whole in sessions:
-        _put(db, tombstones.remove_forgotten(whole, gone))
+        _put(db, whole.without(gone))
     cards = sum(len(whole.derived.cards) for whole in sessions)
     ids = [whole.session.id for whole in sessions]
     log.add(db, "load", ids, sessions=len(ids), cards=cards)
@@ -266,7 +266,7 @@ def remember_forgotten(db: Connection, ids: Sequence[str]) -> None:
     """Ids of cards and marks of turns."""
     db.run_many(
         "INSERT INTO forgotten (space, prefix, id) VALUES",
-        [(db.space, tombstones.prefix_of(id), id) for id in dict.fromkeys(ids)],
+        [(db.space, marks.prefix_of(id), id) for id in dict.fromkeys(ids)],
         "ON CONFLICT (space, prefix, id) DO NOTHING",
     )
 

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from textwrap import shorten
 
+import numpy as np
+
 from justmem.domain import (
     About,
     Card,
@@ -37,7 +39,16 @@ from justmem.domain import (
 from justmem.errors import InputError, NotInMemory
 from justmem.language.citing import cite
 from justmem.language.words import content_stems
-from justmem.ports import CardFilter, Filter, Language, Store, card_in, session_in
+from justmem.ports import (
+    CardFilter,
+    Filter,
+    Language,
+    SearchLimits,
+    Store,
+    View,
+    card_in,
+    session_in,
+)
 from justmem.runtime import tokens
 from justmem.subjects.user_name import USER, Names, cards_of, read_names
 
@@ -93,7 +104,9 @@ def by_kind(cards: Iterable[Card]) -> list[Card]:
 async def places_naming(store: Store, subject: str) -> list[Passage]:
     """One passage for each turn that names it, of sessions that are still there."""
     found: dict[tuple[str, int], Passage] = {}
-    for passage in await store.mentions(subject):
+    view = View(subject, np.zeros(0, np.float32))
+    named = await store.find([view], SearchLimits(mentions=True))
+    for passage in named.passages.values():
         found.setdefault((passage.session_id, passage.turn), passage)
     return list(found.values())
 
@@ -183,7 +196,7 @@ async def history(
     if card_id is None:
         cards = await _cards_of(store, subject or "", called)
         return await asyncio.to_thread(_entries, cards, language, on)
-    known = await store.corrections()
+    known = (await store.look()).corrections
     own = corrections_of(card_id, known)
     card = called.card(await card_in(store, own[-1].after.id if own else card_id))
     cards = await _cards_of(store, card.subject, called)

@@ -20,7 +20,6 @@ from justmem.domain import Loaded
 from justmem.errors import InputError, InvalidFile, StoreError
 from justmem.intake.redaction import Redaction
 from justmem.ports import Embedder, Language, SpaceMetadata, Store, StoredSession
-from justmem.ports.tombstones import remove_forgotten
 from justmem.transfer.lines import (
     VERSION,
     Sums,
@@ -102,7 +101,7 @@ async def load(
         here = contents.sessions & {record.id for record in await store.sessions()}
         for whole in sessions_in(file, head.dim) if here or redaction.active else ():
             if whole.session.id in here:
-                await _check_same(store, remove_forgotten(whole, gone))
+                await _check_same(store, whole.without(gone))
             elif not await redaction.passes(_texts(whole)):
                 raise InputError(
                     f"The session {whole.session.id!r} of the file contains text to be redacted: "
@@ -115,9 +114,7 @@ async def load(
         left = sessions_in(file, head.dim)
         known = (head.embedder, head.dim) == (embedder.name, embedder.dim)
         while some := await asyncio.to_thread(lambda: list(islice(left, BATCH))):
-            fresh = [
-                remove_forgotten(whole, gone) for whole in some if whole.session.id not in here
-            ]
+            fresh = [whole.without(gone) for whole in some if whole.session.id not in here]
             ready, embedded = await _embedded(fresh, embedder, language, known=known)
             if ready:
                 await store.put(ready)
