@@ -20,7 +20,7 @@ QUICK = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    short = "header_seconds = 1\nbody_seconds = 60\naddress_connections = 40\nrate = 10000"
+    short = "header_seconds = 1\nbody_seconds = 60\nconnections = 40\nrate = 10000"
     with serve(tmp_path_factory.mktemp("connections"), server=short) as running:
         yield running
 
@@ -119,7 +119,7 @@ def test_a_connection_in_use_outlives_the_deadline_of_its_headers(server: Runnin
 
 
 def test_many_slow_connections_do_not_block_others(tmp_path: Path) -> None:
-    few = "header_seconds = 600\nbody_seconds = 600\naddress_connections = 40"
+    few = "header_seconds = 600\nbody_seconds = 600\nconnections = 40"
     with serve(tmp_path / "s", server=few) as running, ExitStack() as stack:
         busy = stack.enter_context(connected(running))
         busy.sendall(half_a_question(running))

@@ -48,10 +48,6 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="The chat server that /v1/messages forwards to."),
     ] = None,
-    root_path: Annotated[
-        str,
-        typer.Option(metavar="PATH", help="The path of this server behind a reverse proxy."),
-    ] = "",
 ) -> None:
     """Serve memory over HTTP and MCP, with a chat proxy and the inspector pages.
 
@@ -84,7 +80,7 @@ def serve(
     _log(logging.INFO)
     server = Server(found, clock=now, keys=keys, report=show_download())
     try:
-        run(server, root_path=root_path)
+        run(server)
     except OSError as error:
         raise InvalidSetting(
             f"The server cannot listen on {serving.host}:{serving.port} ({error.strerror}): "

@@ -134,7 +134,7 @@ class ServerSettings(BaseModel):
     request_seconds: float = _seconds(120.0, "the time for an answer")
     write_seconds: float = _seconds(30.0, "a client that reads nothing for this long is dropped")
     stream_seconds: float = _seconds(600.0, "the time to read an export or a forwarded chat")
-    address_connections: int = _count(500, "connections from one address")
+    connections: int = _count(1900, "open connections; beyond them the oldest idle one is closed")
 
     # One key
     rate: float = _seconds(50.0, "requests per second of one key, on average")

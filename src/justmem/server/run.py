@@ -1,8 +1,7 @@
 """Runs the application with uvicorn: one process, one event loop, and limits on connections.
 
-A connection has `header_seconds` to send the headers of a request. One address may have
-`address_connections`, and all addresses together about 1,900. At a limit, a new connection replaces
-the oldest idle one, so that idle connections block nobody.
+A connection has `header_seconds` to send the headers of a request. Beyond `connections`, a new one
+replaces the oldest idle one, so that idle connections block nobody.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -22,26 +21,23 @@ from justmem.server.application import application
 from justmem.server.state import Server
 
 log = logging.getLogger("justmem.server")
-_UVICORN_MOST = 2000  # connections at which uvicorn refuses every request
-_MOST = 1900
 _FILES = 400  # open files for spaces and models
 
 
-def run(server: Server, *, root_path: str = "") -> None:
+def run(server: Server) -> None:
     """Serves until SIGINT or SIGTERM. Then answers the requests in progress and stops."""
     serving = server.serving
     config = uvicorn.Config(
         application(server),
         host=serving.host,
         port=serving.port,
-        root_path=root_path,
         log_config=None,
         access_log=False,  # ours holds no paths
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=round(serving.grace_seconds),
-        limit_concurrency=_UVICORN_MOST,
+        limit_concurrency=serving.connections + 100,
         http=Connections(serving).protocol,  # type: ignore[arg-type]
         lifespan="on",
         ws="none",
@@ -69,52 +65,36 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _most_connections() -> int:
-    """The largest number of connections that the limit on open files allows."""
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows
-        return _MOST
-    files, _ = getrlimit(RLIMIT_NOFILE)
-    return _MOST if files == RLIM_INFINITY else max(100, min(_MOST, files - _FILES))
-
-
 class Connections:
     """The connections of one server."""
 
     def __init__(self, serving: ServerSettings) -> None:
         self.header_seconds = serving.header_seconds
-        self._most_of_one = serving.address_connections
-        self._most = _most_connections()
-        self._open: Counter[str] = Counter()  # by address
+        self._most = serving.connections
+        with suppress(ImportError):  # Windows
+            import resource
+
+            files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if files != resource.RLIM_INFINITY:
+                self._most = min(self._most, max(100, files - _FILES))
+        self._open: set[Connection] = set()
         self.idle: dict[Connection, None] = {}  # oldest first
 
     def protocol(self, *args: Any, **named: Any) -> Connection:
         """Called by uvicorn for each connection."""
         return Connection(self, *args, **named)
 
-    def admit(self, new: Connection) -> bool:
-        """False if a limit is reached and no connection is idle."""
-        self._open[new.address] += 1
-        if self._open[new.address] > self._most_of_one:
-            return self._drop(each for each in self.idle if each.address == new.address)
-        return self._open.total() <= self._most or self._drop(iter(self.idle))
-
-    def _drop(self, candidates: Any) -> bool:
-        oldest = next(candidates, None)
-        if oldest is not None:
+    def join(self, new: Connection) -> None:
+        self._open.add(new)
+        self.idle[new] = None
+        if len(self._open) > self._most:
+            oldest = next(iter(self.idle))
             oldest.transport.abort()
             self.leave(oldest)
-        return oldest is not None
 
     def leave(self, connection: Connection) -> None:
         self.idle.pop(connection, None)
-        if connection.left:
-            return
-        connection.left = True
-        self._open[connection.address] -= 1
-        if not self._open[connection.address]:
-            del self._open[connection.address]
+        self._open.discard(connection)
 
 
 class Connection(H11Protocol):
@@ -122,8 +102,6 @@ class Connection(H11Protocol):
         super().__init__(*args, **named)
         self._all = connections
         self._deadline: asyncio.TimerHandle | None = None
-        self.address = ""
-        self.left = False
 
     @property
     def _busy(self) -> bool:
@@ -131,12 +109,8 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.address = self.client[0] if self.client else ""
-        if self._all.admit(self):
-            self._all.idle[self] = None
-            self._start()
-        else:
-            transport.abort()
+        self._start()
+        self._all.join(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
