@@ -195,9 +195,7 @@ def test_the_newest_cards_come_first_page_by_page(page: Browser, owner: httpx.Cl
 # ---------------------------------------------------------------- forgetting
 
 
-def test_forgetting_a_card_shows_what_goes_and_proves_that_it_went(
-    page: Browser, owner: httpx.Client
-) -> None:
+def test_forgetting_a_card_shows_first_what_goes(page: Browser, owner: httpx.Client) -> None:
     cards = owner.get("/v1/spaces/ana/cards", params={"text": "gravel"}).json()
     ask(page, "When did I buy the gravel bike?")
     go(page, f"#/space/ana/card/{cards[0]['id']}")
@@ -208,8 +206,7 @@ def test_forgetting_a_card_shows_what_goes_and_proves_that_it_went(
     assert owner.get(f"/v1/spaces/ana/cards/{cards[0]['id']}").status_code == 200
     page.click(".confirm button.danger")
     page.wait_for("Forgotten: 1 card", ".forgetting")
-    assert page.js("document.querySelectorAll('.proof .held').length") == 2
-    assert "not found any more" in page.js("document.querySelector('#said').textContent")
+    assert "Forgotten" in page.js("document.querySelector('#said').textContent")
     assert owner.get(f"/v1/spaces/ana/cards/{cards[0]['id']}").status_code == 404
     go(page, "#/space/ana/ask")
     assert page.text(".answer") == ""  # an answer from before is not kept
@@ -220,15 +217,14 @@ def test_forgetting_a_session_takes_its_words(page: Browser, owner: httpx.Client
     page.click(".button.danger")
     page.wait_for("1 session, 3 turns", ".forgetting h2")
     page.click(".confirm button.danger")
-    page.wait_for("The session and its words are not found any more", ".proof")
-    assert not page.js("document.querySelectorAll('.proof .broken').length")
+    page.wait_for("Forgotten", ".forgetting h2")
     assert owner.get("/v1/spaces/ana/sessions/bike").status_code == 404
 
 
 def test_forgetting_a_subject(page: Browser, owner: httpx.Client) -> None:
     go(page, "#/space/ana/forget?subject=User")
     page.click(".confirm button.danger")
-    page.wait_for("No card is about it any more", ".proof")
+    page.wait_for("Forgotten", ".forgetting h2")
     assert owner.get("/v1/spaces/ana/cards", params={"subject": "User"}).json() == []
 
 
@@ -238,7 +234,6 @@ def test_forgetting_a_turn_with_a_certificate(page: Browser, owner: httpx.Client
     page.click("#f-verify")
     page.click(".confirm button.danger")
     page.wait_for("Remains: 0", ".certificate")
-    assert not page.js("document.querySelectorAll('.proof .broken').length")
     assert owner.get("/v1/spaces/ana/sessions/bike").json()["turns"][0]["text"] == ""
     go(page, "#/space/ana/session/bike")
     page.wait_for("forgotten", ".turns")
@@ -265,7 +260,7 @@ def test_the_whole_space_goes_only_when_its_name_is_typed(
     assert owner.get("/v1/spaces/ana").status_code == 200
     page.write(".confirm input", "ana")
     page.click(".confirm button.danger")
-    page.wait_for("The space is not found any more", ".proof")
+    page.wait_for("Forgotten", ".forgetting h2")
     assert owner.get("/v1/spaces/ana").status_code == 404
 
 

@@ -65,14 +65,3 @@ async function sent(url, options, patience = 3) {
   const problem = await response.json().catch(() => ({}));
   throw new Problem(response.status, problem.detail ?? `The server answered ${response.status}.`);
 }
-
-/** Whether something is not there any more. */
-export async function gone(path) {
-  try {
-    await get(path);
-    return false;
-  } catch (error) {
-    if (error.status === 404) return true;
-    throw error;
-  }
-}

@@ -131,5 +131,5 @@ function recovered(sources) {
   return h("section", {}, h("h2", {}, "Recovered source"),
     sources.map((source, index) => h("details", { open: index === 0 },
       h("summary", {}, `${source.whole ? "The whole conversation" : count(source.turns.length, "turn")} of ${moment(source.at)}, ${count(source.tokens, "token")}`),
-      conversation(source.turns, [], { all: true }))));
+      conversation(source.turns))));
 }

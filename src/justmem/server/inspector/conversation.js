@@ -2,8 +2,6 @@
 
 import { day, h, moment, time } from "./dom.js";
 
-const AROUND = 6; // turns shown before and after a marked one; the others on request
-
 /** Offsets count characters as people and Python do; a string here counts UTF-16 units. */
 export function marked(text, spans) {
   const letters = Array.from(text);
@@ -19,33 +17,8 @@ export function marked(text, spans) {
 }
 
 /** `turns`: [number, turn] pairs; `cited`: citations into them. */
-export function conversation(turns, cited = [], { all = false } = {}) {
-  const numbers = new Set(cited.map((each) => each.turn));
-  const near = (number) => all || !numbers.size ? true : [...numbers].some((each) => Math.abs(each - number) <= AROUND);
-  const list = h("ol", { class: "turns" });
-  let hidden = [];
-  const fold = () => {
-    if (!hidden.length) return;
-    const held = hidden;
-    const open = h("button", { type: "button", class: "link", click: () => {
-      const opened = held.map(([number, turn]) => one(number, turn, []));
-      item.replaceWith(...opened);
-      opened[0].tabIndex = -1;
-      opened[0].focus();
-    } }, held.length === 1 ? "Show one more turn" : `Show ${held.length} more turns`);
-    const item = h("li", { class: "fold" }, open);
-    list.append(item);
-    hidden = [];
-  };
-  const limit = all || numbers.size ? Infinity : 200;
-  turns.forEach(([number, turn], index) => {
-    if (!near(number) || index >= limit) return hidden.push([number, turn]);
-    fold();
-    list.append(one(number, turn, cited.filter((each) => each.turn === number)));
-  });
-  fold();
-  return list;
-}
+export const conversation = (turns, cited = []) => h("ol", { class: "turns" },
+  turns.map(([number, turn]) => one(number, turn, cited.filter((each) => each.turn === number))));
 
 function one(number, turn, cited) {
   return h("li", { class: `turn ${turn.role}`, "data-turn": number },

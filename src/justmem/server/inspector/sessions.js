@@ -1,7 +1,7 @@
 // Sessions and how far each is; what failed can be tried again.
 
 import { get, inSpace, post } from "./api.js";
-import { announce, count, h, number, time } from "./dom.js";
+import { announce, h, number, time } from "./dom.js";
 import { href } from "./lists.js";
 
 const PAGE = 100;
@@ -36,13 +36,10 @@ export function sessionsView(context) {
 function shown(context, { states, all, total, state, page, sessions }, again) {
   const { space } = context;
   const link = (value, text, size) => h("a", { href: href(space, "sessions", undefined, { state: value }), "aria-current": value === state && "true", title: STATES[value] }, text, " ", h("span", { class: "quiet" }, number(size)));
-  const waiting = (states.failed ?? 0) + (states.pending ?? 0);
   const last = Math.ceil(total / PAGE) - 1;
   const step = (text, to) => (to >= 0 && to <= last ? h("a", { class: "button", href: href(space, "sessions", undefined, { state, page: to ? to + 1 : "" }) }, text) : "");
   return [
-    h("div", { class: "toolbar" },
-      h("nav", { class: "pills", "aria-label": "By state" }, link("", "all", all), Object.keys(STATES).map((each) => link(each, each, states[each] ?? 0))),
-      waiting ? retryAll(context, waiting, again) : ""),
+    h("nav", { class: "pills", "aria-label": "By state" }, link("", "all", all), Object.keys(STATES).map((each) => link(each, each, states[each] ?? 0))),
     sessions.length ? table(context, sessions, again) : h("p", { class: "empty" }, "No such sessions."),
     last > 0 ? h("nav", { class: "pager", "aria-label": "Pages" },
       step("Newer", page - 1), h("span", {}, `Page ${number(page + 1)} of ${number(last + 1)}`), step("Older", page + 1)) : "",
@@ -79,21 +76,4 @@ export function retryButton(context, record, again) {
     }
   };
   return h("button", { type: "button", "aria-label": `Retry session ${record.id}`, click }, "Retry");
-}
-
-function retryAll(context, waiting, again) {
-  const { space, signal } = context;
-  const click = async (event) => {
-    const button = event.currentTarget;
-    button.disabled = true;
-    try {
-      const { sessions } = await post(`${inSpace(space, "retry")}?wait=true`, {}, signal);
-      announce(`Tried ${count(sessions, "session")} again.`);
-      await again();
-      context.counted();
-    } catch (error) {
-      context.fail(error, button.parentElement);
-    }
-  };
-  return h("button", { type: "button", click }, `Retry ${count(waiting, "session")}`);
 }
