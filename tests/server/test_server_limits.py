@@ -18,7 +18,7 @@ import pytest
 from justmem import open_async
 from justmem.config import ServerSettings
 from justmem.errors import TooMany
-from justmem.server.rate_limits import Limits
+from justmem.server.access_keys import Limits
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from servers import Running, serve, until
 from stories import BIKE, RUN

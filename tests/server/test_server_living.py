@@ -91,10 +91,10 @@ def test_notes_over_http(ana: httpx.Client) -> None:
     found = ana.post("recall", json=asked).json()
     assert [each["id"] for each in found["cards"]] == [card["id"]]
     assert ana.get("sessions").json() == []
-    assert ana.delete("notes/exact").json()["cards"] == 1
+    assert ana.post("forget", json={"key": "exact"}).json()["forgotten"]["cards"] == 1
     for wrong, status in (
         (ana.get("notes/exact"), 404),
-        (ana.delete("notes/exact"), 404),
+        (ana.post("forget", json={"key": "exact"}), 404),
         (ana.put("notes/k", json={"text": "Late.", "until": "2020-01-01"}), 422),
         (ana.post("recall", json={**asked, "labels": {"topic": "x"}}), 404),
         (ana.post("recall", json={**asked, "sessions": ["x"]}), 404),
@@ -214,5 +214,5 @@ def test_what_is_acknowledged_is_found_by_another_process(server: Running) -> No
             assert boat.id in [card["id"] for card in found["cards"]]
             made = http.patch(f"cards/{boat.id}", json={"fact": "owns a blue boat"}).json()
             assert memory.card(made["id"]).fact == "owns a blue boat"
-            assert http.delete("notes/nuts").status_code == 200
+            assert http.post("forget", json={"key": "nuts"}).is_success
             assert memory.notes() == []

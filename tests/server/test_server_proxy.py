@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from justmem.runtime import tokens
-from justmem.server.proxy.formats import COMPLETIONS, Exchange
+from justmem.server.proxy.formats import Exchange, exchange_of
 from justmem_eval.loopback import Request, Respond, Served, chat_body, serve_openai
 from replies import chat_stream, error_body
 from servers import Running, serve, until
@@ -207,7 +207,7 @@ def test_only_new_turns_of_a_request_are_appended(proxy: Proxy) -> None:
 
 def test_messages_since_the_last_reply_are_new() -> None:
     def read(messages: Any) -> Exchange:
-        return COMPLETIONS.exchange({"messages": messages})
+        return exchange_of({"messages": messages})
 
     call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
     tool = {"role": "tool", "content": "42"}

@@ -53,7 +53,6 @@ ROUTES = [
     ("/v1/spaces/{space}/notes", "GET"),
     ("/v1/spaces/{space}/notes/{id}", "PUT"),
     ("/v1/spaces/{space}/notes/{id}", "GET"),
-    ("/v1/spaces/{space}/notes/{id}", "DELETE"),
     ("/v1/spaces/{space}/recall", "POST"),
     ("/v1/spaces/{space}/ask", "POST"),
     ("/health/live", "GET"),

@@ -4,12 +4,11 @@ run.py           uvicorn, and the limits on connections
 application.py   the ASGI application: routes, lifespan, OpenAPI
 middleware.py    checks each request before a route sees it: origin, key, size, rate; access log
 requests.py      what the routes share: parameters, bodies, access to a space
-session_routes.py, card_routes.py, space_routes.py
+session_routes.py, card_routes.py
                  parse the request, call AsyncMemory, return the result
 problems.py      errors as application/problem+json
 state.py         the parts of one running server; starting and stopping
-access_keys.py   keys, rights and the spaces they open
-rate_limits.py   requests and questions that one key may make at a time
+access_keys.py   keys, rights, the spaces they open, and limits
 expiry_task.py   forgets expired data
 metrics.py       counts for Prometheus
 mcp/             the same operations as tools, resources and prompts for agents

@@ -1,4 +1,4 @@
-"""Bearer keys: who may do what in which spaces.
+"""Bearer keys: who may do what in which spaces, and how often.
 
 A key is `jm_ID_SECRET`. The secret has 256 random bits, so one round of a keyed hash is enough. The
 file contains only salts and hashes.
@@ -11,7 +11,10 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Callable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,7 +23,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from justmem.errors import InputError, InvalidFile, NotInMemory
+from justmem.config import ServerSettings
+from justmem.errors import InputError, InvalidFile, NotInMemory, TooMany
 from justmem.runtime import private_files
 
 FILE = "keys.json"
@@ -173,3 +177,41 @@ class Keys:
 def _hash(secret: str, salt: str) -> str:
     data, key = secret.encode("utf-8", "replace"), bytes.fromhex(salt)
     return hashlib.blake2b(data, key=key, digest_size=32).hexdigest()
+
+
+class Limits:
+    """The limits for each key. `clock` counts seconds from any start."""
+
+    def __init__(
+        self, serving: ServerSettings, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._serving = serving
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, at this time
+        self._asking: Counter[str] = Counter()
+
+    def admit(self, key: str) -> None:
+        """Counts one request. A bucket of `burst` refills by `rate` per second."""
+        now, burst, rate = self._clock(), float(self._serving.burst), self._serving.rate
+        left, at = self._buckets.get(key, (burst, now))
+        left = min(burst, left + (now - at) * rate)
+        if left < 1:
+            error = TooMany(f"This key sends more than {rate:g} requests per second: send fewer.")
+            error.after = (1 - left) / rate
+            raise error
+        self._buckets[key] = (left - 1, now)
+
+    @contextmanager
+    def asking(self, key: str) -> Iterator[None]:
+        if self._asking[key] >= self._serving.asks:
+            error = TooMany(
+                f"This key already has {self._serving.asks} questions in progress, the most it may "
+                "have: wait for an answer first."
+            )
+            error.after = 1.0
+            raise error
+        self._asking[key] += 1
+        try:
+            yield
+        finally:
+            self._asking[key] -= 1

@@ -10,16 +10,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request
+from pydantic import BaseModel
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from justmem.server import card_routes, problems, session_routes, space_routes
+from justmem.errors import KeyTooWeak, NoRoom
+from justmem.server import card_routes, metrics, problems, session_routes
 from justmem.server.middleware import Middleware
 from justmem.server.problems import MEDIA_TYPE, Problem
-from justmem.server.proxy import routes as proxy_routes
-from justmem.server.proxy.upstreams import connected
+from justmem.server.proxy import chat
+from justmem.server.proxy.upstreams import Upstreams
+from justmem.server.requests import key_of, server_of
 from justmem.server.state import Server
 
 PAGES = Path(__file__).parent / "inspector"
@@ -32,12 +36,13 @@ Errors are `application/problem+json`.
 
 def application(server: Server) -> ASGIApp:
     tools = _tools(server)
+    upstreams = Upstreams(server.settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(server.running())
-            await stack.enter_async_context(connected(app))
+            await stack.enter_async_context(upstreams.running())
             if tools is not None:
                 await stack.enter_async_context(tools.manager.run())
             yield
@@ -57,15 +62,16 @@ def application(server: Server) -> ASGIApp:
         redirect_slashes=False,
     )
     app.state.server = server
+    app.state.upstreams = upstreams
     problems.install(app)
     for router in (
-        space_routes.router,
+        session_routes.space_router,
         session_routes.router,
         session_routes.note_router,
         card_routes.question_router,
         card_routes.router,
-        space_routes.running,
-        proxy_routes.router,
+        running,
+        chat.router,
     ):
         app.include_router(router)
     if tools is not None:
@@ -74,6 +80,46 @@ def application(server: Server) -> ASGIApp:
     app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]
     return _cross_origin(Middleware(app, server), server)
+
+
+# ---------------------------------------------------------------- health and metrics
+
+running = APIRouter(tags=["running"])
+
+
+class Health(BaseModel):
+    status: str
+
+
+@running.get("/health/live")
+async def health_live() -> Health:
+    return Health(status="alive")
+
+
+@running.get("/health/ready")
+async def health_ready(request: Request) -> Health:
+    """503 while local models load, and once the server is stopping."""
+    if (reason := server_of(request).not_ready) is not None:
+        raise NoRoom(reason)
+    return Health(status="ready")
+
+
+@running.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def read_metrics(request: Request) -> PlainTextResponse:
+    """Tokens by stage, latencies, sessions by state, requests. Only for admin keys that open all
+    spaces, because the numbers cover all spaces."""
+    key = key_of(request)
+    if not (key.may("admin") and key.opens_all):
+        raise KeyTooWeak("Metrics cover all spaces: they need an admin key that opens all.")
+    text = server_of(request).metrics.text()
+    return PlainTextResponse(text, media_type=metrics.CONTENT_TYPE)
+
+
+# ---------------------------------------------------------------- the parts
 
 
 def _tools(server: Server) -> Any:

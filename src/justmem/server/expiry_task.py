@@ -48,8 +48,7 @@ class ExpiryTask:
             return
         if self._trusted is None:
             found = [await self._in_space(space, self._newest) for space in names]
-            # Without any entry there is nothing to lose.
-            self._trusted = max((each for each in found if each is not None), default=now)
+            self._trusted = max(filter(None, found), default=now)  # empty: nothing to lose
         if not even:
             return
         if now - self._trusted > _AHEAD:
@@ -66,7 +65,17 @@ class ExpiryTask:
                 log.info("expired: %d sessions, %d cards", gone.sessions, gone.cards)
 
     async def _newest(self, memory: AsyncMemory) -> datetime | None:
-        return await newest(memory, self._started)
+        """The time of the last change log entry before the start. Without an entry it is the time
+        of the latest session, which is less reliable because the client sets it."""
+        number: int | None = None
+        while entries := await memory.log(limit=100, before=number):
+            for entry in reversed(entries):
+                at = entry.at.astimezone().replace(tzinfo=None)
+                if at < self._started:
+                    return at
+            number = entries[0].number
+        earlier = [each.at for each in await memory.sessions() if each.at < self._started]
+        return max(earlier, default=None)
 
     def _goes_evenly(self, now: datetime) -> bool:
         steady = asyncio.get_running_loop().time()
@@ -86,17 +95,3 @@ class ExpiryTask:
         except JustMemError as error:
             log.warning("expired data of a space cannot be forgotten now: %s", error)
             return None
-
-
-async def newest(memory: AsyncMemory, before: datetime) -> datetime | None:
-    """The time of the last change log entry before `before`. Without an entry it is the time of
-    the latest session, which is less reliable because the client sets it."""
-    number: int | None = None
-    while entries := await memory.log(limit=100, before=number):
-        for entry in reversed(entries):
-            at = entry.at.astimezone().replace(tzinfo=None)
-            if at < before:
-                return at
-        number = entries[0].number
-    earlier = [record.at for record in await memory.sessions() if record.at < before]
-    return max(earlier, default=None)

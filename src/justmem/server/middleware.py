@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from h11 import LocalProtocolError
 from starlette.datastructures import Headers, MutableHeaders
@@ -26,7 +26,6 @@ from justmem.server.state import Server
 KEY = "justmem.key"
 _GUARDED = ("/v1/", "/mcp", "/metrics")
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_OTHER_ORIGIN = "Pages of other origins are not allowed: see `origins` in [server]."
 _PAGES = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
@@ -75,9 +74,9 @@ class Middleware:
         if "content-length" in headers and "transfer-encoding" in headers:
             await two_lengths(scope["path"])(scope, receive, send)
             return
-        self._check_origin(headers)
-        if _inner(scope).startswith(_GUARDED):
-            self._check_site(headers)
+        guarded = scope["path"].startswith(_GUARDED)
+        self._check_origin(headers, guarded)
+        if guarded:
             scope[KEY] = self._identify(headers, signed_in=_is_mcp(scope))
         receive = await self._body(headers, receive)
         with incoming(headers):
@@ -94,22 +93,22 @@ class Middleware:
 
     # ------------------------------------------------------------ checks
 
-    def _check_origin(self, headers: Headers) -> None:
-        """Refuses requests of other web pages. Without keys nothing else stops them. The check of
-        the host prevents DNS rebinding."""
+    def _check_origin(self, headers: Headers, guarded: bool) -> None:
+        """Refuses requests of other web pages. Without keys nothing else stops them, and a request
+        without an Origin header counts too. The check of the host prevents DNS rebinding."""
         host = headers.get("host", "").lower()
-        if self._server.keys is None and not is_loopback(host_of(host)):
+        if self._server.keys is None and not is_loopback(_split(f"//{host}").hostname or ""):
             raise Refused("Without keys, only requests to this machine's own address are allowed.")
         origin = headers.get("origin")
-        if origin is not None and origin not in self._serving.origins and _place(origin) != host:
-            raise Refused(_OTHER_ORIGIN)
-
-    def _check_site(self, headers: Headers) -> None:
-        """Without keys, refuses requests of other web pages that have no Origin header."""
-        if self._server.keys is not None or headers.get("origin") in self._serving.origins:
-            return
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise Refused(_OTHER_ORIGIN)
+        if origin is None:
+            elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+            elsewhere = elsewhere and guarded and self._server.keys is None
+        else:
+            elsewhere = (
+                origin not in self._serving.origins and _split(origin).netloc.lower() != host
+            )
+        if elsewhere:
+            raise Refused("Pages of other origins are not allowed: see `origins` in [server].")
 
     def _identify(self, headers: Headers, *, signed_in: bool) -> Key:
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -148,14 +147,8 @@ class Middleware:
         return _replayed(bytes(body), message, receive)
 
 
-def _inner(scope: Scope) -> str:
-    """The path without the prefix of a reverse proxy."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
 def _is_mcp(scope: Scope) -> bool:
-    return _inner(scope) == "/mcp"
+    return bool(scope["path"] == "/mcp")
 
 
 def _replayed(body: bytes, last: Message, receive: Receive) -> Receive:
@@ -197,33 +190,21 @@ class _Response:
                 await self._send(message)
 
     def log(self) -> None:
+        """Unknown paths and methods have one name: an unlimited number would fill the metrics."""
         seconds = time.perf_counter() - self._started
-        route = getattr(self._scope.get("route"), "path", None) or self._kind()
-        method, status = self._scope["method"], str(self.status or 499)
-        if method not in _METHODS:  # an unlimited number of names would fill the metrics
-            method = "other"
-        key: Key | None = self._scope.get(KEY)
+        other = "/mcp" if _is_mcp(self._scope) else "other"
+        route = getattr(self._scope.get("route"), "path", None) or other
+        method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
+        status, key = str(self.status or 499), self._scope.get(KEY)
         self._server.metrics.request(method, route, status, seconds)
         line = "%s %s %s %d bytes %.0f ms key=%s"
         name = key.id if key else "-"
         log.info(line, method, route, status, self._bytes, seconds * 1000, name)
 
-    def _kind(self) -> str:
-        """Unknown paths have one name: an unlimited number would fill the metrics."""
-        return "/mcp" if _is_mcp(self._scope) else "other"
 
-
-def _place(origin: str) -> str | None:
-    """Host and port, or None if it is not an address."""
+def _split(address: str) -> SplitResult:
+    """Empty if it is not an address."""
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(address)
     except ValueError:
-        return None
-
-
-def host_of(host: str) -> str:
-    """Without the port and the brackets."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+        return SplitResult("", "", "", "", "")

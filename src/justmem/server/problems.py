@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -41,8 +42,7 @@ STATUS: Mapping[type[JustMemError], int] = {
     errors.TooSlow: 504,
     errors.NoRoom: 503,
 }
-_FORMS = ("session", "messages")
-_TITLES = {404: "Not found", 405: "Method not allowed", 422: "Not understood"}
+_FORMS = ("session", "messages")  # of a session's body
 
 
 class Problem(BaseModel):
@@ -56,25 +56,22 @@ class Problem(BaseModel):
     error: dict[str, Any] | None = None
 
 
-def problem_of(error: JustMemError, instance: str) -> Problem:
-    name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
-    title = name.replace("-", " ").capitalize()
-    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
-    return _problem(name, title, status, public(error), instance)
-
-
-def _problem(name: str, title: str, status: int, detail: str, instance: str) -> Problem:
+def _problem(
+    name: str, status: int, detail: str, instance: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     # Clients of the chat protocol look for an `error` object.
     chat = instance.startswith(("/v1/chat", "/v1/models", "/v1/responses", "/v1/messages"))
-    error = {"message": detail, "type": name, "code": name} if chat else None
-    return Problem(
+    problem = Problem(
         type=f"urn:justmem:problem:{name}",
-        title=title,
+        title=name.replace("-", " ").capitalize(),
         status=status,
         detail=detail,
         instance=instance,
-        error=error,
+        error={"message": detail, "type": name, "code": name} if chat else None,
     )
+    more = {"www-authenticate": 'Bearer realm="justmem"'} if status == 401 else {}
+    body = problem.model_dump(exclude_none=True)
+    return JSONResponse(body, status, {**(headers or {}), **more}, media_type=MEDIA_TYPE)
 
 
 def public(error: JustMemError) -> str:
@@ -94,25 +91,20 @@ def public(error: JustMemError) -> str:
     return str(error)
 
 
-def response(problem: Problem, **headers: str) -> JSONResponse:
-    if problem.status == 401:
-        headers["www-authenticate"] = 'Bearer realm="justmem"'
-    body = problem.model_dump(exclude_none=True)
-    return JSONResponse(body, problem.status, headers, media_type=MEDIA_TYPE)
-
-
 def respond(error: JustMemError, instance: str) -> JSONResponse:
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(error).__name__).lower()
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     after = error.after if isinstance(error, errors.Refused) else None
     if isinstance(error, errors.StoreBusy | errors.ModelUnavailable):
         after = 1.0
     headers = {} if after is None else {"retry-after": str(max(1, math.ceil(after)))}
-    return response(problem_of(error, instance), **headers)
+    return _problem(name, status, public(error), instance, headers)
 
 
 def two_lengths(instance: str) -> JSONResponse:
     """A proxy may count the body the other way and take its end for another request."""
     detail = "The request has both Content-Length and Transfer-Encoding: send one of them."
-    return response(_problem("malformed", "Malformed", 400, detail, instance), connection="close")
+    return _problem("malformed", 400, detail, instance, {"connection": "close"})
 
 
 def install(app: FastAPI) -> None:
@@ -123,23 +115,21 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        # "session" and "messages" are the two forms of a session's body.
         parts = [str(part) for part in first["loc"]]
         place = ".".join(part for n, part in enumerate(parts) if n != 1 or part not in _FORMS)
         detail = f"{place}: {first['msg']}." if place else f"{first['msg']}."
-        return response(_problem("input-error", "Input error", 422, detail, request.url.path))
+        return _problem("input-error", 422, detail, request.url.path)
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
-        title = _TITLES.get(error.status_code, "Refused")
-        name, detail = title.lower().replace(" ", "-"), str(error.detail)
+        name = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        detail = str(error.detail)
         if detail == "Not Found":
             detail = "There is nothing at this path. /openapi.json lists the routes."
-        found = _problem(name, title, error.status_code, detail, request.url.path)
-        return response(found, **(error.headers or {}))
+        return _problem(name, error.status_code, detail, request.url.path, error.headers)
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> JSONResponse:
         log.error("unforeseen %s in %s", type(error).__name__, request.method, exc_info=error)
         detail = "Something went wrong in the server: see its log."
-        return response(_problem("internal", "Internal error", 500, detail, request.url.path))
+        return _problem("internal-error", 500, detail, request.url.path)

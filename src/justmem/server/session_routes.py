@@ -1,14 +1,21 @@
-"""Sessions and notes: remember, append, note, read, retry, rebuild."""
+"""Spaces, sessions and notes: list, export, erase, remember, append, retry, rebuild, note."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Discriminator, Field, Tag, model_validator
+from starlette.responses import StreamingResponse
 
 from justmem.domain import (
     Card,
+    Checked,
+    Entry,
     Forgotten,
     Note,
     Quarantined,
@@ -16,24 +23,118 @@ from justmem.domain import (
     Session,
     SessionRecord,
     SessionState,
+    Stats,
 )
 from justmem.errors import InputError, NotInMemory
 from justmem.server.requests import (
+    AdminAccess,
+    Administrable,
     Body,
     Id,
     Labels,
     Limit,
     Offset,
     Readable,
+    ReadAccess,
     SpaceAccess,
     Time,
-    Writable,
     WriteAccess,
+    key_of,
+    server_of,
     with_examples,
 )
 
+space_router = APIRouter(prefix="/v1/spaces", tags=["spaces"])
 router = APIRouter(prefix="/v1/spaces/{space}", tags=["sessions"])
 note_router = APIRouter(prefix="/v1/spaces/{space}/notes", tags=["notes"])
+
+_LINES_AHEAD = 8  # lines of an export that are read before they are sent
+
+# ---------------------------------------------------------------- spaces
+
+Verify = Annotated[bool, Query(description="Search all files for it afterwards.")]
+
+
+@space_router.get("")
+async def list_spaces(request: Request) -> list[str]:
+    """The spaces that the key opens."""
+    key = key_of(request)
+    names = await server_of(request).spaces.names()
+    return [name for name in names if key.opens(name)]
+
+
+@space_router.get("/{space}")
+async def space_stats(memory: Readable) -> Stats:
+    """What the space holds and what it has cost."""
+    return await memory.stats()
+
+
+@space_router.delete("/{space}")
+async def erase_space(access: AdminAccess, verify: Verify = False) -> Forgotten:
+    """Forgets everything in the space, and the space itself."""
+    work = access.server.spaces.erase(access.space, access.key.actor, verify=verify)
+    return await asyncio.shield(access.server.start(work))
+
+
+@space_router.get("/{space}/log")
+async def list_log(
+    memory: Administrable,
+    of: Annotated[str | None, Query(description="The id of a card or a session.")] = None,
+    since: Annotated[datetime | None, Query(description="From this time on.")] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="A number.")] = None,
+    limit: Limit = 100,
+) -> list[Entry]:
+    """The latest entries, in order."""
+    return list(await memory.log(of=of, since=since, before=before, limit=limit))
+
+
+@space_router.get("/{space}/log/check")
+async def check_log(
+    memory: Administrable,
+    last: Annotated[str | None, Query(description="A hash that an earlier check gave.")] = None,
+) -> Checked:
+    """Whether every entry is as it was written, and none is missing."""
+    return await memory.check_log(last=last)
+
+
+@space_router.get(
+    "/{space}/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
+)
+async def export_space(access: ReadAccess, vectors: bool = False) -> StreamingResponse:
+    """The whole space as JSON Lines, for `justmem import`."""
+    async with access.server.spaces.use(access.space, access.key.actor):
+        pass  # a missing space is an error before the response begins
+    return StreamingResponse(_stream(access, vectors), media_type="application/x-ndjson")
+
+
+async def _stream(access: SpaceAccess, vectors: bool) -> AsyncIterator[str]:
+    """Reads in a task of its own, a few lines ahead, so that a slow client does not keep the space
+    open. An export that was cut short has no last line."""
+    lines: asyncio.Queue[str] = asyncio.Queue(_LINES_AHEAD)
+    reading = access.server.start(_read(access, vectors, lines))
+    try:
+        while not (reading.done() and lines.empty()):
+            line = asyncio.ensure_future(lines.get())
+            await asyncio.wait({line, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if line.done():
+                yield line.result()
+            else:
+                line.cancel()
+        reading.result()
+    finally:
+        reading.cancel()
+
+
+async def _read(access: SpaceAccess, vectors: bool, lines: asyncio.Queue[str]) -> None:
+    async with (
+        access.server.spaces.use(access.space, access.key.actor) as memory,
+        aclosing(memory.export(vectors=vectors)) as found,
+    ):
+        async for line in found:
+            await lines.put(line)
+
 
 # ---------------------------------------------------------------- remember and append
 
@@ -251,9 +352,3 @@ async def notes(
 async def note_at(id: Id, memory: Readable) -> Note:
     """The note with that key."""
     return await memory.note_at(id)
-
-
-@note_router.delete("/{id}")
-async def forget_note(id: Id, memory: Writable) -> Forgotten:
-    """On disk too."""
-    return await memory.forget(key=id)

@@ -17,10 +17,9 @@ from justmem.intake.sessions import SessionLike
 from justmem.memory import AsyncMemory
 from justmem.models.onnx import OnnxEmbedder, OnnxReranker
 from justmem.runtime import tokens
-from justmem.server.access_keys import OWNER, Key, Keys, Right
+from justmem.server.access_keys import OWNER, Key, Keys, Limits, Right
 from justmem.server.expiry_task import ExpiryTask
 from justmem.server.metrics import Metrics
-from justmem.server.rate_limits import Limits
 from justmem.spaces import Spaces
 from justmem.spaces.opened import no_such_space
 

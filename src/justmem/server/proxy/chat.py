@@ -8,29 +8,38 @@ import json
 import logging
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import httpx
-from fastapi import Request
+from fastapi import APIRouter, Header, Request
+from fastapi import Body as BodyOf
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from justmem.domain import Evidence, Receipt
+from justmem.domain import Receipt
 from justmem.errors import InputError, JustMemError, ModelUnavailable, NotInMemory, TooSlow
 from justmem.models.http_client import NOT_SENT
-from justmem.prompts import one_line
 from justmem.prompts.evidence import PromptBlock, prompt_block
 from justmem.server.access_keys import Key
 from justmem.server.problems import public
 from justmem.server.proxy.costs import Estimate, Expense, spent
-from justmem.server.proxy.formats import RESPONSES, Body, Exchange, Format, Reply
-from justmem.server.proxy.upstreams import SecretMask, check_upstream, headers_of, read, send
-from justmem.server.requests import key_of, server_of, space_for
+from justmem.server.proxy.formats import (
+    COMPLETIONS,
+    MESSAGES,
+    RESPONSES,
+    Body,
+    Exchange,
+    Format,
+    Reply,
+    exchange_of,
+)
+from justmem.server.proxy.upstreams import Upstreams
+from justmem.server.requests import SpaceHeader, key_of, server_of, space_for
 from justmem.server.state import Server
 
+router = APIRouter(tags=["chat"], default_response_class=Response)
 log = logging.getLogger("justmem.server")
 
 RECEIPT, ERROR = "x-justmem-receipt", "x-justmem-error"
@@ -41,29 +50,95 @@ _MOST_KNOWN = 1000
 # tool loop. Nobody outside can know it.
 _SECRET = secrets.token_bytes(16)
 
+# ---------------------------------------------------------------- the URLs
 
-async def forward(
+SessionHeader = Annotated[
+    str | None,
+    Header(alias="x-justmem-session", description="Names the conversation. Default: the day."),
+]
+_ASKED = [{"role": "user", "content": "What should I ride on Tuesday?"}]
+_CLAUDE = {"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": _ASKED}
+ChatIn = Annotated[Body, BodyOf(examples=[{"model": "gpt-4.1-mini", "messages": _ASKED}])]
+ResponseIn = Annotated[Body, BodyOf(examples=[{"model": "gpt-4.1-mini", "input": "Hello"}])]
+MessageIn = Annotated[Body, BodyOf(examples=[_CLAUDE])]
+_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The upstream's answer, as it is. X-JustMem-Receipt says what memory "
+        "added; X-JustMem-Error, that it could not.",
+        "content": {"application/json": {}, "text/event-stream": {}},
+    }
+}
+
+
+@router.post("/v1/chat/completions", responses=_ANSWER)
+async def chat(
+    body: ChatIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """Recalls what bears on the last message, adds it as a fenced system note of at most
+    `note_tokens`, forwards to the upstream, and remembers the message and the reply. A key that
+    may only read recalls and does not remember. The chat must fit what is left of the space's
+    `day_tokens`."""
+    return await _forward(COMPLETIONS, body, request, space, session)
+
+
+@router.post("/v1/responses", responses=_ANSWER)
+async def respond(
+    body: ResponseIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """The same for OpenAI's responses: the note comes after the instructions."""
+    return await _forward(RESPONSES, body, request, space, session)
+
+
+@router.post("/v1/messages", responses=_ANSWER)
+async def message(
+    body: MessageIn, request: Request, space: SpaceHeader = None, session: SessionHeader = None
+) -> Response:
+    """The same for Anthropic's messages: the note is last in `system`. Needs
+    `anthropic_upstream`."""
+    return await _forward(MESSAGES, body, request, space, session)
+
+
+@router.post("/v1/messages/count_tokens")
+async def count(body: MessageIn, request: Request) -> Response:
+    """Passes through."""
+    return await _upstreams(request).pass_through(request, "messages/count_tokens", anthropic=True)
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> Response:
+    """Passes through."""
+    known = _upstreams(request)
+    return await known.pass_through(request, "models", anthropic=known.openai is None)
+
+
+def _upstreams(request: Request) -> Upstreams:
+    known = request.app.state.upstreams
+    assert isinstance(known, Upstreams)
+    return known
+
+
+# ---------------------------------------------------------------- one chat
+
+
+async def _forward(
     format: Format, body: Body, request: Request, space: str | None, session: str | None
 ) -> Response:
-    server, key = server_of(request), key_of(request)
-    check_upstream(request, format.anthropic)
-    chat = _Chat(
-        request, format, server, key, space_for(key, space), session, format.exchange(body)
-    )
+    server, key, upstreams = server_of(request), key_of(request), _upstreams(request)
+    upstreams.check(format.anthropic)
+    chat = _Chat(server, key, space_for(key, space), session, exchange_of(body), upstreams)
     server.check(key, chat.space, "read")
-    chat.find_question(body)
-    await chat.recall()
+    await chat.recall(chat.question(body))
     content = await request.body()
     if chat.note.text:
         format.add_note(body, chat.note.text)
         content = json.dumps(body).encode()
     await chat.reserve(body)
     try:
-        answer = await send(request, format.path, content, anthropic=format.anthropic)
-        headers = headers_of(request, answer)
+        answer = await upstreams.send(request, format.path, content, anthropic=format.anthropic)
+        headers = upstreams.headers(answer)
         if "event-stream" in answer.headers.get("content-type", ""):
-            return _Stream(chat, answer, headers | chat.headers)
-        replied = await read(request, answer)
+            return _Stream(chat, format, answer, headers | chat.headers)
+        replied = await upstreams.read(answer)
     except BaseException as error:
         refused = isinstance(error, ModelUnavailable) and type(error.__cause__).__name__ in NOT_SENT
         chat.expense.end(abandoned=not refused)
@@ -86,16 +161,16 @@ def _reply_of(format: Format, content: bytes) -> Reply:
 
 @dataclass
 class _Chat:
-    request: Request
-    format: Format
     server: Server
     key: Key
     space: str
     conversation: str | None
     exchange: Exchange
+    upstreams: Upstreams
     note: PromptBlock = field(default_factory=PromptBlock)
     receipt: dict[str, Any] = field(default_factory=dict)
     trouble: str = ""
+    asked: str = ""
     expense: Expense = field(init=False)
 
     @property
@@ -106,20 +181,13 @@ class _Chat:
             shown[ERROR] = line.encode("ascii", "replace").decode()
         return shown
 
-    @property
-    def _questions(self) -> OrderedDict[tuple[str, str], str]:
-        questions: OrderedDict[tuple[str, str], str] = self.request.app.state.questions
-        return questions
-
-    def find_question(self, body: Body) -> None:
+    def question(self, body: Body) -> str:
         """A step of a tool loop may name only the response that it continues."""
-        earlier = body.get("previous_response_id")
-        if not self.exchange.question and isinstance(earlier, str):
-            question = self._questions.get((self.space, earlier), "")
-            self.exchange = replace(self.exchange, question=question)
+        earlier = (self.space, str(body.get("previous_response_id")))
+        self.asked = self.exchange.question or self.upstreams.questions.get(earlier, "")
+        return self.asked
 
-    async def recall(self) -> None:
-        question = self.exchange.question
+    async def recall(self, question: str) -> None:
         if not question:
             return
         started = time.perf_counter()
@@ -136,7 +204,7 @@ class _Chat:
             return
         self.server.metrics.receipt(evidence.receipt)
         limit = self.server.serving.note_tokens
-        self.note = prompt_block(_without_echo(evidence, question), limit, mark=_mark(question))
+        self.note = prompt_block(evidence, limit, mark=_mark(question))
         self.receipt = {
             "access": evidence.access.value,
             "cards": self.note.cards,
@@ -178,10 +246,11 @@ class _Chat:
     async def _remember(self, reply: Reply) -> None:
         """A named conversation is a session of its own. The others belong to the session of the
         day. Cards are made when the chat has been quiet for a while."""
-        if self.format is RESPONSES:
-            self._questions[self.space, reply.id] = self.exchange.question
-            while len(self._questions) > _MOST_KNOWN:
-                self._questions.popitem(last=False)
+        if reply.id:
+            known = self.upstreams.questions
+            known[self.space, reply.id] = self.asked
+            while len(known) > _MOST_KNOWN:
+                known.popitem(last=False)
         turns = _turns(self.exchange, reply.text)
         if not turns:
             return
@@ -222,15 +291,6 @@ def _checked(conversation: str) -> str:
     return name
 
 
-def _without_echo(evidence: Evidence, question: str) -> Evidence:
-    """In a tool loop the question itself has been remembered already."""
-    asked = one_line(question)
-    new = [c for c in evidence.cards if one_line(c.words) not in asked]
-    ids = {card.id for card in new}
-    chosen = tuple(each for each in evidence.chosen if each.card.id in ids)
-    return evidence.model_copy(update={"cards": tuple(new), "chosen": chosen})
-
-
 def _mark(question: str) -> str:
     digest = hashlib.blake2b(question.encode("utf-8", "replace"), key=_SECRET, digest_size=8)
     return f"{int.from_bytes(digest.digest()) % 10**9:09d}"
@@ -239,8 +299,11 @@ def _mark(question: str) -> str:
 class _Stream(StreamingResponse):
     """An answer that passes line by line. However it ends, it is counted and remembered."""
 
-    def __init__(self, chat: _Chat, answer: httpx.Response, headers: dict[str, str]) -> None:
+    def __init__(
+        self, chat: _Chat, format: Format, answer: httpx.Response, headers: dict[str, str]
+    ) -> None:
         self._chat = chat
+        self._format = format
         self._answer = answer
         self._reply = Reply()
         super().__init__(self._lines(), answer.status_code, headers)
@@ -257,7 +320,7 @@ class _Stream(StreamingResponse):
         await self._chat.finish(self._answer, self._reply)
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        mask: SecretMask = self._chat.request.app.state.mask
+        mask = self._chat.upstreams.mask
         rest = b""
         try:
             async for chunk in self._answer.aiter_bytes():
@@ -284,4 +347,4 @@ class _Stream(StreamingResponse):
             except _UNREADABLE:
                 continue
             if isinstance(event, Mapping):
-                self._chat.format.read(self._reply, event)
+                self._format.read(self._reply, event)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from justmem.budget import Ledger, Tally, plausible
+from justmem.budget import Tally, plausible
 from justmem.domain import Call
-from justmem.errors import BudgetExceeded, JustMemError, NotInMemory, TooSlow
+from justmem.errors import BudgetExceeded, JustMemError, NotInMemory
 from justmem.runtime import tokens
 from justmem.server.access_keys import Key
 from justmem.server.state import Server
@@ -18,7 +18,6 @@ REPLY = 4096  # tokens reserved for the reply if the request has no limit
 _MEDIUM = 2000  # tokens for one picture, recording or file
 _ENVELOPE = 24
 _MOST = 10_000_000
-
 
 _COUNTED = (
     *("messages", "input", "system", "instructions", "tools", "functions"),
@@ -97,28 +96,17 @@ class Expense:
 
     def __init__(self, server: Server, key: Key, space: str, estimate: Estimate) -> None:
         self.estimate = estimate
-        self._server = server
-        self._key = key
-        self._space = space
+        self._server, self._key, self._space = server, key, space
         self._tally = Tally(abandoned=True)
-        loop = asyncio.get_running_loop()
-        self._allowed: asyncio.Future[None] = loop.create_future()
-        self._over: asyncio.Future[None] = loop.create_future()
+        self._allowed: asyncio.Future[None] = asyncio.Future()
+        self._over: asyncio.Future[None] = asyncio.Future()
         self.erased = False
 
     async def allow(self) -> None:
         """Raises BudgetExceeded if the estimate exceeds the rest of the daily limit."""
         holding = self._server.start(self._hold())
-        seconds = self._server.serving.request_seconds
         try:
-            async with asyncio.timeout(seconds):
-                await asyncio.shield(self._allowed)
-        except TimeoutError:
-            holding.cancel()
-            raise TooSlow(
-                "Other chats of this space have reserved the rest of the daily limit for more "
-                f"than {seconds:g} seconds: try again."
-            ) from None
+            await asyncio.shield(self._allowed)
         except asyncio.CancelledError:
             holding.cancel()
             raise
@@ -132,11 +120,21 @@ class Expense:
             self._over.set_result(None)
 
     async def _hold(self) -> None:
+        wish, create = self.estimate.whole, self._key.may("write")
         try:
-            create = self._key.may("write")
-            opened = self._server.spaces.use(self._space, self._key.actor, create=create)
-            async with opened as memory:
-                await self._held(memory.ledger)
+            async with (
+                self._server.spaces.use(self._space, self._key.actor, create=create) as memory,
+                memory.ledger.allow(wish, self._tally) as limit,
+            ):
+                if limit is not None and limit < wish:
+                    self._tally.abandoned = False
+                    raise BudgetExceeded(
+                        f"The chat was not forwarded: it needs up to {wish} tokens and {limit} are "
+                        "left of the daily limit. Ask for a shorter reply (max_tokens), send less, "
+                        "or raise day_tokens in [budget]."
+                    )
+                self._allowed.set_result(None)
+                await self._over
         except JustMemError as error:
             self.erased = isinstance(error, NotInMemory)
             if not self._allowed.done():
@@ -144,16 +142,3 @@ class Expense:
         except BaseException:
             self._allowed.cancel()
             raise
-
-    async def _held(self, ledger: Ledger) -> None:
-        wish = self.estimate.whole
-        async with ledger.allow(wish, self._tally) as limit:
-            if limit is not None and limit < wish:
-                self._tally.abandoned = False
-                raise BudgetExceeded(
-                    f"The chat was not forwarded: it needs up to {wish} tokens and {limit} are "
-                    "left of the daily limit. Ask for a shorter reply (max_tokens), send "
-                    "less, or raise day_tokens in [budget]."
-                )
-            self._allowed.set_result(None)
-            await self._over

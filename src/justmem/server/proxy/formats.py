@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Body = dict[str, Any]
+_INSTRUCTIONS = ("system", "developer")
 # Claude Code adds its own remarks to the user's message, as parts that begin like this.
 _NOT_SAID = ("<system-reminder>", "<local-command-", "<command-")
 
@@ -42,7 +43,6 @@ class Format:
     """`add_note` changes the body. `read` takes an event of a stream or a whole reply."""
 
     path: str
-    exchange: Callable[[Body], Exchange]
     add_note: Callable[[Body, str], None]
     read: Callable[[Reply, Mapping[str, Any]], None]
     anthropic: bool = False
@@ -60,17 +60,24 @@ def _text(content: Any) -> str:
     """The texts of a message, not its pictures, files and tool calls."""
     if isinstance(content, str):
         return content.strip()
-    return "\n".join(text for part in _dicts(content) for text in _strings(part, ["text"])).strip()
+    texts = [text for part in _dicts(content) for text in _strings(part, ["text"])]
+    return "\n".join(text for text in texts if not text.startswith(_NOT_SAID)).strip()
 
 
-def _exchange(messages: Iterable[tuple[str, str, bool]]) -> Exchange:
-    """From (role, text, whether it calls or answers a tool), in order. `messages` are new since
-    the last message of the assistant. `question` goes back to its last reply, past tool calls, so
-    every step of a tool loop recalls the same."""
+# ---------------------------------------------------------------- the request
+
+
+def exchange_of(body: Body) -> Exchange:
+    """`messages` are new since the last message of the assistant. `question` goes back to its last
+    reply, past tool calls, so every step of a tool loop recalls the same."""
+    given = body.get("messages") or body.get("input")
+    if isinstance(given, str):
+        given = [{"role": "user", "content": given}]
     new: list[str] = []
     question: list[str] = []
     before: str | None = None
-    for role, text, tool in reversed(list(messages)):
+    for message in reversed(_dicts(given)):
+        role, text, tool = _message(message)
         if role == "assistant":
             before = text if before is None else before
             if not tool:
@@ -82,32 +89,44 @@ def _exchange(messages: Iterable[tuple[str, str, bool]]) -> Exchange:
     return Exchange(tuple(new), before=before or "", question="\n".join(question))
 
 
+def _message(message: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Role, text, and whether it calls or answers a tool. In `input`, tool calls, their results and
+    reasoning are items without a role."""
+    kind = message.get("type", "message")
+    if kind != "message":
+        return "tool" if str(kind).endswith("_output") else "assistant", "", True
+    content = message.get("content")
+    called = any(part.get("type") == "tool_use" for part in _dicts(content))
+    return str(message.get("role")), _text(content), called or bool(message.get("tool_calls"))
+
+
 def _append(body: Body, name: str, note: str) -> None:
     body[name] = note if body.get(name) is None else f"{body[name]}\n\n{note}"
 
 
+def _read_usage(reply: Reply, usage: Any) -> None:
+    if isinstance(usage, Mapping):
+        read = [usage.get(name) for name in _READ]
+        if any(isinstance(each, int) for each in read[:2]):
+            reply.tokens_in = sum(each for each in read if isinstance(each, int))
+        written = usage.get("completion_tokens", usage.get("output_tokens"))
+        reply.tokens_out = reply.tokens_out if written is None else written
+
+
+_READ = ("prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
 # ---------------------------------------------------------------- OpenAI chat completions
-
-
-def _completions_exchange(body: Body) -> Exchange:
-    return _exchange(
-        (str(each.get("role")), _text(each.get("content")), bool(each.get("tool_calls")))
-        for each in _dicts(body.get("messages"))
-    )
 
 
 def _completions_note(body: Body, note: str) -> None:
     """After the instructions that the chat begins with."""
     messages = body["messages"]
-    places = (n for n, each in enumerate(messages) if each.get("role") not in _INSTRUCTS)
+    places = (n for n, each in enumerate(messages) if each.get("role") not in _INSTRUCTIONS)
     messages.insert(next(places, len(messages)), {"role": "system", "content": note})
 
 
 def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
-    reply.id = str(data.get("id") or reply.id)
-    if isinstance(usage := data.get("usage"), Mapping):
-        reply.tokens_in = usage.get("prompt_tokens")
-        reply.tokens_out = usage.get("completion_tokens")
+    _read_usage(reply, data.get("usage"))
     for choice in _dicts(data.get("choices")):
         message = choice.get("delta") or choice.get("message")  # `message`: it did not stream
         if not isinstance(message, Mapping):
@@ -120,27 +139,9 @@ def _completions_read(reply: Reply, data: Mapping[str, Any]) -> None:
                 reply.written += _strings(function, function)
 
 
-_INSTRUCTS = ("system", "developer")
-COMPLETIONS = Format(
-    "chat/completions", _completions_exchange, _completions_note, _completions_read
-)
+COMPLETIONS = Format("chat/completions", _completions_note, _completions_read)
 
 # ---------------------------------------------------------------- OpenAI responses
-
-
-def _responses_exchange(body: Body) -> Exchange:
-    given = body.get("input")
-    if isinstance(given, str):
-        return _exchange([("user", given.strip(), False)])
-    return _exchange(_item(each) for each in _dicts(given))
-
-
-def _item(item: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """Items without a role are tool calls, their results, and reasoning."""
-    kind = str(item.get("type", "message"))
-    if kind == "message":
-        return str(item.get("role")), _text(item.get("content")), False
-    return "tool" if kind.endswith("_output") else "assistant", "", True
 
 
 def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
@@ -154,8 +155,7 @@ def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
     if not isinstance(whole, Mapping):
         return
     reply.id = str(whole.get("id") or reply.id)
-    if isinstance(usage := whole.get("usage"), Mapping):
-        reply.tokens_in, reply.tokens_out = usage.get("input_tokens"), usage.get("output_tokens")
+    _read_usage(reply, whole.get("usage"))
     reply.complete = reply.complete or kind in _ENDS
     if output := _dicts(whole.get("output")):  # all of it: the pieces are in there again
         reply.texts = [_text(one.get("content")) for one in output if one.get("type") == "message"]
@@ -164,26 +164,10 @@ def _responses_read(reply: Reply, data: Mapping[str, Any]) -> None:
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 RESPONSES = Format(
-    "responses",
-    _responses_exchange,
-    lambda body, note: _append(body, "instructions", note),
-    _responses_read,
+    "responses", lambda body, note: _append(body, "instructions", note), _responses_read
 )
 
 # ---------------------------------------------------------------- Anthropic messages
-
-
-def _messages_exchange(body: Body) -> Exchange:
-    return _exchange(_message(each) for each in _dicts(body.get("messages")))
-
-
-def _message(message: Mapping[str, Any]) -> tuple[str, str, bool]:
-    content = message.get("content")
-    parts = _dicts(content)
-    if isinstance(content, list):
-        content = [one for one in parts if not str(one.get("text", "")).startswith(_NOT_SAID)]
-    calls = any(each.get("type") == "tool_use" for each in parts)
-    return str(message.get("role")), _text(content), calls
 
 
 def _messages_note(body: Body, note: str) -> None:
@@ -195,28 +179,19 @@ def _messages_note(body: Body, note: str) -> None:
 
 
 def _messages_read(reply: Reply, data: Mapping[str, Any]) -> None:
-    kind = data.get("type")
-    if kind == "message_start" and isinstance(data.get("message"), Mapping):
-        data = data["message"]
+    reply.complete = reply.complete or data.get("type") == "message_stop"
+    if isinstance(begun := data.get("message"), Mapping):
+        data = begun
     if isinstance(delta := data.get("delta"), Mapping):
         texts = _strings(delta, _WRITTEN)
         reply.written += texts
         reply.texts += texts if delta.get("type") == "text_delta" else []
-    reply.id = str(data.get("id") or reply.id)
-    reply.complete = reply.complete or kind == "message_stop"
     for block in _dicts(data.get("content")):
-        reply.written += _strings(block, _WRITTEN)
-        if "input" in block:
-            reply.written.append(str(block["input"]))
+        reply.written += [*_strings(block, _WRITTEN), str(block.get("input", ""))]
         if block.get("type") == "text":
-            reply.texts.append(str(block.get("text", "")))
-    if isinstance(usage := data.get("usage"), Mapping):
-        read = [usage.get(name) for name in _READ]
-        if isinstance(read[0], int):
-            reply.tokens_in = sum(each for each in read if isinstance(each, int))
-        reply.tokens_out = usage.get("output_tokens", reply.tokens_out)
+            reply.texts += _strings(block, ["text"])
+    _read_usage(reply, data.get("usage"))
 
 
 _WRITTEN = ("text", "thinking", "partial_json")
-_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-MESSAGES = Format("messages", _messages_exchange, _messages_note, _messages_read, anthropic=True)
+MESSAGES = Format("messages", _messages_note, _messages_read, anthropic=True)
