@@ -130,23 +130,25 @@ def storage(where: str | Path, keys: Keyring | None = None, *, either: bool = Fa
 class Threads:
     """Runs jobs in threads of their own."""
 
-    def __init__(self, name: str, count: int, where: str) -> None:
+    def __init__(self, name: str, count: int) -> None:
         self._executor = ThreadPoolExecutor(count, name)
-        self._where = where
         self._origin = Origin()
 
     async def run(self, job: Callable[[], T]) -> T:
         self._origin.check()
-        try:
-            running = asyncio.get_running_loop().run_in_executor(self._executor, job)
-        except RuntimeError as error:  # Python starts no more threads
-            raise StoreError(
-                f"The program ends, and {self._where} is still in use: close the memory first."
-            ) from error
-        return await running
+        return await asyncio.get_running_loop().run_in_executor(self._executor, job)
 
     def close(self) -> None:
         self._executor.shutdown()
+
+
+def check_name(space: str) -> None:
+    if not space.strip() or "\0" in space:
+        raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
+    try:
+        space.encode()
+    except UnicodeEncodeError:
+        raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
 
 
 def row(db: Connection, sql: str, *values: Any) -> Row | None:

@@ -22,6 +22,7 @@ from pydantic import SecretStr
 
 from justmem.errors import InvalidSetting, StoreError, StoreLocked, StoreNotLocked
 from justmem.runtime import private_files
+from justmem.store.engine import check_name
 
 SUFFIX = ".db"
 PAGE = 4096  # bytes
@@ -36,14 +37,10 @@ Kind = Literal["new", "plain", "locked", "damaged"]
 def file_name(space: str) -> str:
     """`alice` is stored in `alice.db`. A name that is not plain becomes its readable characters, a
     dot and a hash, so that two names never share a file on any file system."""
-    if not space.strip():
-        raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
+    check_name(space)
     if is_plain(space):
         return space + SUFFIX
-    try:
-        digest = hashlib.sha256(space.encode()).hexdigest()[:16]
-    except UnicodeEncodeError:
-        raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
+    digest = hashlib.sha256(space.encode()).hexdigest()[:16]
     slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40].strip("-")
     return f"{slug or 'space'}.{digest}{SUFFIX}"
 
@@ -82,7 +79,7 @@ def _closed(path: Path, error: OSError) -> StoreError:
 
 def unlink(path: Path) -> None:
     """Removes the log first: the file without its log would be incomplete but readable."""
-    for file in (wal(path), path, path.with_name(path.name + "-shm")):
+    for file in (path.with_name(path.name + "-wal"), path, path.with_name(path.name + "-shm")):
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -90,10 +87,6 @@ def unlink(path: Path) -> None:
                 f"{file} cannot be removed ({error.strerror}): correct the permissions of its "
                 "folder and erase the space again."
             ) from None
-
-
-def wal(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
 
 
 # ---------------------------------------------------------------- bytes

@@ -23,7 +23,7 @@ from justmem.domain import Session
 from justmem.errors import InvalidSetting, NoSuchSpace, StoreBusy, StoreError
 from justmem.ports import Searched
 from justmem.store import erase, reads, schema, writes
-from justmem.store.engine import Connection, Row, erased
+from justmem.store.engine import Connection, Row, check_name, erased
 from justmem.store.postgres_connection import (
     OF_ALL,
     READ,
@@ -154,7 +154,7 @@ class PostgresStorage(Database):
 
     async def open(self, space: str, *, create: bool = True, close: bool = False) -> SqlStore:
         """`close`: the connections are closed with the store."""
-        _check_name(space)
+        check_name(space)
         if not await self.run(lambda: self._find(space, create=create)):
             raise NoSuchSpace(f"There is no space {space!r} in {self.shown}.")
         return SqlStore(PostgresEngine(self, space, close=close))
@@ -233,15 +233,6 @@ class PostgresStorage(Database):
             return None if text is None else Job(space, text)
 
         return self.transaction(f"BEGIN; {of_space(space)}", work)
-
-
-def _check_name(space: str) -> None:
-    if not space.strip() or "\0" in space:
-        raise InvalidSetting("The name of a space is empty: give it a name such as 'alice'.")
-    try:
-        space.encode()
-    except UnicodeEncodeError:
-        raise InvalidSetting("The name of a space is not valid Unicode: choose another.") from None
 
 
 # ---------------------------------------------------------------- vacuum

@@ -103,7 +103,7 @@ class Database:
         self.owner = f"0.{secrets.token_hex(8)}"  # of all leases of this process
         self._size = size
         self._pool: ConnectionPool[Raw] | None = None
-        self._threads = Threads("justmem-postgres", size, self.shown)
+        self._threads = Threads("justmem-postgres", size)
         self._opening = Lock()
         self.closed = False
 

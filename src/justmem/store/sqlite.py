@@ -75,8 +75,8 @@ class SqliteEngine:
         self._file, self._patience, self._key, self._keys = file, patience, key, keys
         self._writer = SqliteConnection(writer, space)
         self._idle: queue.SimpleQueue[SqliteConnection] = queue.SimpleQueue()
-        self._write_thread = Threads("justmem-write", 1, self.where)
-        self._read_threads = Threads("justmem-read", READERS, self.where)
+        self._write_thread = Threads("justmem-write", 1)
+        self._read_threads = Threads("justmem-read", READERS)
         self.closed = False
 
     async def read(self, work: Callable[[Connection], T]) -> T:
@@ -169,11 +169,8 @@ class SqliteEngine:
     # ------------------------------------------------------------ the file
 
     async def size(self) -> int:
-        if self.path is not None:
-            both = (self.path, files.wal(self.path))
-            return sum(file.stat().st_size for file in both if file.exists())
         pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-        return int((await self._alone(lambda db: db.rows(pages)))[0][0])
+        return int((await self.read(lambda db: db.rows(pages)))[0][0])
 
     async def damage(self) -> Sequence[tuple[str, str]]:
         def look(db: Connection) -> list[tuple[str, str]]:
