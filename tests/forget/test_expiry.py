@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from justmem import AsyncMemory, Memory, Retention
+from justmem import AsyncMemory, Retention
 from justmem.cli.app import app
 from justmem.domain import Forgotten
 from justmem.parts import Parts
@@ -246,7 +246,3 @@ async def test_a_space_that_nobody_uses_expires_while_the_server_runs(make: Make
         await upkeep.look()
     await upkeep.look()
     assert await memory.sessions() == []
-
-
-def test_both_faces_have_it(tmp_path: Path) -> None:
-    assert Memory.expire.__doc__ == AsyncMemory.expire.__doc__

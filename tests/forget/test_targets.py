@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from justmem import AsyncMemory
-from justmem.domain import Forgotten, SessionState
+from justmem.domain import Forgotten
 from justmem.errors import InputError, NotForgotten, NotInMemory
 from justmem.forget import digest
 from justmem.ports import Prompt
@@ -251,15 +251,6 @@ async def test_no_model_sees_a_forgotten_turn_again(make: Make) -> None:
     assert (await memory.session("bike")).turns[0].forgotten
 
 
-async def test_a_turn_forgotten_while_its_session_waits_stays_away_at_retry(make: Make) -> None:
-    memory = await make()
-    await memory.keep(BIKE)
-    await memory.forget(turn="bike#1")
-    (done,) = await memory.retry()
-    assert done.state is SessionState.STORED
-    assert "gravel" not in str(await facts(memory)) + str(await said(memory, "bike"))
-
-
 async def test_forgetting_leaves_an_entry_in_the_log_without_a_word(
     memory: AsyncMemory,
 ) -> None:
@@ -313,12 +304,6 @@ async def test_words_that_were_dropped_leave_cards_that_can_be_forgotten(
     assert gone.certificate is not None
 
 
-async def test_a_memory_is_sound_after_forgetting(memory: AsyncMemory) -> None:
-    await memory.forget(turn="bike#1")
-    await memory.forget(subject="User")
-    assert (await memory.check()).sound
-
-
 # ---------------------------------------------------------------- the proof
 
 
@@ -358,19 +343,6 @@ async def test_words_that_something_else_still_says_are_admitted(memory: AsyncMe
     proof = (await memory.forget(turn="run#1", verify=True)).certificate
     assert proof is not None
     assert proof.held == {}
-
-
-async def test_words_in_a_copy_beside_the_store_are_found_out(
-    memory: AsyncMemory, tmp_path: Path
-) -> None:
-    copy = tmp_path / "memory" / "test.db.bak"
-    copy.write_bytes((tmp_path / "memory" / "test.db-wal").read_bytes())
-    with pytest.raises(NotForgotten, match=r"test\.db\.bak"):
-        await memory.forget(session="bike", verify=True)
-    with pytest.raises(NotInMemory):  # forgotten it is all the same
-        await memory.session("bike")
-    copy.unlink()
-    assert (await memory.forget(session="run", verify=True)).certificate is not None
 
 
 @pytest.mark.parametrize("name", ["test-backup.db", "test copy.db", "backup.db", "notes.db-old"])

@@ -18,7 +18,6 @@ from pydantic import SecretStr
 
 from justmem.errors import (
     InvalidSetting,
-    NotForgotten,
     NotInMemory,
     StoreBusy,
     StoreDamaged,
@@ -131,29 +130,6 @@ async def test_rewriting_a_locked_file_writes_no_temporary_one(folder: Path) -> 
 # ---------------------------------------------------------------- keys that do not fit
 
 
-async def test_another_key_is_named_as_such_and_the_right_one_still_opens(folder: Path) -> None:
-    await fill(folder, RAW)
-    with pytest.raises(WrongKey, match="encrypted with another key"):
-        await open_store(folder, "ana", keys=OTHER)
-    with pytest.raises(WrongKey):
-        await open_store(folder, "ana", keys=WORDS)
-    assert await facts(folder, RAW) == FACTS
-
-
-async def test_a_locked_space_without_a_key_says_so(folder: Path) -> None:
-    await fill(folder, RAW)
-    with pytest.raises(StoreLocked, match="is encrypted: set its key") as caught:
-        await open_store(folder, "ana")
-    assert not isinstance(caught.value, WrongKey)
-
-
-async def test_a_plain_space_with_a_key_is_not_taken_for_a_locked_one(folder: Path) -> None:
-    await fill(folder, None)
-    with pytest.raises(StoreNotLocked, match="justmem copy"):
-        await open_store(folder, "ana", keys=RAW)
-    assert await facts(folder, None) == FACTS
-
-
 async def test_the_right_key_to_a_damaged_file_is_not_called_wrong(folder: Path) -> None:
     await fill(folder, RAW)
     path = folder / "ana.db"
@@ -211,15 +187,9 @@ async def test_locked_spaces_are_listed_by_their_names(folder: Path) -> None:
     for space in ("ana", "Zoë & co."):
         await fill(folder, RAW, space)
     await fill(folder, None, "ben")
+    assert spaces(folder) == spaces(folder, OTHER) == ["ana", "ben"]
     assert spaces(folder, RAW) == ["Zoë & co.", "ana", "ben"]
     assert b"Zo\xc3\xab" not in b"".join(path.read_bytes() for path in folder.glob("*.db"))
-
-
-async def test_a_name_that_only_the_key_tells_is_not_listed_without_it(folder: Path) -> None:
-    await fill(folder, RAW, "Bo, the other")
-    assert spaces(folder) == []
-    assert spaces(folder, OTHER) == []
-    assert spaces(folder, RAW) == ["Bo, the other"]
 
 
 MAKE = """
@@ -275,22 +245,6 @@ async def test_copies_of_a_locked_space_are_said_to_be_not_searched(folder: Path
     searched = await store.remains([MARKER])
     assert searched.remains == ()
     assert [Path(file).name for file in searched.unsearched] == copies
-    await store.close()
-
-
-@pytest.mark.parametrize("keys", [None, RAW], ids=["plain", "locked"])
-async def test_what_somebody_else_added_to_the_file_is_named(
-    folder: Path, keys: Keyring | None
-) -> None:
-    await fill(folder, keys)
-    store = await open_store(folder, "ana", keys=keys)
-    assert (await store.check()).damage == ()
-    assert (await store.remains(["something else"])).remains == ()
-    spy = "CREATE TRIGGER spy AFTER DELETE ON turns BEGIN SELECT 1; END"
-    await store.engine.write(lambda db: db.run(spy))
-    with pytest.raises(NotForgotten, match="a trigger 'spy'"):
-        await store.remains(["something else"])
-    assert "a trigger 'spy'" in (await store.check()).damage[0].what
     await store.close()
 
 
