@@ -137,7 +137,7 @@ async def test_the_cards_chosen_lie_in_more_sessions(make: Make, spans: bool) ->
     told = [f"I bought a red bike light, number {n}, for my bike." for n in range(12)]
     others = [f"I bought a bell {n} at a fair on the way to town." for n in range(9)]
     sessions = {}
-    for discount in (0.0, 0.3):
+    for discount in (0.0, 0.4):
         asked = plan(op="aggregate", spans=spans)
         memory = await make(
             space=f"spread-{discount > 0}",
@@ -154,4 +154,4 @@ async def test_the_cards_chosen_lie_in_more_sessions(make: Make, spans: bool) ->
         chosen = {each.card.id for each in evidence.chosen}
         near = [card.session_id for card in evidence.cards if card.id not in chosen]
         assert set(near) <= {"much"}  # the rest of that session is read all the same
-    assert sessions[0.0] < sessions[0.3]
+    assert sessions[0.0] < sessions[0.4]

@@ -24,12 +24,12 @@ def test_what_all_candidates_have_in_common_does_not_count() -> None:
     vectors = unit([1.0, 0.0, 0.0], [1.0, 0.0, 0.9], [1.0, 0.9, 0.0], [1.0, 0.9, 0.1])
     query = unit([1.0, 0.0, 0.35])
     assert int((query @ vectors.T).argmax()) == 0
-    assert int(rank.similarity(query, vectors, share=1.0).argmax()) == 1
+    assert int(rank.similarity(query, vectors).argmax()) == 1
 
 
 @pytest.mark.parametrize("vectors", [unit([1.0, 0.0]), unit([0.0, 1.0], [0.0, 1.0])])
 def test_equal_candidates_are_equally_similar(vectors: Scores) -> None:
-    found = rank.similarity(unit([0.6, 0.8]), vectors, share=0.5)
+    found = rank.similarity(unit([0.6, 0.8]), vectors)
     assert np.isfinite(found).all()
     assert len(set(found[0].tolist())) == 1
 
@@ -63,6 +63,12 @@ def test_a_card_counts_for_a_period_if_it_happened_or_was_said_in_it() -> None:
 def test_a_subject_that_a_view_names_is_marked() -> None:
     nora, ivar = card_told("a"), card_told("a").model_copy(update={"subject": "Ivar"})
     assert rank.names_subject([nora, ivar], ["What did Nora's cat do?"]).tolist() == [1, 0]
+
+
+def test_a_card_is_supported_by_the_best_three_of_its_session() -> None:
+    cards = [card_told("a", n) for n in range(1, 5)] + [card_told("b", 1)]
+    scores = np.array([4.0, 3.0, 2.0, -9.0, 6.0], np.float32)
+    assert rank.support(scores, cards).tolist() == [3, 3, 3, 3, 2]
 
 
 # ---------------------------------------------------------------- reranker

@@ -5,7 +5,7 @@ A signal has one number for each candidate. A card's score is the weighted sum o
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from justmem.ports import Vectors, View
 Scores = NDArray[np.float32]
 
 RRF_K = 10  # of reciprocal rank fusion: smaller than the usual 60, so that the first rank counts
+_SUPPORT = 3  # cards of a session that lift each other
 _NEAR = 6  # turns between a place and a card that is read with it
 _MOST_AROUND = 1.5  # cards around a place, on average over all places
 _LEAST_CHANCE = 1e-9
@@ -47,10 +48,10 @@ class Pool:
 # ---------------------------------------------------------------- signals
 
 
-def similarity(queries: Vectors, vectors: Vectors, *, share: float) -> Scores:
-    """Cosines after a share of the candidates' mean is subtracted. What all candidates have in
-    common, such as the tone of a chat, then counts for less."""
-    mean = np.float32(share) * vectors.mean(axis=0)
+def similarity(queries: Vectors, vectors: Vectors) -> Scores:
+    """Cosines after the candidates' mean is subtracted. What all candidates have in common, such as
+    the tone of a chat, then does not count."""
+    mean = vectors.mean(axis=0)
     near: Scores = _unit(queries - mean) @ _unit(vectors - mean).T
     return near
 
@@ -93,6 +94,16 @@ def scored(signals: Mapping[str, Scores], weights: Weights) -> Scores:
     """The weighted sum of the signals: one score for each candidate."""
     worth = weights.model_dump()
     return np.asarray(sum(worth[name] * signal for name, signal in signals.items()), np.float32)
+
+
+def support(scores: Scores, cards: Sequence[Card]) -> Scores:
+    """For each card, the mean of the best three scores of its session. What is asked about was
+    mostly told in several sentences."""
+    by_session: dict[str, list[float]] = defaultdict(list)
+    for score, card in zip(scores.tolist(), cards, strict=True):
+        by_session[card.session_id].append(score)
+    best = {id: sum(sorted(each)[-_SUPPORT:]) / _SUPPORT for id, each in by_session.items()}
+    return np.array([best[card.session_id] for card in cards], np.float32)
 
 
 # ---------------------------------------------------------------- reranker

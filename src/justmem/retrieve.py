@@ -20,11 +20,7 @@ from justmem.rank import Pool, Scores
 from justmem.runtime.validation import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
-_REMARK = 4  # times as many cards by meaning are candidates for a remark
-# Before cosines are computed, this share of the mean candidate vector is subtracted. For questions,
-# shares from 0.5 to 1 find equally much. For remarks subtract the whole mean: 57 of 100 cues of
-# LoCoMo-Plus are found, against 38 with half of it.
-_CENTRE = 0.75
+_REMARK = 2  # times as many cards by meaning are candidates for a remark
 _SOON = timedelta(days=7)  # most events are told within this time
 _YEAR = timedelta(days=366)
 
@@ -134,7 +130,7 @@ class Retrieval:
         """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
         in `also` are for the answer too."""
         with tally.stage("select"):
-            scores, reranked = await self._scores(pool, tally)
+            scores, reranked = await self._scores(pool, asked.plan, tally)
             count = where.limit or self._budget.cards
             order = np.argsort(-scores, kind="stable").tolist()
             chosen = read = order[:count]
@@ -155,11 +151,15 @@ class Retrieval:
             }
         )
 
-    async def _scores(self, pool: Pool, tally: Tally) -> tuple[Scores, dict[int, float]]:
+    async def _scores(
+        self, pool: Pool, plan: Plan, tally: Tally
+    ) -> tuple[Scores, dict[int, float]]:
         """The score of each candidate, and the reranker's logits of those it read. In the paper
         (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
         few, and its probability is one more signal."""
         scores = rank.scored(pool.signals, self._weights)
+        if not self._is_paper and plan.operation != "reply":
+            scores += np.float32(self._weights.support) * rank.support(scores, pool.cards)
         if self._reranker is None or len(pool.cards) < 2:
             return scores, {}
         count = len(pool.cards) if self._is_paper else self._budget.rerank
@@ -276,7 +276,7 @@ def _pool(
     known = [found.vectors[[key in kept for key in found.cards]]] if kept else []
     vectors = np.concatenate([*known, *own])
     remark = plan.operation == "reply"
-    near = rank.similarity(queries, vectors, share=1.0 if remark else _CENTRE)
+    near = rank.similarity(queries, vectors)
     raw = queries @ vectors.T
     spoken = _turn_similarity(queries, cards, found) if found.turns else raw
     cosines = np.maximum(raw, spoken).max(axis=0)

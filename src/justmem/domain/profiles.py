@@ -16,9 +16,10 @@ class Weights(Value):
     turn: float = 0.2  # similarity of the turns that the card rests on
     subject: float = 1.0  # the views name the card's subject
     date: float = 1.0  # it happened, or was said, in the period asked about
+    support: float = 0.4  # the mean of the best three scores of the card's session
     rerank: float = 0.4  # the reranker's probability, for the cards it reads
-    session: float = 0.3  # discount for each place that its session already has
-    around: float = 0.3  # how far below the tenth best a card near a place may score
+    session: float = 0.4  # discount for each place that its session already has
+    around: float = 0.2  # how far below the tenth best a card near a place may score
     around_spread: float = 1.0  # the same, where the evidence spans sessions
 
 
