@@ -13,7 +13,6 @@ from justmem.domain import (
     NOTE,
     Card,
     Certificate,
-    Expiring,
     Forgotten,
     Preview,
     Retention,
@@ -24,7 +23,7 @@ from justmem.domain import (
 from justmem.errors import InputError, InvalidSession, NotForgotten, NotInMemory
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in
+from justmem.ports import Language, Place, Removed, Store, card_in
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, read_names
@@ -228,43 +227,38 @@ class Forgetting:
 
     # ------------------------------------------------------------ expiry
 
-    async def expiring(self, retention: Retention, at: datetime) -> Expiring:
-        """Sessions that are too old, whole; and of the others the cards of kinds that go earlier,
-        and words that their cards have been made of."""
+    async def expiring(self, retention: Retention, at: datetime) -> Preview:
+        """Sessions that are too old, and the words of others that have their cards."""
         records = await self._store.sessions()
-        old = {
-            record.id: record
-            for record in records
-            if retention.session_expired(record.at, at)
-            or (record.until is not None and record.until <= at)
-        }
-        cards = [
-            card
-            for kind in retention.kinds
-            for card in await self._store.cards(CardFilter(kind=kind))
-            if card.session_id not in old and retention.card_expired(card, at)
-        ]
-        spoken = [
+        old = [
             record
             for record in records
-            if record.id not in old
+            if retention.expired(record.at, at) or (record.until is not None and record.until <= at)
+        ]
+        words = [
+            record
+            for record in records
+            if record not in old
             and record.state.settled
             and record.tokens  # its words are still there
             and not record.is_note  # its words are the memory itself
             and retention.words_expired(record.at, at)
         ]
-        return Expiring(sessions=tuple(old.values()), cards=tuple(cards), words=tuple(spoken))
+        forgotten = Forgotten(
+            cards=sum(record.cards for record in old),
+            sessions=len(old),
+            turns=sum(record.turns for record in (*old, *words)),
+        )
+        return Preview(forgotten=forgotten, sessions=tuple(old), words=tuple(words))
 
     async def expire(self, retention: Retention, at: datetime) -> Forgotten:
-        """Forgets what is older than the retention allows. Cards go on their own: they do not come
-        back with their session."""
+        """Forgets what is older than the retention allows."""
         for left in range(_ATTEMPTS - 1, -1, -1):
             found = await self.expiring(retention, at)
-            if found == Expiring():
+            if not found.sessions and not found.words:
                 break
             try:
                 removed = await self._store.forget(
-                    cards=[card.id for card in found.cards],
                     sessions=[record.id for record in found.sessions],
                     words=[record.id for record in found.words],
                 )

@@ -58,7 +58,7 @@ class Recovery:
         hits = await self._turns(views, found, where)
         best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
         read, kept = await self._sessions(best, until)
-        read = [each for each in read if not self._retention.session_expired(each.at, found.at)]
+        read = [each for each in read if not self._retention.expired(each.at, found.at)]
         sources = _within(self._budget.source_tokens, read, hits)
         shown, all = sum(len(s.turns) for s in sources), sum(len(s.turns) for s in read)
         if shown < all:
@@ -107,9 +107,7 @@ class Recovery:
             return found
         tally.notes.append(_pending_note(len(waiting)))
         shown = [
-            session
-            for session in waiting
-            if not self._retention.session_expired(session.at, found.at)
+            session for session in waiting if not self._retention.expired(session.at, found.at)
         ]
         # In a thread: other work of this event loop does not wait for it.
         until = replace(where, until=where.last(found.at.date()))

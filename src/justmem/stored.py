@@ -17,7 +17,6 @@ from justmem.domain import (
     Checked,
     Correction,
     Entry,
-    Expiring,
     Forgotten,
     Health,
     HistoryEntry,
@@ -278,7 +277,7 @@ class StoredMemory:
         shown = (await self._names()).cards(preview.cards)
         return preview.model_copy(update={"cards": tuple(shown)})
 
-    async def expiring(self, *, at: When = None) -> Expiring:
+    async def expiring(self, *, at: When = None) -> Preview:
         """What `expire` would forget at that time; default: now. Nothing is forgotten yet."""
         return await self._forgetting.expiring(self.parts.retention, self._time(at))
 

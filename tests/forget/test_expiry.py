@@ -36,25 +36,12 @@ async def test_sessions_past_their_days_go_with_words_and_cards(make: Make) -> N
 
     soon = await memory.expiring(at=NOW)
     assert [record.id for record in soon.sessions] == ["run"]
-    assert soon.counted == Forgotten(cards=2, sessions=1, turns=3)
-    assert counts(await memory.expire(at=NOW)) == counts(soon.counted)
+    assert soon.forgotten == Forgotten(cards=2, sessions=1, turns=3)
+    assert counts(await memory.expire(at=NOW)) == counts(soon.forgotten)
 
     assert [record.id for record in await memory.sessions()] == ["kyoto", "bike"]
     assert counts(await memory.expire(at=NOW)) == (0, 0, 0)
     assert [entry.verb for entry in await memory.log()][-1] == "forget"
-
-
-async def test_cards_of_a_kind_go_earlier_and_do_not_come_back(make: Make) -> None:
-    memory = await make(told(), retention=Retention(kinds={"event": 30}))
-    await memory.remember_many(HISTORY)
-    gone = await memory.expire(at=NOW)
-    assert (gone.cards, gone.sessions) == (2, 0)
-    kinds = [(card.session_id, card.kind) for card in await memory.cards()]
-    assert ("bike", "event") in kinds
-    assert ("run", "state") in kinds
-    changed = {**HISTORY[0], "turns": [*HISTORY[0]["turns"], {"role": "user", "content": "Bye."}]}
-    await memory.remember(changed)
-    assert ("run", "event") not in [(c.session_id, c.kind) for c in await memory.cards()]
 
 
 async def test_what_is_too_old_is_not_recalled_even_before_it_is_swept(make: Make) -> None:
@@ -84,13 +71,6 @@ async def test_where_everything_is_too_old_there_is_no_evidence_and_no_error(mak
     )
 
 
-async def test_a_kind_past_its_days_is_not_recalled(make: Make) -> None:
-    memory = await make(told(), retention=Retention(kinds={"state": 30}))
-    await memory.remember_many(HISTORY)
-    found = await memory.recall("What hurts on stairs?", at=NOW)
-    assert not any(c.card.kind == "state" and c.card.session_id == "run" for c in found.candidates)
-
-
 async def test_nothing_goes_because_of_a_date_that_a_session_claims(make: Make) -> None:
     memory = await make(told(), retention=Retention(days=60))
     await memory.remember_many(HISTORY)
@@ -98,16 +78,15 @@ async def test_nothing_goes_because_of_a_date_that_a_session_claims(make: Make) 
     assert len(await memory.sessions()) == 4
 
 
-@pytest.mark.parametrize("wrong", [{"days": 0}, {"kinds": {"event": 0}}, {"kinds": {"mood": 3}}])
-def test_days_are_at_least_one_and_kinds_are_known(wrong: dict[str, object]) -> None:
+def test_days_are_at_least_one() -> None:
     with pytest.raises(ValidationError):
-        Retention(**wrong)
+        Retention(days=0)
 
 
 def test_exactly_as_old_as_allowed_is_not_too_old() -> None:
     kept = Retention(days=10)
-    assert not kept.session_expired(NOW - timedelta(days=10), NOW)
-    assert kept.session_expired(NOW - timedelta(days=10, minutes=1), NOW)
+    assert not kept.expired(NOW - timedelta(days=10), NOW)
+    assert kept.expired(NOW - timedelta(days=10, minutes=1), NOW)
 
 
 # ---------------------------------------------------------------- by command and by the server
@@ -119,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUSTMEM_FOLDER", str(tmp_path / "spaces"))
     file = tmp_path / "justmem.toml"
-    file.write_text("[retention]\ndays = 60\nkinds = { event = 40 }\n")
+    file.write_text("[retention]\ndays = 60\n")
     monkeypatch.setenv("JUSTMEM_CONFIG", str(file))
 
     async def fill() -> None:
@@ -141,12 +120,11 @@ def test_the_command_shows_before_it_forgets(folder: Path) -> None:
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
     counts = {name: found["forgotten"][name] for name in ("cards", "sessions", "turns")}
-    assert counts == {"cards": 3, "sessions": 1, "turns": 3}
+    assert counts == {"cards": 2, "sessions": 1, "turns": 3}
     assert [each["id"] for each in found["sessions"]] == ["run"]
-    assert [each["session_id"] for each in found["cards"]] == ["kyoto"]
     assert run(app, ["expire", "--at", "2024-06-01"]).exit_code == 2  # nobody to ask
     done = run(app, ["expire", "--at", "2024-06-01", "--yes"])
-    assert "Forgotten: 3 cards, 1 session, 3 turns." in done.output
+    assert "Forgotten: 2 cards, 1 session, 3 turns." in done.output
     again = run(app, ["expire", "--at", "2024-06-01"])
     assert (again.exit_code, "0 cards, 0 sessions, 0 turns" in again.output) == (0, True)
 

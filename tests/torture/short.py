@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from justmem import AsyncMemory, Retention
-from justmem.domain import KINDS, Answer, Kind
+from justmem.domain import KINDS, Answer
 from justmem.errors import ModelUnavailable
 from justmem.ports import Embedded, Prompt
 from justmem.testing import HashEmbedder, ScriptedModel
@@ -56,12 +56,9 @@ class Case:
         self.secrets: list[str] = []
         self.gone: set[str] = set()  # sessions whose words must be nowhere
         self._marks: dict[str, str] = {}  # session -> a word that only its turns hold
-        kinds: dict[Kind, int] = {
-            kind: chance.randint(1, _DAYS) for kind in chance.sample(KINDS, chance.randint(0, 3))
-        }
         days = chance.choice([None, chance.randint(1, _DAYS)])
         self._drops = chance.random() < 0.5
-        self._retention = Retention(days=days, kinds=kinds, source_days=0 if self._drops else None)
+        self._retention = Retention(days=days, source_days=0 if self._drops else None)
         self._fails = chance.choice([0.0, 0.3])
         self._model, self._embedder = ScriptedModel(self._reply), RecordingEmbedder()
         self._now = _START + timedelta(days=chance.randint(1, _DAYS))
@@ -164,11 +161,9 @@ class Case:
     async def _check_expired(self, mine: AsyncMemory) -> None:
         expected = await mine.expiring(at=self._now)
         forgotten = await mine.expire(at=self._now)
-        assert forgotten.model_copy(update={"entry": None}) == expected.counted
+        assert forgotten.model_copy(update={"entry": None}) == expected.forgotten
         left = await mine.sessions()
-        assert not any(self._retention.session_expired(each.at, self._now) for each in left)
-        for card in await mine.cards():
-            assert not self._retention.card_expired(card, self._now)
+        assert not any(self._retention.expired(each.at, self._now) for each in left)
         self.gone |= set(self._marks) - {record.id for record in left}
 
     def _search(self, home: Path, shown: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ import typer
 
 from justmem.cli import render
 from justmem.cli.context import Json, a_time, now, settings, with_memory
-from justmem.cli.terminal import amount, plain, print_json, show
-from justmem.domain import KINDS, STATUSES, Card, Certificate, Expiring, Forgotten, Preview, dump
+from justmem.cli.terminal import amount, plain, show
+from justmem.domain import KINDS, STATUSES, Card, Certificate, Forgotten, Preview
 from justmem.errors import InvalidSetting
 from justmem.memory import AsyncMemory
 
@@ -134,14 +134,11 @@ def expire(
         )
     when = at or now()
     found = with_memory(lambda memory: memory.expiring(at=when))
-    if preview or found == Expiring():
-        if json:
-            print_json({**dump(found), "preview": True, "forgotten": dump(found.counted)})
-        else:
-            show(found, json, _expiring)
+    if preview or not (found.sessions or found.words):
+        show(found, json, _preview)
         return
     if not yes:
-        _confirm(f"Forget {_counted(found.counted)} for good?")
+        _confirm(f"Forget {_counted(found.forgotten)} for good?")
     show(with_memory(lambda memory: memory.expire(at=when)), json, _forgotten)
 
 
@@ -162,12 +159,6 @@ def _preview(found: Preview) -> list[Any]:
         lines += [shown] if count else []
         lines += [f"and {amount(count - _SHOWN, noun)} more"] if count > _SHOWN else []
     return lines
-
-
-def _expiring(found: Expiring) -> list[Any]:
-    tables = [render.sessions(found.sessions[:_SHOWN])] if found.sessions else []
-    tables += [render.cards(found.cards[:_SHOWN])] if found.cards else []
-    return [*tables, f"Older than [retention] allows: {_counted(found.counted)}."]
 
 
 def _counted(gone: Forgotten) -> str:

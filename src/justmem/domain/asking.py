@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field, computed_field
 
-from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Kind, Turn, Value
+from justmem.domain.cards import UNKNOWN_DATE, Card, EventDate, Turn, Value
 
 Stage = Literal["extract", "plan", "answer", "chat"]
 
@@ -30,34 +30,24 @@ class Budget(Value):
 
 
 class Retention(Value):
-    """How many days sessions, cards and words are kept, counted from the time of the session. None
-    means always. A card expires with its session, or earlier if its kind has fewer days.
-    `source_days` is for the words: the cards stay. With 0, the words are removed as soon as the
-    cards are made."""
+    """How many days sessions and words are kept, counted from the time of the session. None means
+    always. `source_days` is for the words: the cards stay. With 0, the words are removed as soon as
+    the cards are made."""
 
     days: int | None = Field(None, ge=1, description="days that sessions and their cards are kept")
-    kinds: Mapping[Kind, Annotated[int, Field(ge=1)]] = Field(
-        default_factory=dict, description="days for cards of a kind, such as `{ event = 90 }`"
-    )
     source_days: int | None = Field(
         None, ge=0, description="days that the original words are kept; 0: until cards are made"
     )
 
-    def session_expired(self, at: datetime, now: datetime) -> bool:
+    def expired(self, at: datetime, now: datetime) -> bool:
         return _older(at, now, self.days)
-
-    def card_expired(self, card: Card, now: datetime) -> bool:
-        """With its session, by its kind, or at its own time."""
-        if card.until is not None and card.until <= now.replace(tzinfo=None):
-            return True
-        return any(_older(card.said_at, now, d) for d in (self.days, self.kinds.get(card.kind)))
 
     def words_expired(self, at: datetime, now: datetime) -> bool:
         return self.source_days == 0 or _older(at, now, self.source_days)
 
     @property
     def limited(self) -> bool:
-        return self.days is not None or self.source_days is not None or bool(self.kinds)
+        return self.days is not None or self.source_days is not None
 
 
 def _older(at: datetime, now: datetime, days: int | None) -> bool:

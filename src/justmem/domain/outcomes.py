@@ -159,24 +159,6 @@ class Loaded(Value):
     forgotten: int = 0
 
 
-class Expiring(Value):
-    """What is older than the retention setting allows: whole sessions, single cards, and the words
-    of sessions whose cards stay."""
-
-    sessions: tuple[SessionRecord, ...] = ()
-    cards: tuple[Card, ...] = ()
-    words: tuple[SessionRecord, ...] = ()  # the words of these are removed, their cards stay
-
-    @property
-    def counted(self) -> Forgotten:
-        of_sessions = sum(record.cards for record in self.sessions)
-        return Forgotten(
-            cards=len(self.cards) + of_sessions,
-            sessions=len(self.sessions),
-            turns=sum(record.turns for record in (*self.sessions, *self.words)),
-        )
-
-
 class Certificate(Value):
     """States what was forgotten, when, and where it was searched for and not found.
 
@@ -213,12 +195,14 @@ class Forgotten(Value):
 
 
 class Preview(Value):
-    """What `forget` would remove. `turns` are turns of sessions that stay, such as `s12#3`."""
+    """What `forget` or `expire` would remove. `turns` are turns of sessions that stay, such as
+    `s12#3`. `words`: sessions that lose all their words and keep their cards."""
 
     forgotten: Forgotten
     cards: tuple[Card, ...] = ()
     sessions: tuple[SessionRecord, ...] = ()
     turns: tuple[str, ...] = ()
+    words: tuple[SessionRecord, ...] = ()
 
 
 class Stats(Value):
