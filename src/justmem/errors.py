@@ -54,40 +54,31 @@ class JustMemError(Exception):
     calls: tuple[Call, ...] = ()
 
 
-class InputError(JustMemError):
-    pass
+class InputError(JustMemError): ...
 
 
-class InvalidSession(InputError):
-    pass
+class InvalidSession(InputError): ...
 
 
-class InvalidQuestion(InputError):
-    pass
+class InvalidQuestion(InputError): ...
 
 
-class InvalidFile(InputError):
-    pass
+class InvalidFile(InputError): ...
 
 
-class InvalidSetting(InputError):
-    pass
+class InvalidSetting(InputError): ...
 
 
-class NotInMemory(InputError):
-    pass
+class NotInMemory(InputError): ...
 
 
-class NoSuchSpace(NotInMemory):
-    pass
+class NoSuchSpace(NotInMemory): ...
 
 
-class BudgetExceeded(InputError):
-    pass
+class BudgetExceeded(InputError): ...
 
 
-class TimeLimitExceeded(InputError):
-    pass
+class TimeLimitExceeded(InputError): ...
 
 
 class ModelError(JustMemError):
@@ -97,89 +88,68 @@ class ModelError(JustMemError):
             self.calls = (call,)
 
 
-class ModelUnavailable(ModelError):
-    pass
+class ModelUnavailable(ModelError): ...
 
 
-class ModelRefused(ModelError):
-    pass
+class ModelRefused(ModelError): ...
 
 
-class ModelNonsense(ModelError):
-    pass
+class ModelNonsense(ModelError): ...
 
 
-class WeightsUnavailable(ModelError):
-    pass
+class WeightsUnavailable(ModelError): ...
 
 
-class StoreError(JustMemError):
-    pass
+class StoreError(JustMemError): ...
 
 
-class StoreBusy(StoreError):
-    pass
+class StoreBusy(StoreError): ...
 
 
-class StoreDamaged(StoreError):
-    pass
+class StoreDamaged(StoreError): ...
 
 
-class StoreLocked(StoreError):
-    pass
+class StoreLocked(StoreError): ...
 
 
-class WrongKey(StoreLocked):
-    pass
+class WrongKey(StoreLocked): ...
 
 
-class StoreNotLocked(StoreError):
-    pass
+class StoreNotLocked(StoreError): ...
 
 
-class StoreFull(StoreError):
-    pass
+class StoreFull(StoreError): ...
 
 
-class StoreTooNew(StoreError):
-    pass
+class StoreTooNew(StoreError): ...
 
 
-class NotForgotten(StoreError):
-    pass
+class NotForgotten(StoreError): ...
 
 
-class EmbedderMismatch(StoreError):
-    pass
+class EmbedderMismatch(StoreError): ...
 
 
 class Refused(JustMemError):
     after: float | None = None  # seconds to wait before the next attempt
 
 
-class KeyNeeded(Refused):
-    pass
+class KeyNeeded(Refused): ...
 
 
-class KeyTooWeak(Refused):
-    pass
+class KeyTooWeak(Refused): ...
 
 
-class TooLarge(Refused):
-    pass
+class TooLarge(Refused): ...
 
 
-class Unfinished(Refused):
-    pass
+class Unfinished(Refused): ...
 
 
-class TooMany(Refused):
-    pass
+class TooMany(Refused): ...
 
 
-class TooSlow(Refused):
-    pass
+class TooSlow(Refused): ...
 
 
-class NoRoom(Refused):
-    pass
+class NoRoom(Refused): ...
