@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from justmem import Budget, SessionState
+from justmem import Budget
 from justmem.budget import check_usage
-from justmem.domain import Call, Candidate, Card, Evidence, Plan, Source
+from justmem.domain import Call, Candidate, Card, Evidence, Plan, SessionState, Source
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.models.openai import OpenAIModel
 from justmem.ports import Completion, Prompt

@@ -5,7 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from justmem import Budget, Session, SessionState, Turn
+from justmem import Budget, Session, Turn
+from justmem.domain import SessionState
 from justmem.errors import InvalidSession, ModelUnavailable
 from justmem.ports import Completion
 from justmem.testing import ScriptedModel

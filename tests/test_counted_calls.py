@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from justmem import Budget, SessionState
+from justmem import Budget
+from justmem.domain import SessionState
 from justmem.errors import ModelNonsense, ModelRefused
 from justmem.models.openai import OpenAIEmbedder, OpenAIModel
 from justmem.plan import planning_prompt

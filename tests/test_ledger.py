@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from justmem import Budget, SessionState
+from justmem import Budget
+from justmem.domain import SessionState
 from justmem.errors import BudgetExceeded, ModelUnavailable
 from justmem.testing import HashEmbedder, ScriptedModel
 from stories import HISTORY, NOW, RUN, Make, extract_history, plan, scripted

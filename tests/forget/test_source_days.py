@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from justmem import AsyncMemory, Retention, SessionState
+from justmem import AsyncMemory, Retention
 from justmem.cli.app import app
+from justmem.domain import SessionState
 from justmem.errors import ModelUnavailable, NotInMemory
 from justmem.parts import Parts
 from justmem.store.sqlite import open_store

@@ -11,8 +11,8 @@ import pytest
 
 import justmem
 import justmem.config
-from justmem import SessionState
 from justmem.config.opening import open_memory
+from justmem.domain import SessionState
 from justmem.errors import InputError, InvalidQuestion, InvalidSession, InvalidSetting
 from justmem.intake.redaction import secrets
 from justmem.testing import HashEmbedder

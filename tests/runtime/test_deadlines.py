@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from justmem import SessionState
-from justmem.domain import Plan
+from justmem.domain import Plan, SessionState
 from justmem.errors import ModelNonsense, TimeLimitExceeded
 from justmem.language.languages import LANGUAGES, Languages
 from justmem.runtime import deadlines
