@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -26,31 +26,6 @@ def _blocking(
     @functools.wraps(method)
     def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._wait(method(self.asynchronous, *args, **kwargs))
-
-    return waited
-
-
-def _blocking_iterator(
-    method: Callable[Concatenate[AsyncMemory, P], AsyncGenerator[T]],
-) -> Callable[Concatenate[Memory, P], Iterator[T]]:
-    """The same generator as an iterator that blocks at each step."""
-
-    @functools.wraps(method)
-    def waited(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        steps = method(self.asynchronous, *args, **kwargs)
-
-        async def step() -> T | None:
-            found: T | None = await anext(steps, None)
-            return found
-
-        async def closed() -> None:
-            await steps.aclose()
-
-        try:
-            while (found := self._wait(step())) is not None:
-                yield found
-        finally:
-            self._wait(closed())
 
     return waited
 
@@ -113,10 +88,21 @@ class Memory:
     history = _blocking(AsyncMemory.history)
     profile = _blocking(AsyncMemory.profile)
     about = _blocking(AsyncMemory.about)
-    export = _blocking_iterator(AsyncMemory.export)
     load = _blocking(AsyncMemory.load)
     log = _blocking(AsyncMemory.log)
     check_log = _blocking(AsyncMemory.check_log)
+
+    def export(self, *, vectors: bool = False) -> Iterator[str]:
+        lines = self.asynchronous.export(vectors=vectors)
+
+        async def line() -> str | None:
+            return await anext(lines, None)
+
+        try:
+            while (found := self._wait(line())) is not None:
+                yield found
+        finally:
+            self._wait(lines.aclose())
 
     def close(self) -> None:
         if self._origin.here and not self._loop.is_closed():
