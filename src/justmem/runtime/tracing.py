@@ -1,16 +1,14 @@
 """OpenTelemetry spans by the GenAI conventions for memory. Without `opentelemetry-api` (the extra
 `otel`), and without a configured SDK, nothing happens.
 
-No span holds words of a conversation, unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is
-true. The conventions are in no installable package yet, so their names are written down here.
+No span holds words of a conversation. The conventions are in no installable package yet, so their
+names are written down here.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import json
-import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from justmem.domain import Answer, Call, Evidence, Forgotten, Receipt, Remembered
 
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 Operation = Literal["search_memory", "upsert_memory", "delete_memory"]
 _FOUND = find_spec("opentelemetry") is not None and find_spec("opentelemetry.trace") is not None
 
@@ -49,7 +46,7 @@ def traced(operation: Operation) -> Callable[[Method[S, P, T]], Method[S, P, T]]
             with _span(name, memory.space) as span:
                 result = await method(memory, *args, **given)
                 if span.is_recording():
-                    span.set_attributes(_attributes(args, given, result))
+                    span.set_attributes(_attributes(given, result))
                     receipt = _receipt(result)
                     for each in receipt.calls if receipt else ():
                         _chat(each)
@@ -82,7 +79,7 @@ def _span(operation: str, space: str) -> Iterator[Any]:
             raise
 
 
-def _attributes(args: tuple[Any, ...], given: Mapping[str, Any], result: Any) -> dict[str, Any]:
+def _attributes(given: Mapping[str, Any], result: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(result, Remembered):
         found["gen_ai.conversation.id"] = result.session_id
@@ -95,10 +92,6 @@ def _attributes(args: tuple[Any, ...], given: Mapping[str, Any], result: Any) ->
         evidence = result.evidence if isinstance(result, Answer) else result
         found["gen_ai.memory.record.count"] = len(evidence.cards)
         found["justmem.access"] = evidence.access.value
-        if os.environ.get(CAPTURE, "").lower() in ("true", "1"):
-            cards = [{"id": card.id, "content": card.text} for card in evidence.cards]
-            found["gen_ai.memory.query.text"] = str((args or [given["question"]])[0])
-            found["gen_ai.memory.records"] = json.dumps(cards, ensure_ascii=False)
     if receipt := _receipt(result):
         found["gen_ai.usage.input_tokens"] = receipt.tokens_in
         found["gen_ai.usage.output_tokens"] = receipt.tokens_out
