@@ -23,7 +23,7 @@ from justmem.domain import (
 from justmem.errors import InputError, InvalidSession, NotForgotten, NotInMemory
 from justmem.intake.sessions import as_time
 from justmem.language import words
-from justmem.ports import Language, Place, Removed, Store, card_in
+from justmem.ports import CardFilter, Language, Place, Removed, Store, card_in
 from justmem.runtime.validation import as_flag, as_id, as_text
 from justmem.subjects.about import cards_about, named_waiting, places_naming
 from justmem.subjects.user_name import USER, read_names

@@ -138,7 +138,7 @@ class Case:
         answer = await mine.ask(question, at=self._now)
         for card in (each.card for each in answer.evidence.candidates):
             if "#" not in card.id:
-                assert not self._retention.card_expired(card, self._now), f"recalled {card.id}"
+                assert not self._retention.expired(card.said_at, self._now), f"recalled {card.id}"
         await self._check_citations(mine, answer)
         return answer.model_dump_json()
 
