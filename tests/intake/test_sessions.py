@@ -207,9 +207,6 @@ def test_a_session_without_a_time_says_how_to_give_one() -> None:
         1716215400.0,
         1716215400000,
         "1716215400",
-        "2024/05/20 (Mon) 14:30",
-        "2024/05/20 14:30:00",
-        "2:30 pm on 20 May, 2024",
     ],
 )
 def test_many_ways_to_write_the_same_time(value: object) -> None:
@@ -218,14 +215,6 @@ def test_many_ways_to_write_the_same_time(value: object) -> None:
 
 def test_a_time_keeps_the_clock_of_those_who_spoke() -> None:
     assert as_time("2024-05-20T23:30:00-07:00").date() == date(2024, 5, 20)
-
-
-@pytest.mark.parametrize(
-    ("value", "hour"),
-    [("12:05 am on 1 January, 2024", 0), ("12:05 pm on 1 January, 2024", 12)],
-)
-def test_noon_and_midnight(value: str, hour: int) -> None:
-    assert as_time(value) == datetime(2024, 1, 1, hour, 5)
 
 
 def test_a_day_is_its_midnight() -> None:
@@ -239,9 +228,7 @@ def test_a_day_is_its_midnight() -> None:
         "",
         "2024-13-01",
         "2023-02-29",
-        "2024/02/30 (Fri) 10:00",
-        "13:00 pm on 1 January, 2024",
-        "1:00 pm on 1 Brumaire, 2024",
+        "2024/05/20 14:30",
         20240520,
         0,
         -5,

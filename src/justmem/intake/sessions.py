@@ -25,10 +25,7 @@ SHAPE = (
     'Expected {"at": "2024-05-20T14:30", "turns": [{"role": "user", "content": "..."}]}, '
     'a list of such messages, turns like {"speaker": "Ana", "text": "..."}, or a text.'
 )
-TIMES = (
-    "Write it as 2024-05-20T14:30, as seconds or milliseconds since 1970, "
-    "as '2024/05/20 (Mon) 14:30' or as '2:30 pm on 20 May, 2024'."
-)
+TIMES = "Write it as 2024-05-20T14:30, or as seconds or milliseconds since 1970."
 
 _LONGEST_NAME = 200
 _MOST_LABELS = 20
@@ -257,13 +254,6 @@ def _part(part: object) -> str:
 
 # ---------------------------------------------------------------- times
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec"
-_SPOKEN = re.compile(
-    r"(\d{1,2}):(\d{2})\s*([ap])\.?m\.?\s+on\s+(\d{1,2})\s+([a-z]{3,9}),?\s+(\d{4})"
-)
-_SLASHED = re.compile(
-    r"(\d{4})/(\d{1,2})/(\d{1,2})(?:\s*\([a-z]+\))?(?:\s+(\d{1,2}):(\d{2})(?::(\d{2}))?)?"
-)
 _NUMBER = re.compile(r"\d{9,17}(?:\.\d*)?")
 _EARLIEST_EPOCH = 1e8  # 1973: a smaller number is a date like 20240520, not a count of seconds
 _FIRST_MILLISECONDS = 1e11
@@ -271,9 +261,8 @@ _YEARS = range(1900, 2101)
 
 
 def as_time(value: object, zone: tzinfo | None = None) -> datetime:
-    """A datetime, an ISO string, an epoch in seconds or milliseconds (read as UTC), or one of
-    the two forms the public benchmarks use. A UTC time becomes the local time of `zone`. Raises
-    InvalidSession for anything else."""
+    """A datetime, an ISO string, or an epoch in seconds or milliseconds (read as UTC). A UTC time
+    becomes the local time of `zone`. Raises InvalidSession for anything else."""
     try:
         when = _time(value)
     except (ValueError, OverflowError, OSError):
@@ -310,16 +299,6 @@ def _epoch(number: float) -> datetime | None:
 def _written(text: str) -> datetime | None:
     if _NUMBER.fullmatch(text):
         return _epoch(float(text))
-    if spoken := _SPOKEN.fullmatch(text.lower()):
-        hour, minute, half, day, month, year = spoken.groups()
-        number = _MONTHS.split().index(month[:3]) + 1
-        if not 1 <= int(hour) <= 12:
-            return None
-        clock = int(hour) % 12 + (12 if half == "p" else 0)
-        return datetime(int(year), number, int(day), clock, int(minute))
-    if slashed := _SLASHED.fullmatch(text.lower()):
-        years, months, days, hours, minutes, seconds = (int(part or 0) for part in slashed.groups())
-        return datetime(years, months, days, hours, minutes, seconds)
     return datetime.fromisoformat(text)
 
 
