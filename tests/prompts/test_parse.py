@@ -22,13 +22,6 @@ def test_a_cut_off_reply_keeps_complete_members_and_drops_the_half_written_one()
     assert not whole
 
 
-def test_broken_in_the_middle_keeps_the_readable_objects() -> None:
-    text = '{"cards": [{"subject": "Ana", "fact": "x"}, {"subject": oops}, {"subject": "Bo"}]}'
-    value, whole = parse(text)
-    assert value == [{"subject": "Ana", "fact": "x"}, {"subject": "Bo"}]
-    assert not whole
-
-
 def test_raw_line_breaks_inside_strings_are_read() -> None:
     assert parse('{"answer": "one\ntwo"}') == ({"answer": "one\ntwo"}, True)
 

@@ -1,13 +1,12 @@
 """A model's reply -> the JSON values in it, however damaged -> a typed value.
 
-Truncated or partly wrong JSON keeps its whole members; a half-written last one is dropped,
-because half a fact can be a wrong fact.
+Truncated JSON keeps its whole members. A half-written last one is dropped, because half a fact can
+be a wrong fact.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from typing import Annotated, Any
 
@@ -17,11 +16,9 @@ from pydantic_core import from_json
 
 from justmem.runtime.validation import clean
 
-_MEMBER = re.compile(r'[{"]')  # how an object or a card begins
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks inside strings are common
 # Besides what is no JSON: numbers of thousands of digits, and nesting made to do harm.
 _UNREADABLE = (ValueError, RecursionError)
-_PATIENCE = 500  # failed starts after which the rest is given up
 
 
 def parse(text: str) -> tuple[Any, bool]:
@@ -41,23 +38,7 @@ def parse(text: str) -> tuple[Any, bool]:
     try:
         return from_json(text, allow_partial=True), False
     except ValueError:
-        return _members(text), False
-
-
-def _members(text: str) -> list[Any]:
-    """Every object or card-like string that can still be read in broken JSON."""
-    found: list[Any] = []
-    at = failures = 0
-    while failures < _PATIENCE and (begins := _MEMBER.search(text, at)):
-        try:
-            value, at = _DECODER.raw_decode(text, begins.start())
-        except _UNREADABLE:
-            at = begins.end()
-            failures += 1
-            continue
-        if isinstance(value, dict) or (isinstance(value, str) and value.count("|") >= 5):
-            found.append(value)
-    return found
+        return None, False
 
 
 # ---------------------------------------------------------------- typed replies
