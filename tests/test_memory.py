@@ -24,7 +24,7 @@ from stories import HISTORY, NOW, RUN, Make, by_model, extract_history, plan, sc
 
 def public(kind: type) -> dict[str, str]:
     return {
-        name: str(inspect.signature(member))
+        name: str(inspect.signature(member)).replace("AsyncGenerator", "Iterator")
         for name, member in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_")
     }
