@@ -1,4 +1,4 @@
-"""An HTTP server on loopback with the OpenAI protocol, also for failures."""
+"""HTTP servers on loopback: for any handler, and one with the OpenAI protocol and its failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from typing import Any, Literal
 class Request:
     path: str
     headers: Mapping[str, str]  # names in lower case
-    body: Any
+    body: Any  # read as JSON; None if it is none
+    raw: bytes = b""
+    method: str = "POST"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,6 @@ class Served:
 def serve_openai(script: Script) -> Iterator[Served]:
     """Serves GET and POST under /v1 from a function of the request, or from a list, in order."""
     requests: list[Request] = []
-    closing = threading.Event()
     lock = threading.Lock()
     left = iter(() if callable(script) else script)
 
@@ -59,17 +60,28 @@ def serve_openai(script: Script) -> Iterator[Served]:
             return Respond({"error": {"message": "The script has no reply left."}}, status=500)
         return found if isinstance(found, Respond) else Respond(found)
 
+    with serve(reply) as url:
+        yield Served(f"{url}/v1", requests)
+
+
+@contextmanager
+def serve(reply: Callable[[Request], Respond]) -> Iterator[str]:
+    """The URL of a server that answers GET and POST, each request in a thread of its own."""
+    closing = threading.Event()
+
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            self._send(reply(Request(self.path, headers, json.loads(raw))))
+            try:
+                body = json.loads(raw)
+            except ValueError:
+                body = None
+            self._send(reply(Request(self.path, headers, body, raw, self.command)))
 
-        def do_GET(self) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            self._send(reply(Request(self.path, headers, None)))
+        do_GET = do_POST
 
         def _send(self, respond: Respond) -> None:
             closing.wait(respond.delay)
@@ -118,7 +130,7 @@ def serve_openai(script: Script) -> Iterator[Served]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
-            yield Served(f"http://127.0.0.1:{server.server_address[1]}/v1", requests)
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             closing.set()
             server.shutdown()

@@ -11,19 +11,20 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 
+from justmem_eval.loopback import Request, Respond, serve
 from justmem_eval.models import Cap, CapReached
 from justmem_eval.records import Usage
 from justmem_eval.text import count
 
 _HOP = {"host", "content-length", "connection", "accept-encoding", "transfer-encoding"}
+_KEPT = ("content-type", "retry-after")  # headers of a reply
 _PATIENCE = 600.0  # seconds for one request
 _LONGEST_REPLY = 4096  # tokens, where a request sets no limit
 
@@ -34,7 +35,7 @@ class Meter:
 
     upstream: str
     cap: Cap = field(default_factory=lambda: Cap(None))
-    port: int = 0
+    root: str = ""  # the URL of the proxy
     capped: set[str] = field(default_factory=set)
     _used: dict[str, Usage] = field(default_factory=dict)
     _running: Counter[str] = field(default_factory=Counter)
@@ -46,7 +47,7 @@ class Meter:
         not do it."""
         if capped:
             self.capped.add(lane)
-        return f"http://127.0.0.1:{self.port}/{lane}/v1"
+        return f"{self.root}/{lane}/v1"
 
     def lanes(self) -> dict[str, Usage]:
         with self._lock:
@@ -81,89 +82,53 @@ def metering(upstream: str, cap: Cap | None = None) -> Iterator[Meter]:
     """Runs the proxy in front of `upstream`, a base URL that ends in /v1."""
     meter = Meter(upstream.rstrip("/"), cap or Cap(None))
     here = httpx.URL(upstream).host in ("127.0.0.1", "localhost", "::1")
-    client = httpx.Client(timeout=_PATIENCE, trust_env=not here)
 
-    class Connection(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-            lane, _, rest = self.path.lstrip("/").partition("/")
-            most = _most(raw) if lane in meter.capped else 0
-            try:
-                meter.cap.reserve(most)
-            except CapReached as error:
-                self._refuse(429, str(error))
-                return
-            spent = self._forward(lane, rest.removeprefix("v1"), raw)
-            meter.cap.settle(most, spent if lane in meter.capped else 0)
-
-        do_GET = do_POST
-
-        def _forward(self, lane: str, path: str, raw: bytes) -> int:
-            """Passes it on, and says what it took."""
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
-            try:
-                with meter.at_work(lane):
-                    url = meter.upstream + path
-                    reply = client.request(self.command, url, content=raw, headers=headers)
-            except httpx.HTTPError as error:
-                meter.add(lane, counted(path, raw, 502, b""))
-                self._refuse(502, f"The model server: {error}")
-                return 0
-            use = Usage()
-            if self.command == "POST":
-                use = counted(path, raw, reply.status_code, reply.content)
-                meter.add(lane, use)
-            kept = {"content-type": reply.headers.get("content-type", "application/json")}
-            if "retry-after" in reply.headers:
-                kept["retry-after"] = reply.headers["retry-after"]
-            self._send(reply.status_code, reply.content, kept)
-            return use.tokens
-
-        def _refuse(self, status: int, reason: str) -> None:
-            said = json.dumps({"error": {"message": reason}}).encode()
-            self._send(status, said, {"content-type": "application/json"})
-
-        def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-            self.send_response_only(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # a client that went away is its own affair
-
-    with client, Server(("127.0.0.1", 0), Connection) as server:
-        meter.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
+    def reply(request: Request) -> Respond:
+        lane, _, path = request.path.lstrip("/").partition("/")
+        most = _most(request.body) if lane in meter.capped else 0
         try:
-            yield meter
-        finally:
-            server.shutdown()
-            thread.join()
+            meter.cap.reserve(most)
+        except CapReached as error:
+            return _refusal(429, str(error))
+        respond, use = forward(lane, path.removeprefix("v1"), request)
+        meter.cap.settle(most, use.tokens if lane in meter.capped else 0)
+        if request.method == "POST":
+            meter.add(lane, use)
+        return respond
+
+    def forward(lane: str, path: str, request: Request) -> tuple[Respond, Usage]:
+        headers = {name: value for name, value in request.headers.items() if name not in _HOP}
+        try:
+            with meter.at_work(lane):
+                found = client.request(
+                    request.method, meter.upstream + path, content=request.raw, headers=headers
+                )
+        except httpx.HTTPError as error:
+            refused = _refusal(502, f"The model server: {error}")
+            return refused, counted(path, request.body, 502, b"")
+        kept = {name: found.headers[name] for name in _KEPT if name in found.headers}
+        respond = Respond(found.content, found.status_code, kept)
+        return respond, counted(path, request.body, found.status_code, found.content)
+
+    with httpx.Client(timeout=_PATIENCE, trust_env=not here) as client, serve(reply) as meter.root:
+        yield meter
 
 
-def counted(path: str, raw: bytes, status: int, body: bytes) -> Usage:
-    """What one exchange took."""
+def _refusal(status: int, reason: str) -> Respond:
+    return Respond({"error": {"message": reason}}, status)
+
+
+def counted(path: str, asked: Any, status: int, body: bytes) -> Usage:
+    """What one exchange took. `asked`: the request as JSON."""
     vectors = "embeddings" in path
     requests = {"embeddings" if vectors else "requests": 1}
     if status >= 400:
         return Usage(**requests, failed=1)
     usage = _usage(body)
     if vectors:
-        return Usage(**requests, embedding=usage[0] if usage else _texts(raw, "input"))
+        return Usage(**requests, embedding=usage[0] if usage else _texts(asked, "input"))
     if usage is None:
-        usage = _texts(raw, "messages"), count(_said(body))
+        usage = _texts(asked, "messages"), count(_said(body))
         return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1], estimated=1)
     return Usage(**requests, tokens_in=usage[0], tokens_out=usage[1])
 
@@ -203,17 +168,13 @@ def _usage(body: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _most(raw: bytes) -> int:
-    try:
-        body = json.loads(raw)
-    except ValueError:
+def _most(asked: Any) -> int:
+    if not isinstance(asked, dict):
         return 0
-    longest = body.get("max_completion_tokens") or body.get("max_tokens") or _LONGEST_REPLY
-    return _texts(raw, "messages") + (int(longest) if "messages" in body else 0)
+    longest = asked.get("max_completion_tokens") or asked.get("max_tokens") or _LONGEST_REPLY
+    return _texts(asked, "messages") + (int(longest) if "messages" in asked else 0)
 
 
-def _texts(raw: bytes, name: str) -> int:
-    try:
-        return count(json.dumps(json.loads(raw).get(name, ""), ensure_ascii=False))
-    except ValueError:
-        return 0
+def _texts(asked: Any, name: str) -> int:
+    texts = asked.get(name, "") if isinstance(asked, dict) else ""
+    return count(json.dumps(texts, ensure_ascii=False))

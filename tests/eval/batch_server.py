@@ -7,12 +7,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from email.message import Message
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from justmem_eval.loopback import Request
+from justmem_eval.loopback import Request, Respond, serve
 
 
 @dataclass
@@ -26,7 +24,7 @@ class Batches:
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     looked: threading.Event = field(default_factory=threading.Event)
 
-    def upload(self, headers: Message, raw: bytes) -> dict[str, Any]:
+    def upload(self, headers: Mapping[str, str], raw: bytes) -> dict[str, Any]:
         head = f"content-type: {headers['content-type']}\r\n\r\n".encode()
         form = BytesParser().parsebytes(head + raw)
         parts = {p.get_param("name", header="content-disposition"): p for p in form.get_payload()}  # type: ignore[union-attr]
@@ -72,36 +70,17 @@ class Batches:
 def serve_batches(play: Callable[[Request], Any], polls: int = 1) -> Iterator[Batches]:
     served = Batches(play, polls)
 
-    class Connection(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["content-length"]))
-            upload = self.path == "/v1/files"
-            self._send(
-                served.upload(self.headers, raw) if upload else served.create(json.loads(raw))
+    def reply(request: Request) -> Respond:
+        if request.method == "POST":
+            upload = request.path == "/v1/files"
+            return Respond(
+                served.upload(request.headers, request.raw)
+                if upload
+                else served.create(request.body)
             )
+        kind, id = request.path.removeprefix("/v1/").removesuffix("/content").split("/")
+        return Respond(served.look(id) if kind == "batches" else served.files[id])
 
-        def do_GET(self) -> None:
-            kind, id = self.path.removeprefix("/v1/").removesuffix("/content").split("/")
-            self._send(served.look(id) if kind == "batches" else served.files[id])
-
-        def _send(self, body: Any) -> None:
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response_only(200)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Connection) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        try:
-            yield served
-        finally:
-            server.shutdown()
-            thread.join()
+    with serve(reply) as url:
+        served.url = f"{url}/v1"
+        yield served

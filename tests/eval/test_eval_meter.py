@@ -12,7 +12,7 @@ from justmem.runtime import tokens
 from justmem_eval.loopback import Respond, chat_body, serve_openai
 from justmem_eval.meter import Meter, counted, metering
 
-ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
 WORDS = "Tomas adopted a greyhound called Biscuit."
 
 
@@ -55,7 +55,7 @@ def test_a_whole_reply_without_usage_is_counted_by_its_words(message: dict[str, 
 
 
 def post(meter: Meter, lane: str, path: str) -> None:
-    httpx.post(f"{meter.url(lane)}/{path}", content=ASKED, trust_env=False)
+    httpx.post(f"{meter.url(lane)}/{path}", json=ASKED, trust_env=False)
 
 
 def test_requests_for_vectors_are_no_calls_of_the_model() -> None:
