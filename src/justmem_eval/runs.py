@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from justmem.config import providers
 from justmem.errors import InputError, JustMemError, ModelError
 from justmem_eval import models
 from justmem_eval.batch import BatchModel
-from justmem_eval.benchmarks import Benchmark, Case
+from justmem_eval.benchmarks import Benchmark, Case, History
 from justmem_eval.judging import Judging, corrected, judges, planted
 from justmem_eval.meter import Meter, metering
 from justmem_eval.models import RECORDED, Cap, CapReached, RepeatedModel, Replies
@@ -36,12 +37,13 @@ from justmem_eval.records import (
 )
 from justmem_eval.settings import BATCH, Settings, parse, pin
 from justmem_eval.systems import Opened, System
-from justmem_eval.systems.justmem import JustMem, build_embedder
+from justmem_eval.systems.justmem import JustMem, OpenedMemory, build_embedder
 from justmem_eval.systems.peer import Peer
-from justmem_eval.systems.plain import NaiveRag, Plain, nothing, whole_history
+from justmem_eval.systems.plain import NaiveRag, Plain, nothing, read, whole_history
 
 OPENAI = "https://api.openai.com/v1"
 T = TypeVar("T", bound=Record)
+M = TypeVar("M")  # an opened memory
 OnProgress = Callable[[str, int, int], None]  # stage, done, of
 
 
@@ -64,7 +66,7 @@ async def run(
         pin(given, {judge.name: judge.instruction for judge in by}, folder)
         system = _system(given, model, folder, cache, meter)
         try:
-            await _Run(system, given, by, Files(folder), progress)()
+            await _Run(system, model, given, by, Files(folder), progress)()
         finally:
             for each in (model, judged_by):
                 if isinstance(each, BatchModel):
@@ -108,12 +110,12 @@ def _system(
     given: Settings, model: RepeatedModel | None, folder: Path, cache: Path, meter: Meter | None
 ) -> System:
     if given.is_peer:
-        return Peer(given, model, folder, meter)
+        return Peer(given, folder, meter)
     if given.system == "justmem":
         return JustMem(given, model, folder / "memories", cache)
     if given.system == "naive_rag":
-        return Plain(model, NaiveRag(build_embedder(parse(given.switches), cache)))
-    return Plain(model, whole_history if given.system == "fulltext" else nothing)
+        return Plain(NaiveRag(build_embedder(parse(given.switches), cache)))
+    return Plain(whole_history if given.system == "fulltext" else nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class _Run:
     """The first judge also judges by the corrected key."""
 
     system: System
+    reader: RepeatedModel | None  # of the plain reader
     given: Settings
     judges: Sequence[Judging]
     files: Files
@@ -152,17 +155,27 @@ class _Run:
 
         lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
         known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
-        await self._each_opened("evidence", 0, self.files.evidence, one, known)
+        await self._each_opened("evidence", self.system.opened, self.files.evidence, one, known)
 
     async def _answer(self, number: int) -> None:
-        evidence = self.files.evidence
+        evidence, predictions = self.files.evidence, self.files.predictions(number)
+        if isinstance(self.system, JustMem):
 
-        async def one(opened: Opened, case: Case) -> Predicted:
-            return await opened.answer(case.question, evidence[case.question.id])
+            async def answer(opened: OpenedMemory, case: Case) -> Predicted:
+                return await opened.answer(case.question, evidence[case.question.id])
 
-        known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
-        predictions = self.files.predictions(number)
-        await self._each_opened(f"answers {number}", number, predictions, one, known)
+            known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
+            open = partial(self.system.opened, sample=number)
+            await self._each_opened(f"answers {number}", open, predictions, answer, known)
+            return
+        questions = {case.question.id: case.question for case in self.benchmark.cases}
+
+        async def one(id: str) -> Predicted:
+            if evidence[id].error:
+                return Predicted(id=id, error=f"no evidence: {evidence[id].error}")
+            return await read(self.reader, questions[id], evidence[id].context, number)
+
+        await self._each(f"answers {number}", questions, predictions, one)
 
     async def _judge(self, number: int) -> None:
         cases = [case for case in self.benchmark.cases if case.gold.judged]
@@ -229,9 +242,9 @@ class _Run:
     async def _each_opened(
         self,
         stage: str,
-        sample: int,
+        open: Callable[[History], AbstractAsyncContextManager[M]],
         done: Lines[T],
-        one: Callable[[Opened, Case], Awaitable[T]],
+        one: Callable[[M, Case], Awaitable[T]],
         known: Mapping[str, str],
     ) -> None:
         """Each question with its history opened. `known`: errors of questions that cannot be
@@ -247,7 +260,7 @@ class _Run:
         async def one_history(id: str) -> None:
             asked = left[id]
             try:
-                async with self.system.opened(self.benchmark.history(id), sample) as opened:
+                async with open(self.benchmark.history(id)) as opened:
                     await self._each(stage, asked, done, lambda q: one(opened, asked[q]), among)
             except (ModelError, InputError) as error:  # it cannot be opened
                 for question in asked:

@@ -1,4 +1,5 @@
-"""What every system under test does: build once, retrieve once, answer as often as asked."""
+"""What every system under test does: build once, retrieve once. JustMem answers itself. For the
+others a plain reader answers (see plain.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from justmem_eval.benchmarks import History, Question
-from justmem_eval.records import Built, Predicted, Retrieved
+from justmem_eval.records import Built, Retrieved
 
 
 class Opened(Protocol):
@@ -14,10 +15,8 @@ class Opened(Protocol):
 
     async def retrieve(self, question: Question) -> Retrieved: ...
 
-    async def answer(self, question: Question, retrieved: Retrieved) -> Predicted: ...
-
 
 class System(Protocol):
     async def build(self, history: History) -> Built: ...
 
-    def opened(self, history: History, sample: int = 0) -> AbstractAsyncContextManager[Opened]: ...
+    def opened(self, history: History) -> AbstractAsyncContextManager[Opened]: ...

@@ -39,20 +39,17 @@ from justmem.domain import dump
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter
-from justmem_eval.models import RepeatedModel
 from justmem_eval.records import (
     Built,
     K,
     PeerCannotStart,
     PeerFailed,
     Piece,
-    Predicted,
     Retrieved,
     Usage,
 )
 from justmem_eval.settings import Settings
 from justmem_eval.systems.alignment import aligned
-from justmem_eval.systems.plain import read
 from justmem_eval.text import count
 
 NAMES = ("amem", "memoryos", "simplemem", "lightmem", "memos", "mem0", "mempalace")
@@ -61,11 +58,7 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Peer:
-    """`model` is the plain reader's: it answers from the context of every peer."""
-
-    def __init__(
-        self, given: Settings, model: RepeatedModel | None, folder: Path, meter: Meter | None
-    ) -> None:
+    def __init__(self, given: Settings, folder: Path, meter: Meter | None) -> None:
         name, peer = given.system, given.peer
         if meter is None or not peer.python:
             raise InvalidSetting(
@@ -76,7 +69,6 @@ class Peer:
         if not script.is_file():
             raise InvalidSetting(f"There is no adapter for {name!r}: known are {', '.join(NAMES)}.")
         parsed = providers.parse(given.model, "model")
-        self.model = model
         self.folder = folder
         self.meter = meter
         self.command = [peer.python, "-u", str(script)]
@@ -107,20 +99,18 @@ class Peer:
         )
 
     @asynccontextmanager
-    async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PeerMemory]:
+    async def opened(self, history: History) -> AsyncIterator[PeerMemory]:
         process = Process(self, history.id)
         try:
-            yield PeerMemory(self, history, process, sample)
+            yield PeerMemory(history, process)
         finally:
             await process.end()
 
 
 @dataclass(frozen=True, slots=True)
 class PeerMemory:
-    peer: Peer
     history: History
     process: Process
-    sample: int
 
     async def retrieve(self, question: Question) -> Retrieved:
         message = {"do": "retrieve", "question": dump(question), "k": K}
@@ -138,9 +128,6 @@ class PeerMemory:
             evidence_tokens=count(context),
             usage=usage,
         )
-
-    async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
-        return await read(self.peer.model, question, retrieved.context, self.sample)
 
 
 def _piece(item: Mapping[str, Any], history: History) -> Piece:

@@ -58,28 +58,23 @@ def reading_prompt(question: Question, context: str) -> Prompt:
 class Plain:
     """A system that builds nothing. `find` returns the evidence for a question."""
 
-    model: RepeatedModel | None
     find: Callable[[History, Question], Awaitable[Retrieved]]
 
     async def build(self, history: History) -> Built:
         return Built(id=history.id, sessions=len(history.sessions))
 
     @asynccontextmanager
-    async def opened(self, history: History, sample: int = 0) -> AsyncIterator[PlainMemory]:
-        yield PlainMemory(self, history, sample)
+    async def opened(self, history: History) -> AsyncIterator[PlainMemory]:
+        yield PlainMemory(self, history)
 
 
 @dataclass(frozen=True)
 class PlainMemory:
     system: Plain
     history: History
-    sample: int
 
     async def retrieve(self, question: Question) -> Retrieved:
         return await self.system.find(self.history, question)
-
-    async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
-        return await read(self.system.model, question, retrieved.context, self.sample)
 
 
 async def nothing(history: History, question: Question) -> Retrieved:
