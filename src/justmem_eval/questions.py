@@ -124,8 +124,7 @@ def _question(turn: Turn, often: Counter[str]) -> str:
 
 
 def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Case:
-    sessions = frozenset(session for session, _ in turns)
-    gold = Gold(answer="", category=_NAME, turns=turns, sessions=sessions)
+    gold = Gold(answer="", category=_NAME, turns=turns)
     return Case(Question(id=str(number), text=text, at=at), gold, _NAME)
 
 

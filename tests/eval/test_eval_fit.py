@@ -36,7 +36,7 @@ def example(dataset: str, history: str, number: int) -> fit.Example:
     gold = (f"s{number}-7", 7)
     case = Case(
         Question(id=str(number), text="?", at=datetime(2024, 6, 1)),
-        Gold(answer="a", category="x", turns=frozenset({gold}), sessions=frozenset({gold[0]})),
+        Gold(answer="a", category="x", turns=frozenset({gold})),
         history,
     )
     return fit.example(dataset, case, candidates)

@@ -30,7 +30,6 @@ def pair(
         answer="a",
         category=category,
         turns=frozenset(gold),
-        sessions=frozenset(session for session, _ in gold),
         abstain=abstain,
     )
     row = Retrieved(

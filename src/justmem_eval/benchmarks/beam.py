@@ -122,7 +122,6 @@ def _cases(id: str, folder: Path, notes: list[str]) -> Iterator[Case]:
                 answer=next((str(item[key]) for key in _ANSWERS if item.get(key)), ""),
                 category=ability,
                 turns=turns,
-                sessions=frozenset(session for session, _ in turns),
                 abstain=ability == ABSTENTION,
                 rubric=tuple(map(str, item["rubric"])),
             )

@@ -72,7 +72,6 @@ def _case(name: str, item: Mapping[str, Any], asked: Mapping[str, Any]) -> Case:
         answer=asked["answer"] or "",
         category=asked["kind"],
         turns=turns,
-        sessions=frozenset(session for session, _ in turns),
         abstain=asked["answer"] is None,
     )
     at = datetime.fromisoformat(asked.get("at") or item["now"])

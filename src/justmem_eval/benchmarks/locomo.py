@@ -96,7 +96,6 @@ def _cases(
             answer=answer,
             category=CATEGORIES.get(category, str(category)),
             turns=frozenset(turns),
-            sessions=frozenset(session for session, _ in turns),
             abstain=category == 5,
             corrected="" if corrected == answer else corrected,
         )

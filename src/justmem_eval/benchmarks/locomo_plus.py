@@ -87,7 +87,6 @@ def _case(
         answer="",
         category=str(item["relation_type"]),
         turns=frozenset((CUE, n) for n in range(1, len(cue.turns) + 1)),
-        sessions=frozenset({CUE}),
         cue="\n".join(f"{turn.speaker}: {turn.text}" for turn in cue.turns),
     )
     ordered = sorted([*base.sessions, cue], key=lambda session: session.at)

@@ -128,7 +128,7 @@ def _case(item: Item, path: Path, notes: list[str]) -> Case:
         answer=str(item["answer"]),
         category=str(item["question_type"]),
         turns=frozenset(turns),
-        sessions=frozenset(sessions),
+        marked=frozenset(sessions),
         abstain=abstain,
     )
     return Case(Question(id=id, text=str(item["question"]), at=at), gold, id)

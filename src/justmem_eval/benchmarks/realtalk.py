@@ -51,7 +51,6 @@ def load(data: Path) -> Benchmark:
                 answer=str(asked["answer"]),
                 category=CATEGORIES.get(asked["category"], str(asked["category"])),
                 turns=frozenset(turns),
-                sessions=frozenset(session for session, _ in turns),
             )
             cases.append(Case(Question(id=id, text=str(asked["question"]), at=at), gold, name))
     return Benchmark("realtalk", cases, histories.__getitem__, notes, files.digests(*paths))

@@ -30,11 +30,15 @@ class Gold(Value):
     answer: str
     category: str
     turns: frozenset[TurnKey] = frozenset()
-    sessions: frozenset[str] = frozenset()
+    marked: frozenset[str] = frozenset()  # sessions with evidence, where the turns are unknown too
     abstain: bool = False  # memory does not hold the answer: to say so is right
     cue: str = ""  # LoCoMo-Plus: the words a reply should bear in mind
     corrected: str = ""  # the answer by a corrected key, where it differs from the official one
     rubric: tuple[str, ...] = ()  # BEAM: what a response must hold; one judge call for each
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        return self.marked | {session for session, _ in self.turns}
 
     @property
     def has_evidence(self) -> bool:
