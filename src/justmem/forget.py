@@ -230,11 +230,7 @@ class Forgetting:
     async def expiring(self, retention: Retention, at: datetime) -> Preview:
         """Sessions that are too old, and the words of others that have their cards."""
         records = await self._store.sessions()
-        old = [
-            record
-            for record in records
-            if retention.expired(record.at, at) or (record.until is not None and record.until <= at)
-        ]
+        old = [record for record in records if retention.expired(record.at, at, record.until)]
         words = [
             record
             for record in records

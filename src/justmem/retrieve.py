@@ -66,7 +66,7 @@ class Retrieval:
             return replace(_pool(views, asked.plan, found, cards, quotes), repeats=repeats)
 
     def _is_kept(self, card: Card, asked: Evidence) -> bool:
-        return not self._retention.expired(card.said_at, asked.at)
+        return not self._retention.expired(card.said_at, asked.at, card.until)
 
     async def _views(self, asked: Evidence, tally: Tally) -> list[View]:
         """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
@@ -191,7 +191,7 @@ class Retrieval:
             if not named.isdisjoint(words(card.subject))
             and where.holds(card.session_id, card.said_at.date())
             and card.since <= (where.as_of or found.at.date())
-            and not self._retention.expired(card.said_at, found.at)
+            and not self._retention.expired(card.said_at, found.at, card.until)
             and await self._store.cards(CardFilter(id=card.id))  # it may have to be made again
         ]
         cards = tuple(dict.fromkeys([*found.cards, *pinned]))

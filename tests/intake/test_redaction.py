@@ -198,8 +198,8 @@ def test_a_hook_is_named_in_settings(tmp_path: Path) -> None:
         ("magic", "none, secrets or package.module:attribute"),
         ("no_such_package:hook", "cannot be imported"),
         (f"{__name__}:CARD", "function from text to text"),
-        (17, "function from text to text"),
-        (10**5000, "function from text to text"),  # too long to be written out
+        (17, "none, secrets or package.module:attribute"),
+        (10**5000, "none, secrets or package.module:attribute"),  # too long to be written out
     ],
     ids=["unknown", "absent", "text", "number", "huge"],
 )

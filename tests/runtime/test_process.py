@@ -61,7 +61,7 @@ COMMANDS: dict[str, list[str]] = {
 APART = {"demo", "models", "keys", "hook"}
 NEEDING = {
     "postgres": set(COMMANDS) - APART - {"rekey", "expire"},
-    "encryption": set(COMMANDS) - APART - {"expire", "copy", "sweep", "work"},
+    "encryption": set(COMMANDS) - APART - {"expire", "copy", "sweep", "work", "rekey"},
     "server": {"serve"},
     "mcp": {"mcp"},
     "metrics": set(),

@@ -269,7 +269,8 @@ def test_a_full_queue_refuses_and_stores_nothing(tmp_path: Path) -> None:
 
 
 def test_a_failed_session_is_retried_on_request(tmp_path: Path) -> None:
-    replies = iter([Respond({"error": "no"}, status=400)])
+    refused = Respond({"error": "no"}, status=400)
+    replies = iter([refused] * 3)  # one for each form of the request
     cards = {"cards": ["User | bought a gravel bike | 2024-05-20 | completed | event | 1"]}
     with (
         serve_openai(lambda _: next(replies, Respond(chat_body(cards)))) as model,

@@ -253,7 +253,7 @@ class Commands:
         if not file.exists():
             return []
         with closing(sqlite3.connect(file)) as db:
-            return db.execute("SELECT id, draft, digest, state, labels FROM sessions").fetchall()
+            return db.execute("SELECT id, digest, state, labels FROM sessions").fetchall()
 
     def _arguments(self, r: Random, words: tuple[str, ...]) -> list[str]:
         if words[0] in _ENDLESS:

@@ -39,8 +39,10 @@ class Retention(Value):
         None, ge=0, description="days that the original words are kept; 0: until cards are made"
     )
 
-    def expired(self, at: datetime, now: datetime) -> bool:
-        return _older(at, now, self.days)
+    def expired(self, at: datetime, now: datetime, until: datetime | None = None) -> bool:
+        """`until`: when a note expires by itself."""
+        ended = until is not None and until <= now.replace(tzinfo=None)
+        return ended or _older(at, now, self.days)
 
     def words_expired(self, at: datetime, now: datetime) -> bool:
         return self.source_days == 0 or _older(at, now, self.source_days)

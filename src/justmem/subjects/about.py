@@ -252,7 +252,7 @@ async def profile_asked(
         for card in cards
         if card.said_at.date() <= on
         and where.holds(card.session_id, card.said_at.date())
-        and not retention.expired(card.said_at, asked.at)
+        and not retention.expired(card.said_at, asked.at, card.until)
     ]
     newest = sorted(shown, key=lambda card: card.said_at, reverse=True)[:_MOST]
     found = await asyncio.to_thread(_profile, person, newest, person, language, on, _ASKED_TOKENS)
