@@ -310,20 +310,33 @@ async def test_what_is_not_json_points_at_the_url(content_type: str):
 
 
 def without_schemas(request: Request) -> Any:
+    if request.body.get("response_format", {}).get("type") == "json_schema":
+        return Respond(error_body("json_schema is not supported"), status=400)
+    return REPLY
+
+
+def without_formats(request: Request) -> Any:
     if "response_format" in request.body:
         return Respond(error_body("response_format is not supported"), status=400)
     return REPLY
 
 
-async def test_the_schema_is_in_the_prompt_where_it_is_no_parameter_and_that_is_remembered():
-    with serve_openai(without_schemas) as server:
+@pytest.mark.parametrize(
+    ("server_of", "attempts", "format"),
+    [(without_schemas, 3, {"type": "json_object"}), (without_formats, 4, None)],
+)
+async def test_a_server_without_schemas_gets_the_schema_in_the_prompt_and_that_is_remembered(
+    server_of: Any, attempts: int, format: Any
+):
+    with serve_openai(server_of) as server:
         model = OpenAIModel("test-model", base_url=server.url)
         first = await model.complete(PROMPT)
         second = await model.complete(PROMPT)
         await model.close()
-    assert (first.call.attempts, second.call.attempts) == (3, 1)
+    assert (first.call.attempts, second.call.attempts) == (attempts, 1)
     body = server.requests[-1].body
     assert (body["max_tokens"], body["temperature"]) == (50, 0.0)
+    assert body.get("response_format") == format
     assert json.dumps(SCHEMA, separators=(",", ":")) in body["messages"][0]["content"]
 
 
@@ -351,7 +364,7 @@ async def test_a_server_that_refuses_every_form_is_asked_in_each_once(status: in
         for _ in range(2):
             with pytest.raises(ModelRefused, match="Check the model's name") as caught:
                 await model.complete(PROMPT)
-            assert caught.value.calls[0].attempts == 3
+            assert caught.value.calls[0].attempts == 4
         await model.close()
 
 

@@ -26,12 +26,13 @@ from justmem.runtime import tokens
 from justmem.runtime.addresses import OPENAI_URL, checked_url
 from justmem.runtime.validation import clean
 
-# Ways to ask, until the server accepts one: the schema as a parameter or in the prompt; the names
-# of the other parameters, which differ for models that think.
-_FORMS: tuple[tuple[bool, str, dict[str, float]], ...] = (
-    (True, "max_tokens", {"temperature": 0.0}),
-    (True, "max_completion_tokens", {}),
-    (False, "max_tokens", {"temperature": 0.0}),
+# Ways to ask, until the server accepts one: the format of the reply, the name of the limit, and the
+# temperature, which models that think do not take. Without json_schema the schema is in the prompt.
+_FORMS = (
+    ("json_schema", "max_tokens", 0.0),
+    ("json_schema", "max_completion_tokens", None),
+    ("json_object", "max_tokens", 0.0),
+    ("text", "max_tokens", 0.0),
 )
 _LONGEST = 8_000  # tokens of one text that embedding models read
 _FENCE = re.compile(r"```(?:json)?(\s*+)")
@@ -93,7 +94,7 @@ class OpenAIModel:
         exchange.check_limit(str(self._client))
         form = self._form
         while True:
-            exchange.body = self._body(exchange.prompt, *_FORMS[form])
+            exchange.body = self._body(exchange.prompt, form)
             exchange.requests += 1
             try:
                 reply = await self._client.post(exchange.body)
@@ -109,13 +110,12 @@ class OpenAIModel:
                 self._form = max(form, self._form)
                 return reply
 
-    def _body(
-        self, prompt: Prompt, by_schema: bool, limit_by: str, options: dict[str, float]
-    ) -> dict[str, Any]:
-        system, wanted = prompt.system, dict[str, Any](options)
-        if by_schema:
-            schema = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
-            wanted["response_format"] = {"type": "json_schema", "json_schema": schema}
+    def _body(self, prompt: Prompt, form: int) -> dict[str, Any]:
+        kind, limit_by, temperature = _FORMS[form]
+        system = prompt.system
+        format: dict[str, Any] = {"type": kind}
+        if kind == "json_schema":
+            format[kind] = {"name": prompt.stage, "strict": True, "schema": prompt.schema}
         else:
             shape = json.dumps(prompt.schema, separators=(",", ":"), ensure_ascii=False)
             system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{shape}"
@@ -123,7 +123,10 @@ class OpenAIModel:
             {"role": "system", "content": system},
             {"role": "user", "content": prompt.user},
         ]
-        return {"model": self.name, "messages": messages, limit_by: prompt.max_tokens, **wanted}
+        body: dict[str, Any] = {"model": self.name, "messages": messages, limit_by: prompt.max_tokens}
+        if temperature is not None:
+            body["temperature"] = temperature
+        return body if kind == "text" else body | {"response_format": format}
 
     def _completion(self, reply: _Reply, exchange: _Exchange) -> Completion:
         if text := bare(reply.text):
@@ -288,7 +291,7 @@ class OpenAIEmbedder:
             yield batch
 
     async def _attempt(self, batch: list[str]) -> tuple[Vectors, int]:
-        body = {"model": self.name, "input": batch}
+        body: dict[str, Any] = {"model": self.name, "input": batch}
         reply = await self._client.post(body | self._dimensions)
         vectors = self._vectors(reply, len(batch))
         if vectors.shape[1] > self.dim and not self._dimensions:
