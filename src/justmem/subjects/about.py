@@ -194,12 +194,12 @@ async def history(
         raise InputError("Give history either a subject or card=.")
     called = await read_names(store, language)
     if card_id is None:
-        cards = await _cards_of(store, subject or "", called)
+        cards, _ = await _cards_of(store, subject or "", called)
         return await asyncio.to_thread(_entries, cards, language, on)
     known = (await store.look()).corrections
     own = corrections_of(card_id, known)
     card = called.card(await card_in(store, own[-1].after.id if own else card_id))
-    cards = await _cards_of(store, card.subject, called)
+    cards, _ = await _cards_of(store, card.subject, called)
     if card not in cards:
         cards.append(card)
     earlier = [
@@ -225,8 +225,8 @@ async def profile(
     who = subject if subject is not None else (await store.look()).main_subject
     if who is None:
         raise NotInMemory("Memory is not about one person: name the subject.")
-    cards = await _cards_of(store, who, called)
-    return await asyncio.to_thread(_profile, called.of(who), cards, "", language, on, limit)
+    cards, person = await _cards_of(store, who, called)
+    return await asyncio.to_thread(_profile, called.of(who), cards, person, language, on, limit)
 
 
 async def profile_asked(
@@ -259,15 +259,18 @@ async def profile_asked(
     return found.cards
 
 
-async def _cards_of(store: Store, subject: str, names: Names) -> list[Card]:
-    """The cards of which it is the subject, without what an assistant was asked for."""
-    subject = subject.strip()
+async def _cards_of(store: Store, subject: str, names: Names) -> tuple[list[Card], str]:
+    """The cards of which it is the subject, else those that name it, without what an assistant was
+    asked for. Also returns the person that the cards describe, as for `Language.describes`."""
+    subject, person = subject.strip(), ""
     if not subject:
         raise InputError("The subject is empty: name a person or a thing.")
     found = await cards_of(store, CardFilter(subject=subject), names)
     if not found:
+        found, person = names.cards(await cards_about(store, subject, names)), subject
+    if not found:
         raise NotInMemory(f"Memory holds no cards about {subject!r}.")
-    return [card for card in found if card.kind != "interaction"][-_MOST:]
+    return [card for card in found if card.kind != "interaction"][-_MOST:], person
 
 
 def _entries(cards: Sequence[Card], language: Language, on: date) -> list[HistoryEntry]:
