@@ -88,6 +88,13 @@ async def test_a_profile_has_what_holds_now_first(memory: Any) -> None:
     assert "Graz" in (await memory.profile("Mira", at="2024-01-01")).text
 
 
+async def test_a_person_whom_others_speak_of_has_a_profile_and_a_history(memory: Any) -> None:
+    turns = [{"speaker": "Mira", "text": "My sister Ines is a nurse."}]
+    await memory.remember(turns, at="2025-07-01")
+    assert "My sister Ines is a nurse." in (await memory.profile("Ines")).text
+    assert told(await memory.history("Ines")) == [("My sister Ines is a nurse.", "2025-07-01", None)]
+
+
 async def test_a_profile_is_cut_by_tokens_and_says_a_thing_once(make: Make) -> None:
     memory = await make(clock=lambda: datetime(2025, 12, 1))
     for n in range(5):

@@ -220,6 +220,8 @@ def test_each_format_is_read(name: str) -> None:
         (chatgpt(message("user", "Hi"), title=None), None),
         (claude(TEXT), "Garden"),
         (MARKDOWN, "Bread"),
+        ("# Bread\n\n**User:** How?\n\n**Assistant:** Slowly.", "Bread"),
+        ("# Bread\n\nFold it twice.", None),
     ],
 )
 def test_a_title_is_a_label(value: Any, title: str | None) -> None:

@@ -284,6 +284,7 @@ def stats(value: Stats) -> str:
         "sessions": _counts(value.sessions) or "none",
         "turns": f"{value.turns:,} ({value.history_tokens:,} tokens)",
         "cards": f"{value.cards:,} ({value.card_tokens:,} tokens){kinds}",
+        "repeated": f"{value.repeated:,} cards say what another card says",
         "quarantined": f"{value.quarantined:,}",
         "on disk": f"{value.bytes / 1e6:,.1f} MB",
         "embedder": value.embedder or "none yet",

@@ -40,7 +40,7 @@ def as_note(
         raise InputError(f"The text of a note must have 1 to {LONGEST_TEXT:,} characters.")
     end = None if until is None else as_time(until)
     if end is not None and end <= now:
-        raise InputError(f"until ({end}) is in the past: it is {now} now. Nothing was stored.")
+        raise InputError(f"until ({end}) is in the past. Nothing was stored.")
     if end is not None and end <= at:
         raise InputError(f"until ({end}) is not after at ({at}). Nothing was stored.")
     turns = [Turn(speaker=_SPEAKER, text=words)]

@@ -14,6 +14,7 @@ _SPEAKER = re.compile(
     r"(?::\*\*|\*\*:|:)(?=\s)) *",
     re.MULTILINE,
 )
+_TITLE = re.compile(r"#{1,6} +(.+)\s+")
 _ROLES = {
     "user": ("user", "human", "you", "me", "prompt"),
     "assistant": ("assistant", "ai", "bot", "chatgpt", "claude", "gemini", "copilot", "response"),
@@ -26,7 +27,11 @@ def read(text: str) -> Iterator[dict[str, Any]]:
     if front := _FRONT.match(text):
         session = {{"date": "at"}.get(key, key): value for key, value in _FIELD.findall(front[1])}
         text = text[front.end() :]
-    yield session | {"turns": list(_turns(text))}
+    turns = list(_turns(text))
+    # A heading before the first speaker is the title of the chat.
+    if (title := _TITLE.match(text)) and len(chat := list(_turns(text[title.end() :]))) > len(turns):
+        session, turns = {"title": title[1]} | session, chat
+    yield session | {"turns": turns}
 
 
 def _turns(text: str) -> Iterator[dict[str, Any]]:
