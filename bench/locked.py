@@ -33,13 +33,11 @@ from published import publish
 from pydantic import SecretStr
 
 from justmem import AsyncMemory, config, transfer
-from justmem.answer import RulesAnswerer
 from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.models.onnx import OnnxEmbedder
 from justmem.models.weights import ensure
 from justmem.parts import Parts
-from justmem.plan import RulesPlanner
 from justmem.ports import SearchLimits
 from justmem.store.engine import storage
 from justmem.store.files import Keyring
@@ -101,13 +99,7 @@ async def _locked_copy(plain: Path, locked: Path) -> None:
 
 
 def memory_of(store: SqlStore, embedder: Any) -> AsyncMemory:
-    parts = Parts(
-        embedder,
-        LANGUAGES,
-        RulesExtractor(LANGUAGES),
-        RulesPlanner(LANGUAGES),
-        RulesAnswerer(LANGUAGES),
-    )
+    parts = Parts(embedder, LANGUAGES, RulesExtractor(LANGUAGES))
     return AsyncMemory(store, parts)
 
 

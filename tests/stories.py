@@ -8,7 +8,7 @@ from typing import Any
 
 from justmem.answer import ModelAnswerer
 from justmem.domain import Card
-from justmem.extract import ModelExtractor
+from justmem.extract import ModelExtractor, RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.plan import ModelPlanner
 from justmem.ports import Prompt
@@ -27,16 +27,7 @@ def by_model(model: Any) -> dict[str, Any]:
 
 
 def by_rules() -> dict[str, Any]:
-    from justmem.answer import RulesAnswerer
-    from justmem.extract import RulesExtractor
-    from justmem.plan import RulesPlanner
-
-    return {
-        "extractor": RulesExtractor(LANGUAGES),
-        "planner": RulesPlanner(LANGUAGES),
-        "answerer": RulesAnswerer(LANGUAGES),
-        "language": LANGUAGES,
-    }
+    return {"extractor": RulesExtractor(LANGUAGES), "language": LANGUAGES}
 
 
 Reply = Scripted | Callable[[Prompt], Scripted]

@@ -1,4 +1,4 @@
-"""Evidence -> Reply: by one call of a language model that sees only the evidence, or by rules."""
+"""Evidence -> Reply, by one call of a language model that sees only the evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from justmem.language.words import content_stems, overlap
 from justmem.ports import (
     NOT_IN_MEMORY,
     Completion,
-    Language,
     LanguageModel,
     Prompt,
     Reply,
@@ -43,21 +42,6 @@ _WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 _NAME = re.compile(rf"{_WORD}(?:\.? {_WORD})?\.?")  # of at most two words
 _LONGEST_NAME = 40
 _REFERENCE = re.compile(r"s?\d+(?:\.\d+)?")
-
-
-class RulesAnswerer:
-    """Quotations with their dates, cut out of the turns. No calls."""
-
-    spends = False
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-
-    async def answer(
-        self, evidence: Evidence, sessions: Mapping[str, Session], *, limit: int | None
-    ) -> Reply:
-        # In a thread: others of this event loop do not wait for it.
-        return await asyncio.to_thread(self._language.answer, evidence, sessions)
 
 
 class ModelAnswerer:

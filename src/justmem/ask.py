@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from justmem.budget import Ledger, Tally
 from justmem.domain import (
@@ -22,23 +20,13 @@ from justmem.domain import (
 from justmem.errors import InputError
 from justmem.intake.redaction import Redaction
 from justmem.parts import Parts
-from justmem.plan import PlanParts, check_plan, make_plan
-from justmem.ports import (
-    NO_FILTER,
-    NOT_IN_MEMORY,
-    Filter,
-    Reply,
-    Snapshot,
-    Store,
-    spends_tokens,
-)
-from justmem.recover import MOST_PENDING, Recovery
+from justmem.plan import GivenPlan, PlanParts, check_plan, make_plan
+from justmem.ports import NO_FILTER, NOT_IN_MEMORY, Filter, Reply, Snapshot, Store
+from justmem.recover import MOST_PENDING, add_pending_turns, recover
 from justmem.retrieve import Retrieval
 from justmem.runtime.validation import LONG_QUESTION, SEGMENT, as_question, as_speaker, both_ends
 from justmem.subjects.about import profile_asked
 from justmem.subjects.user_name import Names, read_names
-
-GivenPlan = Plan | Mapping[str, Any] | None
 
 UNRELATED = "nothing in memory is relevant to this"
 _ANSWER_TOKENS = 450  # that an answer call needs: planning leaves them
@@ -49,44 +37,42 @@ _NOT_IN_CARDS = "The words themselves are not kept, and the cards do not say."
 class Asker:
     def __init__(self, store: Store, parts: Parts, redaction: Redaction, ledger: Ledger) -> None:
         self._store = store
+        self._parts = parts
+        self._language = parts.language
         self._redaction = redaction
         self._ledger = ledger
-        self._language = parts.language
-        self._budget = parts.budget
-        self._retention = parts.retention
-        self._planner = parts.planner
-        self._is_paper = parts.profile.is_paper
         self._retrieval = Retrieval(store, parts)
-        self._recovery = Recovery(store, parts)
-        self._answerer = parts.answerer
 
     async def recall(
         self, question: str, at: datetime, speaker: str | None, given: GivenPlan, where: Filter
     ) -> Evidence:
         plan, tally = check_plan(given), Tally()
-        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
-            evidence, _ = await self._find(question, at, speaker, plan, where, tally, limit)
-            return evidence
+        async with self._ledger.allow(self._parts.budget.ask_tokens, tally) as limit:
+            asked = await self._understand(question, at, speaker, tally)
+            names = await read_names(self._store, self._language, at.date())
+            return await self._find(asked, plan, where, names, tally, limit)
 
     async def ask(
         self, question: str, at: datetime, speaker: str | None, given: GivenPlan
     ) -> Answer:
         plan, tally = check_plan(given), Tally()
-        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+        async with self._ledger.allow(self._parts.budget.ask_tokens, tally) as limit:
             left = None if limit is None else limit - _ANSWER_TOKENS
-            evidence, names = await self._find(question, at, speaker, plan, NO_FILTER, tally, left)
+            asked = await self._understand(question, at, speaker, tally)
+            names = await read_names(self._store, self._language, at.date())
+            evidence = await self._find(asked, plan, NO_FILTER, names, tally, left)
             return await self._answer(evidence, names, tally, limit)
 
     async def answer(self, evidence: Evidence) -> Answer:
         """The answer call alone, from evidence that was retrieved before."""
         tally = Tally()
-        async with self._ledger.allow(self._budget.ask_tokens, tally) as limit:
+        async with self._ledger.allow(self._parts.budget.ask_tokens, tally) as limit:
             names = await read_names(self._store, self._language, evidence.at.date())
             return await self._answer(evidence, names, tally, limit)
 
     async def write_profile(self, profile: SubjectProfile, at: datetime) -> SubjectProfile:
         """The profile as prose, by one answer call that reads its cards."""
-        if not spends_tokens(self._answerer):
+        if self._parts.answerer is None:
             raise InputError(
                 "A profile in prose needs a language model: set model, or leave prose out."
             )
@@ -100,27 +86,7 @@ class Asker:
         answer = await self.answer(evidence)
         return profile.model_copy(update={"text": answer.text, "receipt": answer.receipt})
 
-    async def _find(
-        self,
-        question: str,
-        at: datetime,
-        speaker: str | None,
-        given: Plan | PlanParts | None,
-        where: Filter,
-        tally: Tally,
-        limit: int | None,
-    ) -> tuple[Evidence, Names]:
-        """The evidence for a question. `limit`: tokens that the plan may spend."""
-        asked = await self._understand(question, at, speaker, tally)
-        # Read before the cards: a session that gets its cards meanwhile is found either way.
-        memory = await self._store.look(waiting=MOST_PENDING)
-        tally.history_tokens = memory.tokens
-        names = await read_names(self._store, self._language, at.date())
-        found = await self._without_search(asked, given, memory, names, tally)
-        if found is None:
-            planned = await self._plan(asked, given, memory, tally, limit)
-            found = await self._retrieve(planned, memory, names, tally, where)
-        return found.model_copy(update={"receipt": tally.receipt()}), names
+    # ------------------------------------------------------------ the evidence
 
     async def _understand(
         self, question: str, at: datetime, speaker: str | None, tally: Tally
@@ -134,33 +100,45 @@ class Asker:
             tally.notes.append(LONG_QUESTION)
         return Evidence(question=redacted, at=at, speaker=name and await self._redaction.name(name))
 
-    async def _without_search(
+    async def _find(
         self,
         asked: Evidence,
         given: Plan | PlanParts | None,
-        memory: Snapshot,
+        where: Filter,
         names: Names,
         tally: Tally,
-    ) -> Evidence | None:
-        """The question with its plan and no evidence, if memory need not be searched for it. None
-        if it must be searched."""
+        limit: int | None,
+    ) -> Evidence:
+        """The evidence for a question. `limit`: tokens that the plan may spend."""
+        where = where.at(asked.at, self._parts.retention.first_day(asked.at))
+        # Read before the cards: a session that gets its cards meanwhile is found either way.
+        memory = await self._store.look(waiting=MOST_PENDING)
+        tally.history_tokens = memory.tokens
         if not memory.cards and not memory.tokens and not memory.waiting:
             tally.notes.append("this memory is empty")
-            return asked
-        if self._language.is_small_talk(asked.question):
+        elif self._language.is_small_talk(asked.question):
             tally.notes.append("small talk: memory was not searched")
-            return asked.model_copy(update={"plan": Plan(operation="reply")})
-        if given is not None or memory.waiting or not spends_tokens(self._planner):
+            asked = asked.model_copy(update={"plan": Plan(operation="reply")})
+        elif given is None and (ruled := await self._unrelated(asked, memory, where, names, tally)):
+            tally.notes.append(UNRELATED)
+            asked = ruled
+        else:
+            asked = await self._plan(asked, given, memory, tally, limit)
+            asked = await self._retrieve(asked, memory, where, names, tally)
+        return asked.model_copy(update={"receipt": tally.receipt()})
+
+    async def _unrelated(
+        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
+    ) -> Evidence | None:
+        """The question with a plan by rules, if memory holds nothing about it: then no model need
+        plan it."""
+        if memory.waiting or self._parts.planner is None:
             return None
-        # A model need not plan a question that memory holds nothing about.
         ruled = await self._plan(asked, PlanParts(), memory, tally, None)
         search = names.for_search(ruled)
-        if await self._retrieval.finds_something(search, tally):
+        if await self._retrieval.finds_something(search, where, tally):
             return None
-        if await self._profile(search, names, NO_FILTER):
-            return None
-        tally.notes.append(UNRELATED)
-        return ruled
+        return None if await self._profile(search, where, names) else ruled
 
     async def _plan(
         self,
@@ -171,63 +149,65 @@ class Asker:
         limit: int | None,
     ) -> Evidence:
         """Adds the plan, and the speaker if the question is in the first person."""
-        speaker = asked.speaker
         with tally.stage("plan"):
             if given is not None:
                 given = await self._redaction.plan(given)
-            found = await make_plan(
-                asked.question, asked.at, given, self._planner, self._language, limit=limit
-            )
+            found = await make_plan(asked, given, self._parts.planner, self._language, limit)
             tally.calls += found.calls  # at once: a caller who is cancelled has paid for them
-            if speaker is None and (found.plan.operation == "reply" or self._first_person(asked)):
-                speaker = memory.main_subject
+            speaker = asked.speaker
+            if speaker is None:
+                text = both_ends(asked.question)
+                personal = self._language.name_speaker(text, "X") != text
+                if personal or found.plan.operation == "reply":
+                    speaker = memory.main_subject
         tally.notes += found.notes
         return asked.model_copy(update={"plan": found.plan, "speaker": speaker})
 
-    def _first_person(self, asked: Evidence) -> bool:
-        text = both_ends(asked.question)
-        return self._language.name_speaker(text, "X") != text
-
     async def _retrieve(
-        self, asked: Evidence, memory: Snapshot, names: Names, tally: Tally, where: Filter
+        self, asked: Evidence, memory: Snapshot, where: Filter, names: Names, tally: Tally
     ) -> Evidence:
         """Discovers, selects, recovers. Then adds turns of sessions without cards, and pinned
         cards."""
         found = names.for_search(asked)
-        pool = await self._retrieval.discover(found, tally, where)
-        profile = await self._profile(found, names, where)
+        pool = await self._retrieval.discover(found, where, tally)
+        profile = await self._profile(found, where, names)
         if profile or self._retrieval.is_relevant(found, pool):
             found = await self._retrieval.select(found, pool, tally, where, also=profile)
             if found.plan.access is Access.REPLAY:
-                found = await self._recovery.recover(found, pool.views, tally, where)
+                found = await recover(self._store, self._parts, found, pool.views, where, tally)
         else:
             tally.notes.append(UNRELATED)
-        found = await self._recovery.add_pending_turns(found, memory.waiting, tally, where)
-        found = await self._retrieval.add_pinned(found, memory.corrections, where)
+        if memory.waiting:
+            found = await add_pending_turns(found, memory.waiting, where, tally)
+        if memory.corrections:
+            text = pool.views[0].text
+            found = await self._retrieval.add_pinned(found, text, memory.corrections, where)
         found = names.evidence(found.model_copy(update={"plan": asked.plan}))
-        earlier = await asyncio.to_thread(
-            self._language.superseded, found.cards, where.as_of or asked.at.date()
-        )
+        superseded = self._language.superseded
+        earlier = await asyncio.to_thread(superseded, found.cards, where.as_of)
         return found.model_copy(update={"earlier": tuple(sorted(earlier))})
 
-    async def _profile(self, asked: Evidence, names: Names, where: Filter) -> tuple[Card, ...]:
-        if self._is_paper:
+    async def _profile(self, asked: Evidence, where: Filter, names: Names) -> tuple[Card, ...]:
+        if self._parts.profile.is_paper:
             return ()
-        parts = self._store, self._language, names, self._retention
-        return await profile_asked(*parts, asked, where)
+        return await profile_asked(self._store, self._language, names, asked, where)
+
+    # ------------------------------------------------------------ the answer
 
     async def _answer(
         self, evidence: Evidence, names: Names, tally: Tally, limit: int | None
     ) -> Answer:
         sessions = await self._sessions_of(evidence, names)
         with tally.stage("answer"):
-            if evidence.chosen or evidence.sources:
-                left = tally.left(limit)
-                reply = await self._answerer.answer(evidence, sessions, limit=left)
-                tally.calls += reply.calls
-            else:
+            if not evidence.chosen and not evidence.sources:
                 notes = ["nothing was found: no answer call was made"]
                 reply = Reply(NOT_IN_MEMORY, False, notes=notes)
+            elif self._parts.answerer is None:
+                reply = await asyncio.to_thread(self._language.answer, evidence, sessions)
+            else:
+                left = tally.left(limit)
+                reply = await self._parts.answerer.answer(evidence, sessions, limit=left)
+            tally.calls += reply.calls
         tally.notes += reply.notes
         text = reply.text
         if not evidence.sources_kept:

@@ -45,7 +45,6 @@ from justmem.ports import (
     Store,
     StoredSession,
     session_in,
-    spends_tokens,
     whole_session_in,
 )
 from justmem.runtime import tokens
@@ -215,7 +214,7 @@ class Builder:
     def _session_tokens(self, spent: int, tally: Tally) -> int | None:
         """What is left of the session's limit, which holds over all attempts at its cards."""
         limit = self._parts.budget.session_tokens
-        if limit is None or not spends_tokens(self._parts.extractor):
+        if limit is None or not getattr(self._parts.extractor, "spends", True):
             return None
         if spent:
             tally.notes.append(f"earlier attempts used {spent} tokens of the limit")

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from justmem.ask import Asker, GivenPlan
+from justmem.ask import Asker
 from justmem.budget import Ledger
 from justmem.build import Builder, OnDone, run_each
 from justmem.domain import Answer, Card, Evidence, Remembered, Session, SubjectProfile
@@ -24,6 +24,7 @@ from justmem.edits.notes import as_note, check_redacted, note_extraction
 from justmem.errors import InputError, InvalidSession
 from justmem.intake.sessions import Day, SessionLike, When, as_filter, as_session, id_from_content
 from justmem.parts import Parts
+from justmem.plan import GivenPlan
 from justmem.ports import Closes, Extractor, Store
 from justmem.runtime.tracing import traced
 from justmem.runtime.validation import as_count, as_flag, as_id, as_text, check_callable, describe

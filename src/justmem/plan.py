@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -19,7 +19,16 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from justmem import budget
-from justmem.domain import OPERATIONS, UNKNOWN_DATE, EventDate, Operation, Plan, Value
+from justmem.domain import (
+    OPERATIONS,
+    UNKNOWN_DATE,
+    Call,
+    EventDate,
+    Evidence,
+    Operation,
+    Plan,
+    Value,
+)
 from justmem.errors import BudgetExceeded, InvalidQuestion, ModelError
 from justmem.ports import Language, LanguageModel, Planned, Planner, Prompt
 from justmem.prompts import fence, load, new_mark, one_line
@@ -30,19 +39,6 @@ REWRITES = 2
 _LONGEST_PART = 500  # characters of a rewrite or an entity
 _MOST_ENTITIES = 20
 _LONGEST_QUESTION = 2000  # characters of a question that the model reads: its two ends
-
-
-class RulesPlanner:
-    """Plans by rules alone: no calls."""
-
-    spends = False
-
-    def __init__(self, language: Language) -> None:
-        self._language = language
-
-    async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
-        # In a thread: other work of this event loop does not wait for it.
-        return Planned(await asyncio.to_thread(self._language.plan, question, at))
 
 
 # ---------------------------------------------------------------- by the caller
@@ -125,7 +121,10 @@ def _why(error: ValidationError, value: Any) -> str:
     return f"The plan's {part} cannot be {describe(given)}. {form}"
 
 
-def check_plan(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None:
+GivenPlan = Plan | Mapping[str, Any] | None
+
+
+def check_plan(plan: GivenPlan) -> Plan | PlanParts | None:
     """What a caller gave as a plan, checked."""
     try:
         if plan is None:
@@ -138,40 +137,46 @@ def check_plan(plan: Plan | Mapping[str, Any] | None) -> Plan | PlanParts | None
         raise InvalidQuestion(f"{error.errors()[0]['msg']}.") from None
 
 
-def complete_plan(given: Plan | PlanParts, question: str, at: datetime, language: Language) -> Plan:
+def complete_plan(
+    given: Plan | PlanParts | None, question: str, at: datetime, language: Language
+) -> Plan:
     """The caller's plan, with the missing parts by rules."""
     if isinstance(given, Plan):
         return given
+    rules = language.plan(question, at)
+    if given is None:
+        return rules
     parts = given.model_dump(exclude_none=True)
     if given.rewrites:
         parts["spans_sessions"] = True
     elif given.spans_sessions is False:
         parts["rewrites"] = ()
-    rules = language.plan(question, at)
     if given.period is not None:
         parts["period"] = EventDate.parse(given.period)
     return rules.model_copy(update=parts)
 
 
 async def make_plan(
-    question: str,
-    at: datetime,
+    asked: Evidence,
     given: Plan | PlanParts | None,
-    planner: Planner,
+    planner: Planner | None,
     language: Language,
-    *,
     limit: int | None,
 ) -> Planned:
     """By the caller's plan if one was given, else by the planner, else by rules. `limit`: tokens
-    that the planner may spend."""
-    if given is not None:
-        return Planned(await asyncio.to_thread(complete_plan, given, question, at, language))
-    try:
-        return await planner.plan(question, at, limit=limit)
-    except BudgetExceeded as error:  # rules cost nothing
-        with budget.carrying(error.calls):
-            plan = await asyncio.to_thread(language.plan, question, at)
-        return Planned(plan, error.calls, [f"planned by rules: {error}"])
+    that the planner may spend. Rules run in a thread: other work of this event loop does not wait
+    for them."""
+    question, at = asked.question, asked.at
+    calls: Sequence[Call] = ()
+    notes: list[str] = []
+    if given is None and planner is not None:
+        try:
+            return await planner.plan(question, at, limit=limit)
+        except BudgetExceeded as error:  # rules cost nothing
+            calls, notes = error.calls, [f"planned by rules: {error}"]
+    with budget.carrying(calls):
+        plan = await asyncio.to_thread(complete_plan, given, question, at, language)
+    return Planned(plan, calls, notes)
 
 
 # ---------------------------------------------------------------- by a model

@@ -6,43 +6,21 @@ A signal has one number for each candidate. A card's score is the weighted sum o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.domain import Candidate, Card, EventDate, Weights
+from justmem.domain import Card, EventDate, Weights
 from justmem.language.words import content_stems
-from justmem.ports import Vectors, View
+from justmem.ports import Vectors
 
 Scores = NDArray[np.float32]
 
-RRF_K = 10  # of reciprocal rank fusion: smaller than the usual 60, so that the first rank counts
 _SUPPORT = 3  # cards of a session that lift each other
 _NEAR = 6  # turns between a place and a card that is read with it
 _MOST_AROUND = 1.5  # cards around a place, on average over all places
 _LEAST_CHANCE = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """What the views found: the candidates and their signals, each named after its weight.
-    `cosines`: the similarity of each card, or of its nearest turn, to the nearest view, not
-    centred."""
-
-    views: Sequence[View]
-    cards: Sequence[Card]
-    signals: Mapping[str, Scores]
-    cosines: Scores
-    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in Evidence
-
-    def candidate(self, index: int, scores: Scores, reranked: Mapping[int, float]) -> Candidate:
-        found = {name: float(signal[index]) for name, signal in self.signals.items()}
-        found["cosine"] = float(self.cosines[index])
-        if index in reranked:
-            found["rerank"] = reranked[index]
-        return Candidate.trusted(card=self.cards[index], scores=found, score=float(scores[index]))
 
 
 # ---------------------------------------------------------------- signals
@@ -51,15 +29,10 @@ class Pool:
 def similarity(queries: Vectors, vectors: Vectors) -> Scores:
     """Cosines after the candidates' mean is subtracted. What all candidates have in common, such as
     the tone of a chat, then does not count."""
-    mean = vectors.mean(axis=0)
-    near: Scores = _unit(queries - mean) @ _unit(vectors - mean).T
+    both = np.concatenate([queries, vectors]) - vectors.mean(axis=0)
+    both /= np.maximum(np.linalg.norm(both, axis=1, keepdims=True), 1e-6)
+    near: Scores = both[: len(queries)] @ both[len(queries) :].T
     return near
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled: Vectors = (vectors / np.maximum(length, 1e-6)).astype(np.float32)
-    return scaled
 
 
 def averaged(near: Scores) -> Scores:
@@ -83,11 +56,15 @@ def names_subject(cards: Sequence[Card], views: Sequence[str]) -> Scores:
 
 def in_period(cards: Sequence[Card], period: EventDate) -> Scores:
     """1 where the card's event lies in the period, or the card was said in it."""
-
-    def holds(card: Card) -> bool:
-        return card.event_date.overlaps(period) or period.holds(card.said_at.date())
-
-    return np.array([holds(card) for card in cards], np.float32)
+    if period.start is None or period.end is None:
+        return np.zeros(len(cards), np.float32)
+    return np.array(
+        [
+            card.event_date.overlaps(period) or period.start <= card.said_at.date() <= period.end
+            for card in cards
+        ],
+        np.float32,
+    )
 
 
 def scored(signals: Mapping[str, Scores], weights: Weights) -> Scores:
@@ -173,12 +150,3 @@ def _turns_apart(one: Card, other: Card) -> float:
     if one.session_id != other.session_id:
         return float("inf")
     return min((abs(a - b) for a in one.turns for b in other.turns), default=float("inf"))
-
-
-def fuse(rankings: Iterable[Sequence[tuple[int, float]]]) -> dict[int, float]:
-    """Reciprocal rank fusion."""
-    fused: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, (key, _) in enumerate(ranking, 1):
-            fused[key] = fused.get(key, 0.0) + 1.0 / (RRF_K + rank)
-    return fused

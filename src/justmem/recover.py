@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from justmem import rank
 from justmem.budget import Tally
 from justmem.domain import Candidate, Evidence, Session, Source, Turn, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap
@@ -18,6 +17,8 @@ from justmem.runtime import tokens
 from justmem.runtime.validation import both_ends
 
 _PASSAGES = 30  # per view and kind of search
+_FUSION = 10  # of reciprocal rank fusion: less than the usual 60, so that the first rank counts
+_WHOLE = 10**9  # tokens: no session is larger
 _SESSIONS = 2  # sessions whose turns may share the source budget
 _LEAST_PART = 60  # tokens: a smaller part of a turn is not worth reading
 _TURN_TOKENS = 8  # of a turn's number and speaker
@@ -26,118 +27,63 @@ _PENDING_TURNS = 3  # of their turns that join the evidence
 _SHARED_WORDS = 0.3  # share of the question's words that such a turn must have
 
 
-class Recovery:
-    """Finds the original turns. With the profile `paper`, they are the whole session of the best
-    card."""
-
-    def __init__(self, store: Store, parts: Parts) -> None:
-        self._store = store
-        self._budget = parts.budget
-        self._retention = parts.retention
-        self._is_paper = parts.profile.is_paper
-
-    async def recover(
-        self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
-    ) -> Evidence:
-        """`found` with its sources."""
-        with tally.stage("recover"):
-            sources, kept = await self._sources(found, views, tally, where)
-        if not kept:
-            tally.notes.append("the words are not kept: only cards were read")
-        return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
-
-    async def _sources(
-        self, found: Evidence, views: Sequence[View], tally: Tally, where: Filter
-    ) -> tuple[list[Source], bool]:
-        """The sources, and whether all wanted sessions have their words."""
-        until = replace(where, until=where.last(found.at.date()))
-        if self._is_paper:
-            best = [candidate.card.session_id for candidate in found.chosen[:1]]
-            read, kept = await self._sessions(best, until)
-            return [_source(session, _remaining(session)) for session in read], kept
-        hits = await self._turns(views, found, where)
-        best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
-        read, kept = await self._sessions(best, until)
-        read = [each for each in read if not self._retention.expired(each.at, found.at)]
-        sources = _within(self._budget.source_tokens, read, hits)
-        shown, all = sum(len(s.turns) for s in sources), sum(len(s.turns) for s in read)
-        if shown < all:
-            tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
-        return sources, kept
-
-    async def _sessions(self, ids: Sequence[str], where: Filter) -> tuple[list[Session], bool]:
-        """The sessions that have words, without turns that may not be read, and whether that is
-        all of them."""
-        found = await self._store.texts(ids)
-        read = [each for each in found.values() if not all(turn.forgotten for turn in each.turns)]
-        kept = len(read) == len(ids)
-        return [each.without(_turns_outside(each, where)) for each in read], kept
-
-    async def _turns(
-        self, views: Sequence[View], found: Evidence, where: Filter
-    ) -> dict[str, dict[int, _Hit]]:
-        """Turns by session: the source index and the chosen cards, fused by rank. The
-        lexical ranking counts twice, because such a question repeats words of the reply."""
-        limits = SearchLimits(
-            passages=_PASSAGES,
-            since=where.since,
-            until=where.last(found.at.date()),
-            sessions=where.sessions,
-        )
-        near = await self._store.find(views, limits)
-        fused = rank.fuse(r for each in near.said for r in (each.dense, each.lexical, each.lexical))
-        turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
-        for key, score in fused.items():
-            place = near.passages[key]
-            hit = turns[place.session_id][place.turn]
-            if score > hit.score:
-                hit.score, hit.start = score, place.start
-        for number, candidate in enumerate(found.chosen, 1):
-            for turn in candidate.card.turns:
-                turns[candidate.card.session_id][turn].score += 1.0 / (rank.RRF_K + number)
-        return turns
-
-    async def add_pending_turns(
-        self, found: Evidence, waiting: Sequence[Session], tally: Tally, where: Filter
-    ) -> Evidence:
-        """The evidence with the turns that share most words with the question, as quotes. Turns
-        that have cards already are not quoted."""
-        waiting = [each for each in waiting if len(_turns_outside(each, where)) < len(each.turns)]
-        if not waiting:
-            return found
-        tally.notes.append(_pending_note(len(waiting)))
-        shown = [
-            session for session in waiting if not self._retention.expired(session.at, found.at)
-        ]
-        # In a thread: other work of this event loop does not wait for it.
-        until = replace(where, until=where.last(found.at.date()))
-        shown = [each.without(_turns_outside(each, until)) for each in shown]
-        rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
-        score = max((one.score for one in found.chosen), default=0.0)
-        known = {card.id for card in found.cards}
-        more = [
-            Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
-            for share, session, number in rows
-            if f"{session.id}#{number}" not in known
-        ][:_PENDING_TURNS]
-        chosen, cards = found.chosen, found.cards
-        if where.limit:  # they take the lowest places, and never that of the best card
-            more = more[: where.limit - 1 if chosen else where.limit]
-            chosen, cards = chosen[: where.limit - len(more)], cards[: where.limit - len(more)]
-        return found.model_copy(
-            update={
-                "chosen": (*chosen, *more),
-                "cards": (*cards, *(one.card for one in more)),
-            }
-        )
-
-
 @dataclass(slots=True)
 class _Hit:
     """The score of a turn, and where its best passage starts."""
 
     score: float = 0.0
     start: int = 0
+
+
+async def recover(
+    store: Store, parts: Parts, found: Evidence, views: Sequence[View], where: Filter, tally: Tally
+) -> Evidence:
+    """`found` with its sources. With the profile `paper`, the source is the whole session of the
+    best card."""
+    with tally.stage("recover"):
+        if parts.profile.is_paper:
+            hits: dict[str, dict[int, _Hit]] = {one.card.session_id: {} for one in found.chosen[:1]}
+        else:
+            hits = await _turns(store, views, found, where)
+        best = sorted(hits, key=lambda id: -_worth(hits[id]))[:_SESSIONS]
+        stored = (await store.texts(best)).values()
+        spoken = [session for session in stored if _turns_of(session)]
+        read = [_without_hidden(session, where) for session in spoken]
+        room = _WHOLE if parts.profile.is_paper else parts.budget.source_tokens
+        sources = _within(room, read, hits)
+    shown, all = sum(len(s.turns) for s in sources), sum(len(_turns_of(s)) for s in read)
+    if shown < all:
+        tally.notes.append(f"sources cut to fit: {shown} of {all} turns")
+    kept = len(spoken) == len(best)
+    if not kept:
+        tally.notes.append("the words are not kept: only cards were read")
+    return found.model_copy(update={"sources": tuple(sources), "sources_kept": kept})
+
+
+async def _turns(
+    store: Store, views: Sequence[View], found: Evidence, where: Filter
+) -> dict[str, dict[int, _Hit]]:
+    """Turns by session: the passages of the source index and the chosen cards, fused by their
+    ranks. The lexical ranking counts twice, because such a question repeats words of the reply."""
+    limits = SearchLimits(
+        passages=_PASSAGES, since=where.since, until=where.until, sessions=where.sessions
+    )
+    near = await store.find(views, limits)
+    fused: dict[int, float] = defaultdict(float)
+    for hits in near.said:
+        for ranking in (hits.dense, hits.lexical, hits.lexical):
+            for rank, (key, _) in enumerate(ranking, 1):
+                fused[key] += 1.0 / (_FUSION + rank)
+    turns: dict[str, dict[int, _Hit]] = defaultdict(lambda: defaultdict(_Hit))
+    for key, score in fused.items():
+        place = near.passages[key]
+        hit = turns[place.session_id][place.turn]
+        if score > hit.score:
+            hit.score, hit.start = score, place.start
+    for rank, candidate in enumerate(found.chosen, 1):
+        for turn in candidate.card.turns:
+            turns[candidate.card.session_id][turn].score += 1.0 / (_FUSION + rank)
+    return turns
 
 
 def _worth(turns: Mapping[int, _Hit]) -> float:
@@ -149,16 +95,15 @@ def _worth(turns: Mapping[int, _Hit]) -> float:
 def _within(
     room: int, sessions: Sequence[Session], hits: Mapping[str, Mapping[int, _Hit]]
 ) -> list[Source]:
-    """All turns of each session if they fit, else the best ones. The first that does not fit is
-    cut."""
+    """All turns of each session if they fit in `room` tokens, else the best ones. The first that
+    does not fit is cut."""
     sources: list[Source] = []
     for session in sessions:
-        found, turns = hits[session.id], _remaining(session)
+        found, turns = hits[session.id], _turns_of(session)
         taken: dict[int, Turn] = {}
         left = room
         for number in _outward(session, found):
-            turn = turns.get(number)
-            if turn is None:
+            if (turn := turns.get(number)) is None:
                 continue
             if _size(turn) > left:
                 if left >= _LEAST_PART:
@@ -167,9 +112,27 @@ def _within(
             taken[number] = turn
             left -= _size(turn)
         if taken:
-            sources.append(_source(session, taken))
-            room -= sources[-1].tokens
+            source = Source(
+                session_id=session.id,
+                at=session.at,
+                turns=tuple(sorted(taken.items())),
+                whole=len(taken) == len(turns),
+                tokens=sum(map(_size, taken.values())),
+            )
+            sources.append(source)
+            room -= source.tokens
     return sources
+
+
+def _outward(session: Session, found: Mapping[int, _Hit]) -> Iterator[int]:
+    """Turn numbers, best first: each turn found with the reply or request it belongs to, then the
+    neighbours of all, nearest first. All turns in order if none was found."""
+    last = len(session.turns)
+    ordered = sorted(found, key=lambda n: (-found[n].score, n)) or [1]
+    pairs = [(n, n - 1 if session.turn(n).role == "assistant" else n + 1) for n in ordered]
+    wanted = [n for pair in pairs for n in pair]
+    wanted += [n + s for d in range(1, last + 1) for n in ordered for s in (-d, d)]
+    yield from (n for n in dict.fromkeys(wanted) if 1 <= n <= last)
 
 
 def _part(turn: Turn, start: int, room: int) -> Turn:
@@ -185,37 +148,51 @@ def _part(turn: Turn, start: int, room: int) -> Turn:
     return turn.model_copy(update={"text": f"{before}{text.strip()}{after}"})
 
 
-def _outward(session: Session, found: Mapping[int, _Hit]) -> Iterator[int]:
-    """Turn numbers, best first: each turn found with the reply or request it belongs to, then the
-    neighbours of all, nearest first."""
-    last = len(session.turns)
-    ordered = sorted(found, key=lambda n: (-found[n].score, n))
-    pairs = [(n, n - 1 if session.turn(n).role == "assistant" else n + 1) for n in ordered]
-    wanted = [n for pair in pairs for n in pair]
-    wanted += [n + s for d in range(1, last + 1) for n in ordered for s in (-d, d)]
-    yield from (n for n in dict.fromkeys(wanted) if 1 <= n <= last)
-
-
 def _size(turn: Turn) -> int:
     return tokens.count(turn.text) + _TURN_TOKENS
 
 
-def _remaining(session: Session) -> dict[int, Turn]:
+def _turns_of(session: Session) -> dict[int, Turn]:
     """Its turns by number, without forgotten ones."""
     return {n: turn for n, turn in enumerate(session.turns, 1) if not turn.forgotten}
 
 
-def _source(session: Session, turns: Mapping[int, Turn]) -> Source:
-    return Source(
-        session_id=session.id,
-        at=session.at,
-        turns=tuple(sorted(turns.items())),
-        whole=len(turns) == len(_remaining(session)),
-        tokens=sum(map(_size, turns.values())),
-    )
+def _without_hidden(session: Session, where: Filter) -> Session:
+    """The session without the turns that may not be read."""
+    numbers = range(1, len(session.turns) + 1)
+    until = session.until
+    hidden = {n for n in numbers if not where.holds(session.id, session.said_at(n), until)}
+    return session.without(hidden)
 
 
 # ---------------------------------------------------------------- sessions without cards
+
+
+async def add_pending_turns(
+    found: Evidence, waiting: Sequence[Session], where: Filter, tally: Tally
+) -> Evidence:
+    """The evidence with the turns of waiting sessions that share most words with the question, as
+    quotes. Turns that have cards already are blank."""
+    shown = [each for one in waiting if _turns_of(each := _without_hidden(one, where))]
+    if not shown:
+        return found
+    tally.notes.append(_pending_note(len(shown)))
+    # In a thread: other work of this event loop does not wait for it.
+    rows = await asyncio.to_thread(_by_shared_words, shown, found.question)
+    score = max((one.score for one in found.chosen), default=0.0)
+    known = {card.id for card in found.cards}
+    more = [
+        Candidate(card=turn_as_card(session, number), scores={"lexical": share}, score=score)
+        for share, session, number in rows
+        if f"{session.id}#{number}" not in known
+    ][:_PENDING_TURNS]
+    chosen, cards = found.chosen, found.cards
+    if where.limit:  # they take the lowest places, and never that of the best card
+        more = more[: where.limit - 1 if chosen else where.limit]
+        chosen, cards = chosen[: where.limit - len(more)], cards[: where.limit - len(more)]
+    return found.model_copy(
+        update={"chosen": (*chosen, *more), "cards": (*cards, *(one.card for one in more))}
+    )
 
 
 def _pending_note(count: int) -> str:
@@ -223,12 +200,6 @@ def _pending_note(count: int) -> str:
         return "1 session waits for its cards: its turns were searched by their words"
     some = f"{count}" if count < MOST_PENDING else f"{MOST_PENDING} or more"
     return f"{some} sessions wait for their cards: their turns were searched by their words"
-
-
-def _turns_outside(session: Session, where: Filter) -> set[int]:
-    """Numbers of the turns that may not be read."""
-    numbers = range(1, len(session.turns) + 1)
-    return {n for n in numbers if not where.holds(session.id, session.said_at(n).date())}
 
 
 def _by_shared_words(

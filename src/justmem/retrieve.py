@@ -1,10 +1,10 @@
-"""Plan -> views -> candidates -> the ten chosen cards, and all cards that an answer reads."""
+"""Plan -> views -> candidates -> relevant? -> the ten cards, and all that an answer reads."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from math import log2
 
@@ -12,11 +12,11 @@ import numpy as np
 
 from justmem import rank
 from justmem.budget import Tally
-from justmem.domain import Access, Card, Correction, EventDate, Evidence, Plan, turn_as_card
+from justmem.domain import Access, Candidate, Card, Correction, EventDate, Evidence, turn_as_card
 from justmem.language.words import asks_the_same, content_stems, overlap, stems_of_names, words
 from justmem.parts import Parts
-from justmem.ports import NO_FILTER, CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
-from justmem.rank import Pool, Scores
+from justmem.ports import CardFilter, Filter, Found, SearchLimits, Store, Vectors, View
+from justmem.rank import Scores
 from justmem.runtime.validation import both_ends
 
 _QUOTES = 4  # turns without a card that may become candidates
@@ -35,94 +35,111 @@ _FEW, _MANY = 0.02, 64
 _STRANGER = 0.1  # the bound is higher if the question has names, but no card has any of them
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What the views found: the candidates and their signals, each named after its weight.
+    `cosines`: the similarity of each card, or of its nearest turn, to the nearest view, not
+    centred."""
+
+    views: Sequence[View]
+    cards: Sequence[Card]
+    signals: Mapping[str, Scores]
+    cosines: Scores
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # as in Evidence
+
+
 class Retrieval:
     """Finds candidates and chooses cards. With the profile `paper`, only what the paper describes:
     no quotes, no signals but vectors and words, and the reranker decides alone (Eq. 3)."""
 
     def __init__(self, store: Store, parts: Parts) -> None:
         self._store = store
-        self._embedder = parts.embedder
-        self._reranker = parts.reranker
-        self._language = parts.language
-        self._budget = parts.budget
-        self._retention = parts.retention
+        self._parts = parts
         self._weights = parts.profile.weights
         self._is_paper = parts.profile.is_paper
 
-    # ------------------------------------------------------------ discovery
+    # ------------------------------------------------------------ views and candidates
 
-    async def discover(self, asked: Evidence, tally: Tally, where: Filter = NO_FILTER) -> Pool:
+    async def discover(self, asked: Evidence, where: Filter, tally: Tally) -> Pool:
         """The candidates: cards found by vector or words, cards whose turns match by words, and the
         best matching turns without a card."""
         with tally.stage("discover"):
             views = await self._views(asked, tally)
             found = await self._store.find(views, self._limits(asked, where))
-            cards = {key: card for key, card in found.cards.items() if self._is_kept(card, asked)}
+            cards = {
+                key: card
+                for key, card in found.cards.items()
+                if where.holds(card.session_id, card.said_at, card.until)
+            }
             if self._is_paper:
-                return _pool(views, asked.plan, replace(found, turns={}), cards, ())
-            quotes = _quotes(found, views[0].text, replies=asked.plan.needs_source)
-            quotes = [card for card in quotes if self._is_kept(card, asked)][:_QUOTES]
+                return _pool(asked, views, replace(found, turns={}), cards, (), {})
+            quotes = [
+                card
+                for card in _quotes(found, views[0].text, replies=asked.plan.needs_source)
+                if where.holds(card.session_id, card.said_at, card.until)
+            ]
             cards, repeats = _last_said(cards)
-            return replace(_pool(views, asked.plan, found, cards, quotes), repeats=repeats)
-
-    def _is_kept(self, card: Card, asked: Evidence) -> bool:
-        return not self._retention.expired(card.said_at, asked.at, card.until)
+            return _pool(asked, views, found, cards, quotes[:_QUOTES], repeats)
 
     async def _views(self, asked: Evidence, tally: Tally) -> list[View]:
-        """The question and, where the evidence is spread, its rewrites (Eq. 2). "I" becomes the
-        speaker's name, as in the search text of the cards."""
+        """The question with the entities that it shares no word with and, where the evidence is
+        spread, its rewrites (Eq. 2). "I" becomes the speaker's name, as in the cards."""
         plan = asked.plan
+        question = both_ends(asked.question)
+        said = set(words(question))
+        if more := [name for name in plan.entities if said.isdisjoint(words(name))]:
+            question += f" ({', '.join(more)})"
         broad = plan.access is Access.COMPOSE if self._is_paper else plan.spans_sessions
-        texts = [_meant(asked), *(plan.rewrites if broad else ())]
+        texts = [question, *(plan.rewrites if broad else ())]
         if asked.speaker and not self._is_paper:
-            texts = [self._language.name_speaker(text, asked.speaker) for text in texts]
-        vectors = await tally.embed(self._embedder, texts, query=plan.operation != "reply")
+            texts = [self._parts.language.name_speaker(text, asked.speaker) for text in texts]
+        vectors = await tally.embed(self._parts.embedder, texts, query=plan.operation != "reply")
         return [View(text, vector) for text, vector in zip(texts, vectors, strict=True)]
 
     def _limits(self, asked: Evidence, where: Filter) -> SearchLimits:
         """A remark searches wider, because it shares few words with the memory behind it."""
-        budget = self._budget
-        remark = asked.plan.operation == "reply"
+        budget, remark = self._parts.budget, asked.plan.operation == "reply"
         limits = SearchLimits(
             dense=_REMARK * budget.dense if remark else budget.dense,
             lexical=budget.lexical,
             since=where.since,
-            until=where.last(asked.at.date()),
+            until=where.until,
             sessions=where.sessions,
         )
         if self._is_paper:
             return limits
-        spoken = budget.lexical // 2
-        during = _told(asked.plan.period)
+        spoken, during = budget.lexical // 2, _told(asked.plan.period)
         return replace(limits, spoken=spoken, quotes=0 if remark else spoken, during=during)
 
     # ------------------------------------------------------------ relevance
 
-    async def finds_something(self, asked: Evidence, tally: Tally) -> bool:
+    async def finds_something(self, asked: Evidence, where: Filter, tally: Tally) -> bool:
         """Whether the question finds anything without rewrites. This is checked before a model is
         called."""
-        if self._embedder.name not in _RELEVANT:
+        if self._parts.embedder.name not in _RELEVANT:
             return True
         alone = asked.model_copy(update={"plan": asked.plan.model_copy(update={"rewrites": ()})})
-        return self.is_relevant(alone, await self.discover(alone, tally))
+        return self.is_relevant(alone, await self.discover(alone, where, tally))
 
     def is_relevant(self, asked: Evidence, pool: Pool) -> bool:
-        bound = _RELEVANT.get(self._embedder.name)
+        bound = _RELEVANT.get(self._parts.embedder.name)
         if not pool.cards or bound is None or self._is_paper or asked.plan.operation == "reply":
             return bool(pool.cards)
         question = asked.question
         people = {word for card in pool.cards for word in content_stems(card.subject)}
         told = [set(content_stems(card.text)) for card in pool.cards]
         wanted, names = set(content_stems(question)), stems_of_names(question)
-        if wanted & people or self._language.name_speaker(question, "X") != question:
+        if wanted & people or self._parts.language.name_speaker(question, "X") != question:
             bound -= _PERSONAL
-        if names and not asked.plan.needs_source and not any(_is_in(n, told) for n in names):
-            bound += _STRANGER
+        if names and not asked.plan.needs_source:
+            all = {word for each in told for word in each}
+            known = any(word.startswith(name) for name in names for word in all)  # or longer forms
+            bound += 0.0 if known else _STRANGER
         bound -= _FEW * max(0.0, log2(_MANY / len(told)))
         shared = max(overlap(wanted - people, each) for each in told)
         return float(pool.cosines.max()) + _WORDS * shared >= bound
 
-    # ------------------------------------------------------------ selection
+    # ------------------------------------------------------------ choice
 
     async def select(
         self, asked: Evidence, pool: Pool, tally: Tally, where: Filter, also: Sequence[Card] = ()
@@ -130,8 +147,8 @@ class Retrieval:
         """Adds the chosen cards, all cards for the answer, and all candidates to `asked`. The cards
         in `also` are for the answer too."""
         with tally.stage("select"):
-            scores, reranked = await self._scores(pool, asked.plan, tally)
-            count = where.limit or self._budget.cards
+            scores, reranked = await self._scores(pool, asked.plan.operation == "reply", tally)
+            count = where.limit or self._parts.budget.cards
             order = np.argsort(-scores, kind="stable").tolist()
             chosen = read = order[:count]
             if not self._is_paper:
@@ -140,7 +157,16 @@ class Retrieval:
                 spread = asked.plan.spans_sessions
                 gap = self._weights.around_spread if spread else self._weights.around
                 read = rank.around(chosen, scores, pool.cards, count, gap)
-        ranked = [pool.candidate(i, scores, reranked) for i in dict.fromkeys([*chosen, *order])]
+        signals = {**pool.signals, "cosine": pool.cosines}
+        ranked = [
+            Candidate.trusted(
+                card=pool.cards[i],
+                scores={name: float(signal[i]) for name, signal in signals.items()}
+                | ({"rerank": reranked[i]} if i in reranked else {}),
+                score=float(scores[i]),
+            )
+            for i in dict.fromkeys([*chosen, *order])
+        ]
         cards = tuple(dict.fromkeys([*(pool.cards[i] for i in read), *also]))
         return asked.model_copy(
             update={
@@ -152,20 +178,21 @@ class Retrieval:
         )
 
     async def _scores(
-        self, pool: Pool, plan: Plan, tally: Tally
+        self, pool: Pool, remark: bool, tally: Tally
     ) -> tuple[Scores, dict[int, float]]:
         """The score of each candidate, and the reranker's logits of those it read. In the paper
         (Eq. 3) the reranker reads all candidates and decides alone. By default it reads the best
         few, and its probability is one more signal."""
         scores = rank.scored(pool.signals, self._weights)
-        if not self._is_paper and plan.operation != "reply":
+        if not self._is_paper and not remark:
             scores += np.float32(self._weights.support) * rank.support(scores, pool.cards)
-        if self._reranker is None or len(pool.cards) < 2:
+        reranker = self._parts.reranker
+        if reranker is None or len(pool.cards) < 2:
             return scores, {}
-        count = len(pool.cards) if self._is_paper else self._budget.rerank
+        count = len(pool.cards) if self._is_paper else self._parts.budget.rerank
         head = np.argsort(-scores, kind="stable")[:count].tolist()
         texts = [pool.cards[i].dated for i in head]
-        read = rank.logits(await tally.rerank(self._reranker, pool.views[0].text, texts))
+        read = rank.logits(await tally.rerank(reranker, pool.views[0].text, texts))
         if self._is_paper:
             scores[head] = read
         else:
@@ -173,15 +200,11 @@ class Retrieval:
         return scores, dict(zip(head, read.tolist(), strict=True))
 
     async def add_pinned(
-        self, found: Evidence, corrections: Sequence[Correction], where: Filter
+        self, found: Evidence, question: str, corrections: Sequence[Correction], where: Filter
     ) -> Evidence:
         """Adds the pinned cards whose subject the question names, and the ids of the cards that
         were corrected."""
         latest = {each.original: each for each in corrections}
-        corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
-        question = found.question
-        if found.speaker:
-            question = self._language.name_speaker(question, found.speaker)
         named = set(words(question))
         pinned = [
             card
@@ -189,44 +212,26 @@ class Retrieval:
             if each.pinned
             for card in [each.after]
             if not named.isdisjoint(words(card.subject))
-            and where.holds(card.session_id, card.said_at.date())
-            and card.since <= (where.as_of or found.at.date())
-            and not self._retention.expired(card.said_at, found.at, card.until)
+            and where.holds(card.session_id, card.said_at, card.until)
+            and card.since <= where.as_of
             and await self._store.cards(CardFilter(id=card.id))  # it may have to be made again
         ]
+        corrected = {each.after.id for each in latest.values() if each.after.id != each.original}
         cards = tuple(dict.fromkeys([*found.cards, *pinned]))
         ids = tuple(card.id for card in cards if card.id in corrected)
         return found.model_copy(update={"cards": cards, "corrected": ids})
 
 
-# ---------------------------------------------------------------- what is searched
-
-
-def _meant(asked: Evidence) -> str:
-    """The question with the entities of its plan that it shares no word with."""
-    question = both_ends(asked.question)
-    said = set(words(question))
-    more = [name for name in asked.plan.entities if said.isdisjoint(words(name))]
-    return f"{question} ({', '.join(more)})" if more else question
+# ---------------------------------------------------------------- candidates
 
 
 def _told(period: EventDate) -> tuple[date, date] | None:
     """When events of the period are told: in it, or soon after. None where the period is unknown
     or longer than a year."""
-    if period.start is None or period.end is None:
+    if period.start is None or period.end is None or period.end - period.start > _YEAR:
         return None
-    lasts = period.end - period.start
-    if lasts > _YEAR:
-        return None
-    return period.start, period.end + min(max(lasts, _SOON), date.max - period.end)
-
-
-def _is_in(name: str, told: Sequence[set[str]]) -> bool:
-    """Whether a card has the name, or a longer form of it."""
-    return any(word.startswith(name) for words in told for word in words)
-
-
-# ---------------------------------------------------------------- candidates
+    after = max(period.end - period.start, _SOON)
+    return period.start, period.end + min(after, date.max - period.end)
 
 
 def _last_said(cards: Mapping[int, Card]) -> tuple[dict[int, Card], dict[str, tuple[str, ...]]]:
@@ -261,12 +266,14 @@ def _quotes(found: Found, question: str, *, replies: bool) -> list[Card]:
 
 
 def _pool(
+    asked: Evidence,
     views: Sequence[View],
-    plan: Plan,
     found: Found,
     kept: Mapping[int, Card],
     quotes: Sequence[Card],
+    repeats: Mapping[str, tuple[str, ...]],
 ) -> Pool:
+    """The kept cards and the quotes with their signals."""
     cards = [*kept.values(), *quotes]
     if not cards:
         return Pool(views, (), {}, np.zeros(0, np.float32))
@@ -275,23 +282,21 @@ def _pool(
     own = [found.turns[said.session_id, said.turns[0]][:1] for said in quotes]
     known = [found.vectors[[key in kept for key in found.cards]]] if kept else []
     vectors = np.concatenate([*known, *own])
-    remark = plan.operation == "reply"
-    near = rank.similarity(queries, vectors)
-    raw = queries @ vectors.T
+    near, raw = rank.similarity(queries, vectors), queries @ vectors.T
     spoken = _turn_similarity(queries, cards, found) if found.turns else raw
     cosines = np.maximum(raw, spoken).max(axis=0)
-    if remark:  # it shares no words with the memory behind it: only its rewrites and meaning count
+    if asked.plan.operation == "reply":  # it shares no words with the memory behind it
         guesses = near[1:] if len(near) > 1 else near
-        return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines)
+        return Pool(views, cards, {"dense": rank.averaged(guesses)}, cosines, repeats)
     signals = {
         "dense": rank.averaged(near),
         "lexical": rank.averaged(_lexical(found, kept, cards)),
         "subject": rank.names_subject(cards, [view.text for view in views]),
-        "date": rank.in_period(cards, plan.period),
+        "date": rank.in_period(cards, asked.plan.period),
     }
     if found.turns:
         signals["turn"] = rank.averaged(spoken)
-    return Pool(views, cards, signals, cosines)
+    return Pool(views, cards, signals, cosines, repeats)
 
 
 def _lexical(found: Found, kept: Mapping[int, Card], cards: Sequence[Card]) -> Scores:

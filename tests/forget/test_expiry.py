@@ -84,9 +84,9 @@ def test_days_are_at_least_one() -> None:
 
 
 def test_exactly_as_old_as_allowed_is_not_too_old() -> None:
-    kept = Retention(days=10)
-    assert not kept.expired(NOW - timedelta(days=10), NOW)
-    assert kept.expired(NOW - timedelta(days=10, minutes=1), NOW)
+    assert Retention(days=10).first_day(NOW) == NOW.date() - timedelta(days=10)
+    assert not Retention(source_days=10).words_expired(NOW - timedelta(days=10), NOW)
+    assert Retention(source_days=10).words_expired(NOW - timedelta(days=11), NOW)
 
 
 # ---------------------------------------------------------------- by command and by the server

@@ -8,7 +8,6 @@ import pytest
 
 from justmem.domain import Access, Plan
 from justmem.language.languages import LANGUAGES
-from justmem.plan import RulesPlanner
 
 AT = datetime(2023, 5, 25, 12, 0)
 
@@ -138,11 +137,6 @@ def test_the_period_is_resolved_against_the_time_of_asking(question: str, period
 )
 def test_no_english_rule_is_applied_to_another_language(question: str) -> None:
     assert plan(question) == Plan()
-
-
-async def test_the_planner_makes_no_calls() -> None:
-    planned = await RulesPlanner(LANGUAGES).plan("Who am I?", AT, limit=None)
-    assert planned.calls == ()
 
 
 @pytest.mark.parametrize("question", ["", "?", "   ", "word " * 5000, "🎉🎉", "a\0b"])

@@ -14,12 +14,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from justmem import AsyncMemory
-from justmem.answer import RulesAnswerer
 from justmem.errors import StoreBusy, StoreError
 from justmem.extract import RulesExtractor
 from justmem.language.languages import LANGUAGES
 from justmem.parts import Parts
-from justmem.plan import RulesPlanner
 from justmem.store import postgres
 from justmem.store.postgres import PostgresStorage, open_store
 from justmem.testing import HashEmbedder
@@ -53,13 +51,7 @@ async def memory(database_url: str, word: str) -> AsyncIterator[AsyncMemory]:
 
 
 async def _memory(url: str) -> AsyncMemory:
-    parts = Parts(
-        HashEmbedder(64),
-        LANGUAGES,
-        RulesExtractor(LANGUAGES),
-        RulesPlanner(LANGUAGES),
-        RulesAnswerer(LANGUAGES),
-    )
+    parts = Parts(HashEmbedder(64), LANGUAGES, RulesExtractor(LANGUAGES))
     return AsyncMemory(await open_store(url, "mira"), parts)
 
 

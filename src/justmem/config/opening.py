@@ -179,20 +179,18 @@ def spaces_of(settings: Settings) -> Storage:
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
-    from justmem.answer import ModelAnswerer, RulesAnswerer
+    from justmem.answer import ModelAnswerer
     from justmem.extract import ModelExtractor, RulesExtractor
-    from justmem.plan import ModelPlanner, RulesPlanner
+    from justmem.plan import ModelPlanner
 
     built: dict[str, Any] = {}
-    made: dict[str, Any] = {}
-    for name, method, of_model, of_rules in (
-        ("extractor", "extract", partial(ModelExtractor, language=language), RulesExtractor),
-        ("planner", "plan", partial(ModelPlanner, language=language), RulesPlanner),
-        ("answerer", "answer", ModelAnswerer, RulesAnswerer),
+    made: dict[str, Any] = {"extractor": RulesExtractor(language)}
+    for name, method, of_model in (
+        ("extractor", "extract", partial(ModelExtractor, language=language)),
+        ("planner", "plan", partial(ModelPlanner, language=language)),
+        ("answerer", "answer", ModelAnswerer),
     ):
         stage = providers.build_stage(settings.stage(name), method, settings, built)
-        if stage is None:
-            made[name] = of_rules(language)
-        else:
+        if stage is not None:
             made[name] = stage if hasattr(stage, method) else of_model(stage)
     return made

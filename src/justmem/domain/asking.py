@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -29,34 +29,43 @@ class Budget(Value):
     day_tokens: int | None = Field(None, ge=1, description="model tokens of one day in one space")
 
 
+_CENTURY = 36_525  # days
+
+
 class Retention(Value):
-    """How many days sessions and words are kept, counted from the time of the session. None means
+    """How many days sessions and words are kept, counted from the day of the session. None means
     always. `source_days` is for the words: the cards stay. With 0, the words are removed as soon as
     the cards are made."""
 
-    days: int | None = Field(None, ge=1, description="days that sessions and their cards are kept")
-    source_days: int | None = Field(
-        None, ge=0, description="days that the original words are kept; 0: until cards are made"
+    days: int | None = Field(
+        None, ge=1, le=_CENTURY, description="days that sessions and their cards are kept"
     )
-
-    def expired(self, at: datetime, now: datetime, until: datetime | None = None) -> bool:
-        """`until`: when a note expires by itself."""
-        ended = until is not None and until <= now.replace(tzinfo=None)
-        return ended or _older(at, now, self.days)
-
-    def words_expired(self, at: datetime, now: datetime) -> bool:
-        return self.source_days == 0 or _older(at, now, self.source_days)
+    source_days: int | None = Field(
+        None,
+        ge=0,
+        le=_CENTURY,
+        description="days that the original words are kept; 0: until cards are made",
+    )
 
     @property
     def limited(self) -> bool:
         return self.days is not None or self.source_days is not None
 
+    def first_day(self, now: datetime) -> date:
+        """The first day whose sessions are kept."""
+        return _days_before(now, self.days)
 
-def _older(at: datetime, now: datetime, days: int | None) -> bool:
-    if days is None:
-        return False
-    # Times are local times: a time zone is ignored.
-    return now.replace(tzinfo=None) - at.replace(tzinfo=None) > timedelta(days=days)
+    def expired(self, at: datetime, now: datetime, until: datetime | None = None) -> bool:
+        """`until`: when a note expires by itself."""
+        ended = until is not None and until <= now.replace(tzinfo=None)
+        return ended or at.date() < self.first_day(now)
+
+    def words_expired(self, at: datetime, now: datetime) -> bool:
+        return self.source_days == 0 or at.date() < _days_before(now, self.source_days)
+
+
+def _days_before(now: datetime, days: int | None) -> date:
+    return date.min if days is None else now.date() - timedelta(days=days)
 
 
 class Call(Value):

@@ -88,9 +88,6 @@ class EventDate(Value):
             return False
         return self.start <= other.end and other.start <= self.end
 
-    def holds(self, day: date) -> bool:
-        return self.start is not None and self.end is not None and self.start <= day <= self.end
-
     def __str__(self) -> str:
         return self.text
 

@@ -314,14 +314,13 @@ async def as_filter(
     """NotInMemory for a session or a label that is not there."""
     if limit is not None:
         limit = as_count(limit, "limit", least=1)
-    days = {"since": since, "until": until, "as_of": as_of}
-    read = {name: as_day(value, name) for name, value in days.items()}
-    if read["since"] and read["until"] and read["until"] < read["since"]:
-        raise InputError(f"until ({read['until']}) is before since ({read['since']}).")
+    first, last = as_day(since, "since") or date.min, as_day(until, "until") or date.max
+    if last < first:
+        raise InputError(f"until ({last}) is before since ({first}).")
     ids = None
     if labels is not None or sessions is not None:
         ids = await _ids(store, labels, sessions)
-    return Filter(limit, ids, read["since"], read["until"], read["as_of"])
+    return Filter(limit, ids, first, last, as_day(as_of, "as_of") or date.max)
 
 
 def as_day(value: date | str | None, what: str) -> date | None:

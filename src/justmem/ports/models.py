@@ -142,8 +142,6 @@ class Planned:
 
 
 class Planner(Protocol):
-    """A planner that never spends tokens has `spends = False`."""
-
     async def plan(self, question: str, at: datetime, *, limit: int | None) -> Planned:
         """`limit` as above."""
         ...
@@ -168,11 +166,6 @@ class Answerer(Protocol):
         """`sessions` holds the raw session of every chosen card, for exact quotations; not those
         whose words are not kept."""
         ...
-
-
-def spends_tokens(part: Extractor | Planner | Answerer) -> bool:
-    """Whether it may spend tokens: unless it says `spends = False`."""
-    return bool(getattr(part, "spends", True))
 
 
 class Language(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal, get_args
 
@@ -55,26 +55,29 @@ class SearchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The filter of a `recall`."""
+    """What a question may read."""
 
     limit: int | None = None  # places, instead of those of the budget
     sessions: frozenset[str] | None = None  # only these sessions and notes
-    since: date | None = None  # only what was said from this day on
-    until: date | None = None  # and up to this one
-    as_of: date | None = None  # as it was on this day: nothing that began later
+    since: date = date.min  # only what was said from this day on
+    until: date = date.max  # and up to this one
+    as_of: date = date.max  # as it was on this day: nothing that began later
 
-    def holds(self, session_id: str, day: date) -> bool:
-        """Whether what was said that day in that session may be read."""
+    now: datetime = datetime.min  # when it is asked: notes that have expired are left out
+
+    def at(self, now: datetime, first: date) -> Filter:
+        """The same filter for a question asked at that time. Nothing before `first` is kept."""
+        as_of = min(self.as_of, now.date())
+        since, until = max(self.since, first), min(self.until, as_of)
+        return replace(self, since=since, until=until, as_of=as_of, now=now.replace(tzinfo=None))
+
+    def holds(self, session_id: str, said_at: datetime, expires: datetime | None = None) -> bool:
+        """Whether what was said in that session at that time may be read."""
         return (
             (self.sessions is None or session_id in self.sessions)
-            and (self.since is None or day >= self.since)
-            and (self.until is None or day <= self.until)
-            and (self.as_of is None or day <= self.as_of)
+            and self.since <= said_at.date() <= self.until
+            and (expires is None or expires > self.now)
         )
-
-    def last(self, asked: date) -> date:
-        """The last day that a question on the day `asked` may read."""
-        return min(asked, self.until or date.max, self.as_of or date.max)
 
 
 NO_FILTER = Filter()

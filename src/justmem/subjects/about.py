@@ -28,7 +28,6 @@ from justmem.domain import (
     HistoryEntry,
     Kind,
     Passage,
-    Retention,
     Session,
     Source,
     SubjectProfile,
@@ -233,7 +232,6 @@ async def profile_asked(
     store: Store,
     language: Language,
     names: Names,
-    retention: Retention,
     asked: Evidence,
     where: Filter,
 ) -> tuple[Card, ...]:
@@ -246,17 +244,10 @@ async def profile_asked(
         cards = await cards_about(store, person, names)
     elif asked.speaker:
         cards = await store.cards(CardFilter(subject=asked.speaker))
-    on = where.as_of or asked.at.date()
-    shown = [
-        card
-        for card in cards
-        if card.said_at.date() <= on
-        and where.holds(card.session_id, card.said_at.date())
-        and not retention.expired(card.said_at, asked.at, card.until)
-    ]
+    shown = [card for card in cards if where.holds(card.session_id, card.said_at, card.until)]
     newest = sorted(shown, key=lambda card: card.said_at, reverse=True)[:_MOST]
-    found = await asyncio.to_thread(_profile, person, newest, person, language, on, _ASKED_TOKENS)
-    return found.cards
+    on, limit = where.as_of, _ASKED_TOKENS
+    return (await asyncio.to_thread(_profile, person, newest, person, language, on, limit)).cards
 
 
 async def _cards_of(store: Store, subject: str, names: Names) -> tuple[list[Card], str]:
