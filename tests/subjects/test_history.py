@@ -92,7 +92,9 @@ async def test_a_person_whom_others_speak_of_has_a_profile_and_a_history(memory:
     turns = [{"speaker": "Mira", "text": "My sister Ines is a nurse."}]
     await memory.remember(turns, at="2025-07-01")
     assert "My sister Ines is a nurse." in (await memory.profile("Ines")).text
-    assert told(await memory.history("Ines")) == [("My sister Ines is a nurse.", "2025-07-01", None)]
+    assert told(await memory.history("Ines")) == [
+        ("My sister Ines is a nurse.", "2025-07-01", None)
+    ]
 
 
 async def test_a_profile_is_cut_by_tokens_and_says_a_thing_once(make: Make) -> None:

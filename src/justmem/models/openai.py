@@ -123,7 +123,11 @@ class OpenAIModel:
             {"role": "system", "content": system},
             {"role": "user", "content": prompt.user},
         ]
-        body: dict[str, Any] = {"model": self.name, "messages": messages, limit_by: prompt.max_tokens}
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": messages,
+            limit_by: prompt.max_tokens,
+        }
         if temperature is not None:
             body["temperature"] = temperature
         return body if kind == "text" else body | {"response_format": format}

@@ -29,7 +29,9 @@ def read(text: str) -> Iterator[dict[str, Any]]:
         text = text[front.end() :]
     turns = list(_turns(text))
     # A heading before the first speaker is the title of the chat.
-    if (title := _TITLE.match(text)) and len(chat := list(_turns(text[title.end() :]))) > len(turns):
+    if (title := _TITLE.match(text)) and len(chat := list(_turns(text[title.end() :]))) > len(
+        turns
+    ):
         session, turns = {"title": title[1]} | session, chat
     yield session | {"turns": turns}
 
