@@ -229,36 +229,27 @@ def test_recall_shows_the_evidence_without_answering(run: Run, ana: Path) -> Non
 
 
 @pytest.mark.parametrize("command", ["ask", "recall"])
-def test_a_question_can_be_planned_by_options(run: Run, ana: Path, command: str) -> None:
-    options = ["--rewrite", "Ana lives in Porto", "--rewrite", "Ana has a flat", "--needs-source"]
-    options += ["--spans-sessions", "--period", "2024-05", "--entity", "Ana", "--entity", "Ines"]
-    made = planned(run(command, "Where is home?", *options, "--json"))
-    assert made["rewrites"] == ["Ana lives in Porto", "Ana has a flat"]
-    assert made["needs_source"]
-    assert made["spans_sessions"]
-    assert made["period"]["text"] == "2024-05"
-    assert made["entities"] == ["Ana", "Ines"]
-    local = planned(run(command, "Which flats has Ana had?", "--no-spans-sessions", "--json"))
-    assert (local["spans_sessions"], local["rewrites"]) == (False, [])
-
-
-def planned(result: Any) -> Any:
-    found = data(result)
-    return found.get("evidence", found)["plan"]
+def test_a_question_can_be_planned_by_the_caller(run: Run, ana: Path, command: str) -> None:
+    plan = {"rewrites": ["Ana lives in Porto"], "needs_source": True, "entities": ["Ana"]}
+    found = data(run(command, "Where is home?", "--plan", json.dumps(plan), "--json"))
+    made = found.get("evidence", found)["plan"]
+    assert {name: made[name] for name in plan} == plan
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("plan", "why"),
     [
-        (["--rewrite", "a", "--rewrite", "b", "--rewrite", "c"], "up to two texts"),
-        (["--period", "May"], "2023-05"),
-        (["--entity", ""], "entities"),
+        ('{"rewrites": ["a", "b", "c"]}', "up to two texts"),
+        ('{"period": "May"}', "2023-05"),
+        ('{"entities": [""]}', "entities"),
+        ('["a"]', "Write an object"),
+        ("{", "not JSON"),
     ],
 )
 def test_a_plan_that_cannot_be_used_is_an_input_error(
-    run: Run, ana: Path, options: list[str], why: str
+    run: Run, ana: Path, plan: str, why: str
 ) -> None:
-    result = run("recall", "Where did Ana move?", *options)
+    result = run("recall", "Where did Ana move?", "--plan", plan)
     assert result.exit_code == 2
     assert why in " ".join(result.stderr.split())
 
@@ -546,7 +537,7 @@ def test_doctor_says_what_is_missing_and_the_fix(
     states = checks(result)
 
     assert result.exit_code == 2
-    assert states["no key for openai:gpt-4.1-mini"] == "wrong"
+    assert states["the model openai:gpt-4.1-mini cannot be used"] == "wrong"
     assert states["weights of bge-small-en-v1.5 are downloaded when first used"] == "note"
     assert any("opens" in what and state == "ok" for what, state in states.items())
     assert (
@@ -564,8 +555,7 @@ def test_doctor_never_prints_a_key(
     result = run("doctor", "--model", f"openai:m@{refusing.url}")
 
     assert result.exit_code == 2
-    assert "a key for openai:m" in result.stdout
-    assert "does not answer" in result.stdout
+    assert "cannot be used" in result.stdout
     assert "sk-very-secret" not in result.output
 
 
@@ -677,9 +667,9 @@ def test_piped_output_is_not_wrapped(run: Run, monkeypatch: pytest.MonkeyPatch) 
 def test_the_help_lists_every_command_with_a_summary_of_its_help() -> None:
     commands: Any = typer.main.get_command(app)
     for group in COMMANDS.values():
-        for name, listed in group.items():
+        for name, (_, summary) in group.items():
             first_word = str(commands.get_command(None, name).help).split()[0]
-            assert listed.summary.startswith(first_word), name
+            assert summary.startswith(first_word), name
 
 
 def test_the_help_and_the_docs_name_every_exit_code() -> None:

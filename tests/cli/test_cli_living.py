@@ -71,8 +71,8 @@ def test_notes_as_commands(run: Run) -> None:
         *("--at", "2024-05-01", "--until", "2090-01-01", "--label", "topic=food", "--json"),
     )
     assert card["fact"] == "Mira is allergic to walnuts."
-    assert run("note-at", "allergy", "--json")["value_json"] == '{"a":  1.0}'
-    assert "walnuts" in run("note-at", "allergy").stdout
+    assert run("show", "allergy", "--json")["value_json"] == '{"a":  1.0}'
+    assert "walnuts" in run("show", "allergy").stdout
     assert "allergy" in run("notes").stdout
     assert "Note" not in run("cards").stdout
     assert [note["key"] for note in run("notes", "all", "--json")] == ["allergy"]
@@ -82,7 +82,7 @@ def test_notes_as_commands(run: Run) -> None:
     run(*asked[:-1], "--label", "topic", fails=2)
     run("note", "Late.", "--until", "2020-01-01", fails=2)
     run("forget", "--key", "allergy", "--yes")
-    run("note-at", "allergy", fails=1)
+    run("show", "allergy", fails=1)
 
 
 def test_history_and_profile_as_commands(run: Run) -> None:

@@ -103,26 +103,21 @@ async def test_what_is_no_row_of_ours_is_damage(store: SqlStore) -> None:
         await store.sessions()
 
 
-def test_doctor_reads_the_whole_space_when_asked_to(tmp_path: Path) -> None:
-    def doctor(*more: str) -> tuple[int, list[dict[str, str]]]:
-        options = ("--folder", str(tmp_path), "--space", "ana", "doctor", "--offline", "--json")
-        result = CliRunner().invoke(app, [*options, *more])
-        return result.exit_code, json.loads(result.output)
+def test_the_command_reads_the_whole_space(tmp_path: Path) -> None:
+    def run(*args: str) -> Any:
+        return CliRunner().invoke(app, ["--folder", str(tmp_path), "--space", "ana", *args])
 
-    file = tmp_path / "talk.json"
-    file.write_text(json.dumps({"at": "2024-05-20", "turns": [{"role": "user", "content": "Hi."}]}))
-    CliRunner().invoke(app, ["--folder", str(tmp_path), "--space", "ana", "remember", str(file)])
-    code, checks = doctor("--deep")
-    assert code == 0
-    assert "ok" in [c["state"] for c in checks if "stored words are unchanged" in c["what"]]
+    run("add", "Hi.")
+    assert (run("check").exit_code, json.loads(run("check", "--json").output)["damage"]) == (0, [])
     with closing(sqlite3.connect(tmp_path / "ana.db", isolation_level=None)) as db:
         db.execute("UPDATE spaces SET cards = 7")
-    assert doctor()[0] == 0  # it opens: only a deep look finds it
-    code, checks = doctor("--deep")
-    assert code == 2
-    (wrong,) = [check for check in checks if check["state"] == "wrong"]
+    assert run("doctor", "--offline").exit_code == 0  # it opens: only `check` finds it
+    result = run("check", "--json")
+    assert result.exit_code == 4
+    (wrong,) = json.loads(result.output)["damage"]
     assert "the totals of the space" in wrong["what"]
     assert "backup" in wrong["fix"]
+    assert "the totals of the space" in run("check").output
 
 
 class TestPostgres:

@@ -7,76 +7,69 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from justmem.cli.context import EXIT_CODES, OPTIONS, Exit, exit_code
-from justmem.cli.terminal import plain, say
+from justmem.cli.terminal import JSON, plain, say
 from justmem.errors import JustMemError
 
 _VALUED = ("--space", "--folder", "--model", "--config")
-_FLAGS = ("--debug",)
+_FLAGS = ("--json", "--debug")
 # click.ClickException: typer has click inside or beside it, depending on its version.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
-
-class Listed(NamedTuple):
-    """A command: where its function (or its group of commands) is, and one line for the help."""
-
-    module: str
-    attribute: str
-    summary: str
-
-
-COMMANDS: dict[str, dict[str, Listed]] = {
+# name: (the module of the function with this name, a line for the help)
+COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Everyday": {
-        "demo": Listed("ask_commands", "demo", "Remember a small history and ask it questions."),
-        "add": Listed("remember_commands", "add", "Remember a text."),
-        "remember": Listed("remember_commands", "remember", "Remember the conversations in files."),
-        "append": Listed("remember_commands", "append", "Add turns to a session."),
-        "note": Listed("remember_commands", "note", "Store a text as it is, under a key."),
-        "notes": Listed("remember_commands", "notes", "List the notes."),
-        "note-at": Listed("remember_commands", "note_at", "Show the note with a key."),
-        "ask": Listed("ask_commands", "ask", "Answer a question from memory, with citations."),
-        "recall": Listed("ask_commands", "recall", "Show the evidence for a question."),
-        "cards": Listed("browse_commands", "cards", "List cards, the atomic memories."),
-        "about": Listed("browse_commands", "about", "Show all that memory holds on a subject."),
-        "history": Listed("browse_commands", "history", "Show what was true when."),
-        "profile": Listed("browse_commands", "profile", "Show short lines about a person."),
-        "show": Listed("browse_commands", "show", "Show a card in its source, or a session."),
-        "sessions": Listed("browse_commands", "sessions", "List the remembered sessions."),
-        "spaces": Listed("browse_commands", "spaces", "List the spaces."),
-        "stats": Listed("browse_commands", "stats", "Count what a space holds and has cost."),
-        "correct": Listed("change_commands", "correct", "Replace a wrong card."),
-        "pin": Listed("change_commands", "pin", "Keep a card in every recall of its subject."),
-        "unpin": Listed("change_commands", "unpin", "Take the pin off a card."),
-        "undo": Listed("change_commands", "undo", "Take back a correction, pin or unpin."),
-        "forget": Listed("change_commands", "forget", "Forget something for good."),
+        "demo": ("ask_commands", "Remember a small history and ask it questions."),
+        "add": ("remember_commands", "Remember a text."),
+        "remember": ("remember_commands", "Remember the conversations in files."),
+        "append": ("remember_commands", "Add turns to a session."),
+        "note": ("remember_commands", "Store a text as it is, under a key."),
+        "notes": ("browse_commands", "List the notes."),
+        "ask": ("ask_commands", "Answer a question from memory, with citations."),
+        "recall": ("ask_commands", "Show the evidence for a question."),
+        "cards": ("browse_commands", "List cards, the atomic memories."),
+        "about": ("browse_commands", "Show all that memory holds on a subject."),
+        "history": ("browse_commands", "Show what was true when."),
+        "profile": ("browse_commands", "Show short lines about a person."),
+        "show": ("browse_commands", "Show a card in its source, a session or a note."),
+        "sessions": ("browse_commands", "List the remembered sessions."),
+        "spaces": ("browse_commands", "List the spaces."),
+        "stats": ("browse_commands", "Count what a space holds and has cost."),
+        "correct": ("change_commands", "Replace a wrong card."),
+        "pin": ("change_commands", "Keep a card in every recall of its subject."),
+        "unpin": ("change_commands", "Take the pin off a card."),
+        "undo": ("change_commands", "Take back a correction, pin or unpin."),
+        "forget": ("change_commands", "Forget something for good."),
     },
     "Maintenance": {
-        "doctor": Listed("doctor_command", "doctor", "Check the settings and the space."),
-        "retry": Listed("remember_commands", "retry", "Try the pending and failed sessions again."),
-        "rebuild": Listed("remember_commands", "rebuild", "Make cards again from the words."),
-        "expire": Listed("change_commands", "expire", "Forget what [retention] does not allow."),
-        "export": Listed("store_commands", "export", "Write a space to a file."),
-        "import": Listed("store_commands", "import_", "Read an export into a space."),
-        "copy": Listed("store_commands", "copy", "Copy spaces between stores."),
-        "backup": Listed("store_commands", "backup", "Back up a space while it is in use."),
-        "reembed": Listed("store_commands", "reembed", "Make all vectors again."),
-        "rekey": Listed("store_commands", "rekey", "Give an encrypted space another key."),
-        "log": Listed("browse_commands", "log", "Show who changed what, or check the log."),
-        "models": Listed("doctor_command", "models", "List local models, download weights."),
+        "doctor": ("doctor_command", "Check the settings and show how to fix what is wrong."),
+        "check": ("browse_commands", "Check a space for damage."),
+        "log": ("browse_commands", "Show who changed what."),
+        "retry": ("remember_commands", "Try the pending and failed sessions again."),
+        "rebuild": ("remember_commands", "Make cards again from the words."),
+        "reembed": ("store_commands", "Make all vectors again."),
+        "expire": ("change_commands", "Forget what [retention] does not allow."),
+        "backup": ("store_commands", "Back up a space while it is in use."),
+        "export": ("store_commands", "Write a space to a file."),
+        "import": ("store_commands", "Read an export into a space."),
+        "copy": ("store_commands", "Copy spaces between stores."),
+        "rekey": ("store_commands", "Give an encrypted space another key."),
+        "models": ("doctor_command", "List local models, download weights."),
     },
     "Server": {
-        "serve": Listed("server_commands", "serve", "Serve memory over HTTP and MCP."),
-        "mcp": Listed("server_commands", "mcp", "Serve one space to an agent over stdio (MCP)."),
-        "hook": Listed("server_commands", "hook", "Give a coding assistant memory by its hooks."),
-        "keys": Listed("server_commands", "keys", "Add, list and revoke the server's keys."),
-        "work": Listed("server_commands", "work", "Make the cards of waiting sessions."),
-        "sweep": Listed("store_commands", "sweep", "Remove forgotten bytes from PostgreSQL."),
+        "serve": ("server_commands", "Serve memory over HTTP and MCP."),
+        "mcp": ("server_commands", "Serve one space to an agent over stdio (MCP)."),
+        "hook": ("server_commands", "Give a coding assistant memory by its hooks."),
+        "keys": ("server_commands", "Add, list and revoke the server's keys."),
+        "work": ("server_commands", "Make the cards of waiting sessions."),
+        "sweep": ("store_commands", "Remove forgotten bytes from PostgreSQL."),
     },
 }
 _LISTED = {name: listed for group in COMMANDS.values() for name, listed in group.items()}
@@ -91,12 +84,12 @@ class Commands(TyperGroup):
         self.commands = names
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _command(cmd_name, _LISTED[cmd_name]) if cmd_name in _LISTED else None
+        return _command(cmd_name) if cmd_name in _LISTED else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, group in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, each.summary) for name, each in group.items()])
+                formatter.write_dl([(name, summary) for name, (_, summary) in group.items()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _hoisted(args))
@@ -118,12 +111,13 @@ class Commands(TyperGroup):
             raise typer.Exit(exit_code(error)) from None
 
 
-def _command(name: str, listed: Listed) -> Any:
+def _command(name: str) -> Any:
     """Imports the module of a command."""
-    found = getattr(import_module(f"justmem.cli.{listed.module}"), listed.attribute)
+    module = import_module(f"justmem.cli.{_LISTED[name][0]}")
+    found = getattr(module, f"{name}_" if iskeyword(name) else name)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, context_settings=_HELP)(found)
+        alone.command(name, context_settings=_HELP, epilog=_EPILOG)(found)
         found = alone
     command = typer.main.get_command(found)
     command.name = name
@@ -170,6 +164,7 @@ def _hoisted(args: list[str]) -> list[str]:
 
 
 _HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+_EPILOG = "All commands: --space, --folder, --model, --config, --json, --debug. See justmem --help."
 app = typer.Typer(
     name="justmem",
     cls=Commands,
@@ -203,12 +198,14 @@ def options(
         typer.Option(metavar="SPEC", help="rules, openai:NAME, openai:NAME@URL, ..."),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="A justmem.toml.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it and exit.")
     ] = False,
 ) -> None:
     OPTIONS.set({"path": config, "space": space, "folder": folder, "model": model})
+    JSON.set(json)
 
 
 @app.command("help", hidden=True)

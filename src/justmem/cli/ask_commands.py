@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json as _json
+import json
 import tempfile
 from datetime import datetime
 from importlib.resources import files
@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, Label, a_time, labels_of, now, settings, with_memory
-from justmem.cli.terminal import amount, console, line, plain, print_json, say, show, show_download
+from justmem.cli.context import Exit, Label, a_time, labels_of, now, settings, with_memory
+from justmem.cli.terminal import JSON, amount, line, plain, say, show, show_download, show_parts
 from justmem.config import KEY_SOURCES, Settings
 from justmem.config.opening import open_memory
 from justmem.domain import Answer, Evidence, SpacesEvidence
@@ -26,58 +26,36 @@ Speaker = Annotated[
     str | None,
     typer.Option(help='Who asks: "my" refers to them. Default: the person most cards are about.'),
 ]
-Rewrite = Annotated[
-    list[str] | None, typer.Option(help="Another wording to search for. Up to two.")
-]
-NeedsSource = Annotated[
-    bool | None,
+
+
+def _parsed_plan(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"This is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise typer.BadParameter('Write an object such as {"period": "2025-03"}.')
+    return found
+
+
+Plan = Annotated[
+    dict[str, Any] | None,
     typer.Option(
-        "--needs-source/--no-needs-source", help="Whether the answer needs the original words."
+        parser=_parsed_plan,
+        help='Parts of a plan, as JSON: {"rewrites": ["..."], "period": "2025-03"}. No model plans '
+        "then. See docs/api.md.",
     ),
 ]
-SpansSessions = Annotated[
-    bool | None,
-    typer.Option(
-        "--spans-sessions/--no-spans-sessions",
-        help="Whether the evidence may be in several sessions.",
-    ),
-]
-Period = Annotated[
-    str | None,
-    typer.Option(help="The time asked about: 2023-05, 2023-05-07 or 2023-05-01/2023-05-31."),
-]
-Entity = Annotated[
-    list[str] | None, typer.Option(help="A person or thing it is about. May be repeated.")
-]
 
 
-def _plan(*parts: Any) -> dict[str, Any] | None:
-    """The parts that are given. An option that may be repeated is an empty list if left out."""
-    names = ("rewrites", "needs_source", "spans_sessions", "period", "entities")
-    given = zip(names, parts, strict=True)
-    return {name: value for name, value in given if value not in (None, [])} or None
-
-
-def ask(
-    question: Question,
-    at: At = None,
-    speaker: Speaker = None,
-    rewrite: Rewrite = None,
-    needs_source: NeedsSource = None,
-    spans_sessions: SpansSessions = None,
-    period: Period = None,
-    entity: Entity = None,
-    json: Json = False,
-) -> None:
+def ask(question: Question, at: At = None, speaker: Speaker = None, plan: Plan = None) -> None:
     """Answer a question from memory, with citations and a receipt.
 
     Exits with 1 if memory does not hold the answer.
     """
-    plan = _plan(rewrite, needs_source, spans_sessions, period, entity)
-    answer = with_memory(
-        lambda memory: memory.ask(question, at=at or now(), speaker=speaker, plan=plan)
-    )
-    show(_short(answer), json, render.answer)
+    asked: dict[str, Any] = {"at": at or now(), "speaker": speaker, "plan": plan}
+    answer = with_memory(lambda memory: memory.ask(question, **asked))
+    show(_short(answer), render.answer)
     if not answer.sufficient:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
@@ -86,11 +64,7 @@ def recall(
     question: Question,
     at: At = None,
     speaker: Speaker = None,
-    rewrite: Rewrite = None,
-    needs_source: NeedsSource = None,
-    spans_sessions: SpansSessions = None,
-    period: Period = None,
-    entity: Entity = None,
+    plan: Plan = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many cards.")] = None,
     label: Label = None,
     session: Annotated[
@@ -108,20 +82,18 @@ def recall(
             min=1, help="Print a block for a model's prompt, of at most this many tokens."
         ),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Show the evidence for a question, without an answer.
 
     Exits with 1 if there is none.
     """
-    plan = _plan(rewrite, needs_source, spans_sessions, period, entity)
     asked: dict[str, Any] = {"at": at or now(), "speaker": speaker, "plan": plan}
     filters: dict[str, Any] = {"limit": limit, "labels": labels_of(label), "as_of": as_of}
     filters |= {"sessions": session or None, "since": since, "until": until}
+    if also and any(filters.values()):
+        raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
     evidence: Evidence | SpacesEvidence
     if also:
-        if any(filters.values()):
-            raise typer.BadParameter("--also cannot be combined with filters.", param_hint="--also")
         evidence = asyncio.run(_recall_spaces(settings(), question, also, asked))
     else:
         found = with_memory(lambda memory: memory.recall(question, **asked, **filters))
@@ -129,7 +101,7 @@ def recall(
     if prompt is not None:
         typer.echo(plain(evidence.prompt(prompt)))
     else:
-        show(evidence, json, render.spaces_evidence if also else render.evidence)
+        show(evidence, render.spaces_evidence if also else render.evidence)
     if not evidence.cards and not (isinstance(evidence, Evidence) and evidence.sources):
         raise typer.Exit(Exit.NOT_IN_MEMORY)
 
@@ -137,7 +109,7 @@ def recall(
 async def _recall_spaces(
     settings: Settings, question: str, also: list[str], asked: dict[str, Any]
 ) -> SpacesEvidence:
-    async with Spaces(**dict(settings)) as spaces:
+    async with Spaces(settings) as spaces:
         return await spaces.recall(question, [settings.space, *also], **asked)
 
 
@@ -157,7 +129,6 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the history as the space 'demo'.")
     ] = False,
-    json: Json = False,
 ) -> None:
     """Remember a small history and ask it three questions.
 
@@ -172,31 +143,34 @@ def demo(
         if not keep:  # the temporary space needs no encryption
             unkept = {"folder": Path(folder), "store": None, **dict.fromkeys(KEY_SOURCES)}
             found = found.model_copy(update=unkept)
-        answers = asyncio.run(_demo(found, json))
-    if json:
-        print_json([_short(answer) for answer in answers])
+        answers = asyncio.run(_demo(found))
+    if JSON.get():
+        show([_short(answer) for answer in answers])
     elif keep:
         say('Kept. Go on asking: justmem --space demo ask "Who is Senhor Rocha?"')
     else:
         say("To go on asking, run: justmem demo --keep")
 
 
-async def _demo(settings: Settings, json: bool) -> list[Answer]:
-    history = _json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
-    screen, answers = console(), []
+async def _demo(settings: Settings) -> list[Answer]:
+    history = json.loads(files("justmem.demo").joinpath("history.json").read_text("utf-8"))
+    answers = []
     async with await open_memory(settings, report=show_download()) as memory:
         done = await memory.remember_many(history["sessions"])
-        if not json:
-            turns = sum(len(session["turns"]) for session in history["sessions"])
-            cards = sum(len(each.cards) for each in done)
-            told = f"{amount(len(done), 'session')}, {amount(turns, 'turn')}"
-            made = (amount(cards, "card"), "bold")
-            end = ", by rules and local models, no key."
-            screen.print(line("Remembered ", (told, "bold"), " of a year with Lena: ", made, end))
-            screen.print()
+        turns = sum(len(session["turns"]) for session in history["sessions"])
+        cards = sum(len(each.cards) for each in done)
+        said = (f"{amount(len(done), 'session')}, {amount(turns, 'turn')}", "bold")
+        made = (amount(cards, "card"), "bold")
+        end = ", by rules and local models, no key."
+        _show_now(line("Remembered ", said, " of a year with Lena: ", made, end), "")
         for asked in history["questions"]:
             answers.append(await memory.ask(asked["question"], at=asked["at"]))
-            if not json:
-                title = render.heading(f"“{asked['question']}”")
-                screen.print(title, *render.answer(answers[-1]), "", sep="\n")
+            title = render.heading(f"“{asked['question']}”")
+            _show_now(title, *render.answer(answers[-1]), "")
     return answers
+
+
+def _show_now(*parts: Any) -> None:
+    """Each answer is shown when it is there. JSON is one value and comes at the end."""
+    if not JSON.get():
+        show_parts(list(parts))

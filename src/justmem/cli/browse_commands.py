@@ -1,7 +1,4 @@
-"""cards, about, history, profile, show, sessions, spaces, stats, log: reading a space.
-
-None of them calls a model.
-"""
+"""Commands that read a space. None of them calls a model."""
 
 from __future__ import annotations
 
@@ -13,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, a_time, now, settings, with_memory, with_store
+from justmem.cli.context import Exit, a_time, now, settings, with_memory, with_store
 from justmem.cli.context import spaces as names_of
-from justmem.cli.terminal import amount, say, show_list
+from justmem.cli.terminal import JSON, amount, plain, say, show_list
 from justmem.cli.terminal import show as show_value
-from justmem.domain import KINDS, STATUSES, Checked
+from justmem.domain import KINDS, STATUSES, Checked, Health, Note, dump
+from justmem.edits.change_log import check as check_log
 from justmem.errors import NotInMemory
 
 if TYPE_CHECKING:
     from justmem.memory import AsyncMemory
+    from justmem.ports import Store
 
 At = Annotated[datetime | None, a_time("As of this time. Default: now.")]
 Limit = Annotated[int, typer.Option(min=1, help="The most to show.")]
@@ -36,33 +35,36 @@ def cards(
     session: Annotated[str | None, typer.Option(help="The session they come from.")] = None,
     limit: Limit = 100,
     offset: Offset = 0,
-    json: Json = False,
 ) -> None:
     """List cards, the atomic memories."""
     query: dict[str, Any] = {"subject": subject, "kind": kind, "status": status, "text": text}
     query |= {"session": session, "limit": limit, "offset": offset}
     found = with_memory(lambda memory: memory.cards(**query))
-    show_list(found, json, render.cards, "card")
-    if len(found) == limit and not json:
-        say(f"more with --offset {offset + limit}")
+    show_list(found, render.cards, "card")
+    if len(found) == limit:
+        _more(offset + limit)
 
 
 def about(
     subject: Annotated[str, typer.Argument(help="A person or a thing.")],
     limit: Limit = 50,
     offset: Offset = 0,
-    json: Json = False,
 ) -> None:
     """Show all cards and turns that name a subject.
 
     Exits with 1 if nothing names it.
     """
     found = with_memory(lambda memory: memory.about(subject, limit=limit, offset=offset))
-    show_value(found, json, render.about)
-    if found.next is not None and not json:
-        say(f"more with --offset {found.next}")
+    show_value(found, render.about)
+    if found.next is not None:
+        _more(found.next)
     if not found.cards and not found.turns:
         raise typer.Exit(Exit.NOT_IN_MEMORY)
+
+
+def _more(offset: int) -> None:
+    if not JSON.get():
+        say(f"more with --offset {offset}")
 
 
 def history(
@@ -72,11 +74,10 @@ def history(
         typer.Option(help="Instead: a card, with what it replaced and what replaced it."),
     ] = None,
     at: At = None,
-    json: Json = False,
 ) -> None:
     """Show what was true when, newest first."""
     found = with_memory(lambda memory: memory.history(subject, card=card, at=at or now()))
-    show_value(found, json, render.history)
+    show_value(found, render.history)
 
 
 def profile(
@@ -86,52 +87,59 @@ def profile(
     tokens: Annotated[int, typer.Option(min=1, help="At most this many tokens.")] = 400,
     prose: Annotated[bool, typer.Option("--prose", help="Let a model write it as a text.")] = False,
     at: At = None,
-    json: Json = False,
 ) -> None:
     """Show short lines about a person, what holds now first."""
-    found = with_memory(
-        lambda memory: memory.profile(subject, tokens=tokens, at=at or now(), prose=prose)
+    query: dict[str, Any] = {"tokens": tokens, "at": at or now(), "prose": prose}
+    show_value(
+        with_memory(lambda memory: memory.profile(subject, **query)), lambda found: found.text
     )
-    show_value(found, json, lambda found: found.text)
 
 
-def show(
-    id: Annotated[str, typer.Argument(help="The id of a card or a session.")],
-    json: Json = False,
-) -> None:
-    """Show a card in its source, with the exact words marked, or a whole session."""
+def show(id: Annotated[str, typer.Argument(help="The id of a card or session, or a key.")]) -> None:
+    """Show a card in its source, with the exact words marked, a session, or the note with a key."""
 
-    async def work(memory: AsyncMemory) -> tuple[Any, list[Any]]:
+    async def work(memory: AsyncMemory) -> tuple[Any, Any]:
         with suppress(NotInMemory):
             card, source = await memory.card(id), await memory.source(id)
             return {"card": card, "source": source}, render.card(card, source)
         with suppress(NotInMemory):
             session = await memory.session(id)
             return session, render.session(session)
+        with suppress(NotInMemory):
+            note = await memory.note_at(id)
+            return _note(note), "\n".join(filter(None, [note.text, note.value_json]))
         raise NotInMemory(
-            f"There is no card and no session {id!r}. `justmem cards` and `justmem sessions` "
-            "list them."
+            f"There is no card, session or note {id!r}. `justmem cards`, `justmem sessions` and "
+            "`justmem notes` list them."
         )
 
     value, shown = with_memory(work)
-    show_value(value, json, lambda _: shown)
+    show_value(value, lambda _: shown)
 
 
-def sessions(json: Json = False) -> None:
+def notes(prefix: Annotated[str, typer.Argument(help="How their keys begin.")] = "") -> None:
+    """List the notes, in order of their keys."""
+    found = with_memory(lambda memory: memory.notes(prefix))
+    show_list([_note(note) for note in found] if JSON.get() else found, render.notes, "note")
+
+
+def _note(note: Note) -> dict[str, object]:
+    return {**dump(note), "value": note.value}
+
+
+def sessions() -> None:
     """List the remembered sessions and their states."""
-    found = with_memory(lambda memory: memory.sessions())
-    show_list(found, json, render.sessions, "session")
+    show_list(with_memory(lambda memory: memory.sessions()), render.sessions, "session")
 
 
-def spaces(json: Json = False) -> None:
+def spaces() -> None:
     """List the spaces in the folder or the database."""
-    found = asyncio.run(names_of(settings()))
-    show_list(found, json, "\n".join, "space")
+    show_list(asyncio.run(names_of(settings())), "\n".join, "space")
 
 
-def stats(json: Json = False) -> None:
+def stats() -> None:
     """Count what a space holds and what it has cost."""
-    show_value(with_store(lambda store: store.stats()), json, render.stats)
+    show_value(with_store(lambda store: store.stats()), render.stats)
 
 
 def log(
@@ -139,35 +147,42 @@ def log(
     since: Annotated[datetime | None, a_time("From this time on: 2024-05-20.")] = None,
     before: Annotated[int | None, typer.Option(help="Entries before this number.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show, the latest.")] = 50,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check that no entry was changed or removed.")
-    ] = False,
-    last: Annotated[
-        str | None, typer.Option(help="With --check: the hash that an earlier check printed.")
-    ] = None,
-    json: Json = False,
 ) -> None:
-    """Show who changed what in this space, or check the log.
+    """Show who changed what in this space, oldest first."""
+    query: dict[str, Any] = {"of": of, "since": since, "before": before, "limit": limit}
+    show_list(with_memory(lambda memory: memory.log(**query)), render.log, "entry")
 
-    With --check, exits with 4 if an entry was changed or is missing.
+
+def check(
+    last: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HASH",
+            help="The last hash of an earlier check: is the log complete since then?",
+        ),
+    ] = None,
+) -> None:
+    """Check a space for damage: read all of it, and its change log. Nothing is changed.
+
+    Exits with 4 if something is damaged, or if an entry of the log was changed or removed.
     """
-    if last is not None and not check:
-        raise typer.BadParameter("--last needs --check.")
-    if not check:
-        query: dict[str, Any] = {"of": of, "since": since, "before": before, "limit": limit}
-        show_list(with_memory(lambda memory: memory.log(**query)), json, render.log, "entry")
-        return
-    found = with_memory(lambda memory: memory.check_log(last=last))
-    show_value(found, json, _check_result)
-    if not found.whole:
+
+    async def work(store: Store) -> tuple[Health, Checked]:
+        return await store.check(), await check_log(store, last)
+
+    health, log = with_store(work)
+    show_value({"damage": health.damage, "log": log}, lambda _: _checked(health, log))
+    if not (health.sound and log.whole):
         raise typer.Exit(Exit.STORE)
 
 
-def _check_result(found: Checked) -> str:
-    if not found.whole:
-        return f"The log was changed: {found.problem}."
-    result = f"{amount(found.entries, 'entry')}: none was changed, none is missing."
-    if found.last:
-        result += f"\nThe last hash is {found.last}\nKeep it elsewhere. --last HASH then shows "
-        result += "whether the end was cut off."
-    return result
+def _checked(health: Health, log: Checked) -> str:
+    lines = [plain(f"{each.what}\n  → {each.fix}") for each in health.damage]
+    if health.sound:
+        lines.append("The stored words are unchanged, and cards and index fit them.")
+    if log.whole:
+        lines.append(f"The change log is complete: {amount(log.entries, 'entry')}.")
+        lines.append(f"Its last hash is {log.last or 'none'}. `check --last` compares with it.")
+    else:
+        lines.append(f"The change log was changed: {log.problem}.")
+    return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Json, a_time, now, settings, with_memory
+from justmem.cli.context import a_time, now, settings, with_memory
 from justmem.cli.terminal import amount, plain, show
 from justmem.domain import KINDS, STATUSES, Card, Certificate, Forgotten, Preview
 from justmem.errors import InvalidSetting
@@ -33,7 +33,6 @@ def correct(
     kind: Annotated[
         str | None, typer.Option(help=", ".join(kind for kind in KINDS if kind != "note"))
     ] = None,
-    json: Json = False,
 ) -> None:
     """Replace a wrong card by a corrected one with the same source.
 
@@ -41,26 +40,26 @@ def correct(
     """
     changes = {"fact": fact, "subject": subject, "event_date": event_date}
     changes |= {"status": status, "kind": kind}
-    _change(lambda memory: memory.correct(card, **changes), json)
+    _change(lambda memory: memory.correct(card, **changes))
 
 
-def pin(card: CardId, json: Json = False) -> None:
+def pin(card: CardId) -> None:
     """Keep a card in every recall that names its subject."""
-    _change(lambda memory: memory.pin(card), json)
+    _change(lambda memory: memory.pin(card))
 
 
-def unpin(card: CardId, json: Json = False) -> None:
+def unpin(card: CardId) -> None:
     """Take the pin off a card."""
-    _change(lambda memory: memory.unpin(card), json)
+    _change(lambda memory: memory.unpin(card))
 
 
-def undo(card: CardId, json: Json = False) -> None:
+def undo(card: CardId) -> None:
     """Take back the last correction, pin or unpin of a card."""
-    _change(lambda memory: memory.undo(card), json)
+    _change(lambda memory: memory.undo(card))
 
 
-def _change(work: Callable[[AsyncMemory], Awaitable[Card]], json: bool) -> None:
-    show(with_memory(work), json, lambda card: render.cards([card]))
+def _change(work: Callable[[AsyncMemory], Awaitable[Card]]) -> None:
+    show(with_memory(work), lambda card: render.cards([card]))
 
 
 # ---------------------------------------------------------------- forgetting
@@ -92,7 +91,6 @@ def forget(
         bool, typer.Option("--verify", help="Search all files for it afterwards.")
     ] = False,
     yes: Yes = False,
-    json: Json = False,
 ) -> None:
     """Forget a card, a turn, a session, a subject, a period or everything, for good.
 
@@ -105,7 +103,7 @@ def forget(
     if preview or not yes:
         found = with_memory(lambda memory: memory.preview_forget(**what))
         if preview:
-            show(found, json, _preview)
+            show(found, _preview)
             return
         target = ", ".join(
             name if value is True else f"{name} {plain(value, one_line=True)}"
@@ -113,7 +111,7 @@ def forget(
             if value not in (None, False)
         )
         _confirm(f"Forget {target} for good? ({_counted(found.forgotten)})")
-    show(with_memory(lambda memory: memory.forget(**what, verify=verify)), json, _forgotten)
+    show(with_memory(lambda memory: memory.forget(**what, verify=verify)), _forgotten)
 
 
 def expire(
@@ -122,7 +120,6 @@ def expire(
     ] = None,
     preview: Show = False,
     yes: Yes = False,
-    json: Json = False,
 ) -> None:
     """Forget for good what is older than the setting [retention] allows.
 
@@ -135,11 +132,11 @@ def expire(
     when = at or now()
     found = with_memory(lambda memory: memory.expiring(at=when))
     if preview or not (found.sessions or found.words):
-        show(found, json, _preview)
+        show(found, _preview)
         return
     if not yes:
         _confirm(f"Forget {_counted(found.forgotten)} for good?")
-    show(with_memory(lambda memory: memory.expire(at=when)), json, _forgotten)
+    show(with_memory(lambda memory: memory.expire(at=when)), _forgotten)
 
 
 def _confirm(question: str) -> None:

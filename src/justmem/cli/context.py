@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from datetime import datetime
 from enum import IntEnum
@@ -28,12 +27,13 @@ if TYPE_CHECKING:
     from justmem.config import Settings
     from justmem.memory import AsyncMemory
     from justmem.ports import Store
+    from justmem.store.postgres import PostgresStorage
 
 T = TypeVar("T")
 ACTOR = "cli"  # in the change log
+_SHOWN = 20  # names of spaces in a message
 # The global options, as arguments of `config.load`
 OPTIONS: ContextVar[dict[str, Any]] = ContextVar("OPTIONS")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class Exit(IntEnum):
@@ -73,10 +73,19 @@ def exit_code(error: Exception) -> Exit:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
+# ---------------------------------------------------------------- settings and memory
+
+
 def settings(**overrides: Any) -> Settings:
     from justmem.config import load
 
     return load(**{**OPTIONS.get(), **overrides})
+
+
+def settings_of(actor: str) -> Settings:
+    """The same, with a name for the change log if none is set."""
+    found = settings()
+    return found.model_copy(update={"actor": found.actor or actor})
 
 
 def with_memory(work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = False) -> T:
@@ -84,59 +93,40 @@ def with_memory(work: Callable[[AsyncMemory], Awaitable[T]], *, create: bool = F
     from justmem.cli.terminal import show_download
     from justmem.config.opening import open_memory
 
-    found = settings()
-    found = found.model_copy(update={"actor": found.actor or ACTOR})
-
-    async def run() -> T:
-        try:
-            memory = await open_memory(found, create=create, report=show_download())
-        except NoSuchSpace:
-            raise NoSuchSpace(await _no_such_space(found)) from None
-        async with memory:
+    async def run(found: Settings) -> T:
+        async with await open_memory(found, create=create, report=show_download()) as memory:
             return await work(memory)
 
-    return _run(run())
+    return _run(run)
 
 
 def with_store(work: Callable[[Store], Awaitable[T]]) -> T:
     """For commands that need no model: this starts faster than `with_memory`."""
-
-    async def run() -> T:
-        async with opened(settings()) as store:
-            return await work(store)
-
-    return _run(run())
-
-
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Store]:
     from justmem.config.opening import opened_store
 
-    try:
-        store = await opened_store(settings, create=False)
-    except NoSuchSpace:
-        raise NoSuchSpace(await _no_such_space(settings)) from None
-    try:
-        yield store
-    finally:
-        await store.close()
+    async def run(found: Settings) -> T:
+        store = await opened_store(found, create=False)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return _run(run)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
     import asyncio  # not needed for `justmem --help`
 
-    return asyncio.run(work)
-
-
-async def _no_such_space(settings: Settings) -> str:
-    where = "this database" if settings.store else settings.folder
-    found = await spaces(settings)
-    known = ", ".join(found[:20]) + (" and others" if len(found) > 20 else "")
-    listed = f" These spaces exist: {known}." if known else ""
-    return (
-        f"There is no space {settings.space!r} in {where}.{listed} "
-        "`justmem add` and `justmem remember` make a new space."
-    )
+    found = settings_of(ACTOR)
+    try:
+        return asyncio.run(work(found))
+    except NoSuchSpace as error:
+        names = asyncio.run(spaces(found))
+        more = " and others" if len(names) > _SHOWN else ""
+        known = f" These spaces exist: {', '.join(names[:_SHOWN])}{more}." if names else ""
+        raise NoSuchSpace(
+            f"{error}{known} `justmem add` and `justmem remember` make a new space."
+        ) from None
 
 
 async def spaces(settings: Settings) -> list[str]:
@@ -150,7 +140,30 @@ async def spaces(settings: Settings) -> list[str]:
         await place.close()
 
 
-def moment(text: str) -> datetime:
+def postgres_storage() -> PostgresStorage:
+    """For commands that need a PostgreSQL store."""
+    from justmem.config import address
+    from justmem.runtime.process import need
+
+    found = settings()
+    if found.store is None:
+        raise InvalidSetting(
+            "This command needs a PostgreSQL store. Set store or JUSTMEM_STORE to postgresql://..."
+        )
+    need("postgres")
+    from justmem.store.postgres import PostgresStorage
+
+    return PostgresStorage(address(found))
+
+
+# ---------------------------------------------------------------- options of several commands
+
+
+def now() -> datetime:
+    return datetime.now().replace(microsecond=0)
+
+
+def _moment(text: str) -> datetime:
     """A time as given on the command line; `now` is this machine's local time."""
     if text.strip().lower() == "now":
         return now()
@@ -162,13 +175,9 @@ def moment(text: str) -> datetime:
         raise typer.BadParameter(f"{error} Or write: now.") from None
 
 
-def now() -> datetime:
-    return datetime.now().replace(microsecond=0)
-
-
 def a_time(help: str) -> Any:
     """An option that takes a time."""
-    return typer.Option(help=help, parser=moment)
+    return typer.Option(help=help, parser=_moment)
 
 
 Label = Annotated[
@@ -183,17 +192,3 @@ def labels_of(given: list[str] | None) -> dict[str, str] | None:
         if not equals:
             raise typer.BadParameter(f"{name!r} is not NAME=VALUE.", param_hint="--label")
     return {name: value for name, _, value in pairs} or None
-
-
-def database_address() -> str:
-    """The address of the PostgreSQL store, for commands that need one."""
-    from justmem.config import address
-    from justmem.runtime.process import need
-
-    found = settings()
-    if found.store is None:
-        raise InvalidSetting(
-            "This command needs a PostgreSQL store. Set store or JUSTMEM_STORE to postgresql://..."
-        )
-    need("postgres")
-    return address(found)

@@ -1,4 +1,4 @@
-"""add, remember, append, retry, rebuild, note, notes, note-at."""
+"""add, remember, append, retry, rebuild, note."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import typer
 
 from justmem import transcripts
 from justmem.cli import render
-from justmem.cli.context import Exit, Json, Label, a_time, labels_of, now, with_memory
-from justmem.cli.terminal import amount, console, print_json, say, show, show_list
-from justmem.domain import Note, Remembered, Session, SessionState, dump
+from justmem.cli.context import Exit, Label, a_time, labels_of, now, with_memory
+from justmem.cli.terminal import JSON, amount, console, say, show
+from justmem.domain import Remembered, Session, SessionState
 from justmem.errors import InvalidFile
 from justmem.memory import AsyncMemory
 from justmem.runtime.validation import as_path
@@ -26,7 +26,6 @@ def add(
     text: Annotated[str, typer.Argument(help="What was said; - reads standard input.")],
     at: Annotated[datetime | None, a_time("When it was said. Default: now.")] = None,
     speaker: Annotated[str | None, typer.Option(help="Who said it. Default: User.")] = None,
-    json: Json = False,
 ) -> None:
     """Remember a text, as one turn of a session of its own.
 
@@ -37,7 +36,7 @@ def add(
     turn = {"role": "user", "content": said} | ({"name": speaker} if speaker else {})
     done = with_memory(lambda memory: memory.remember([turn], at=at or now()), create=True)
     nothing = "The words are stored. No card was made of them."
-    show(done, json, lambda done: render.cards(done.cards) if done.cards else nothing)
+    show(done, lambda done: render.cards(done.cards) if done.cards else nothing)
     _exit_with([done])
 
 
@@ -54,7 +53,6 @@ def remember(
         str | None,
         typer.Option(help="Where you live, such as Europe/Vienna: UTC times become local times."),
     ] = None,
-    json: Json = False,
 ) -> None:
     """Remember the conversations in files.
 
@@ -62,12 +60,14 @@ def remember(
     nothing. Exits with 5 if some sessions could not be remembered. Their words are stored all the
     same, and `justmem retry` tries again.
     """
-    readings = [_read(name, at, _zone(timezone)) for name in files]
+    zone = _zone(timezone)
+    readings = [_read(name, at, zone) for name in files]
     sessions = [session for reading in readings for session in reading.sessions]
     problems = [problem for reading in readings for problem in reading.problems]
     skipped = sum((Counter(reading.skipped) for reading in readings), Counter[str]())
-    for note in (note for reading in readings for note in reading.notes):
-        say(note)
+    for reading in readings:
+        for note in reading.notes:
+            say(note)
     if skipped:
         named = ", ".join(amount(count, name) for name, count in skipped.most_common())
         say(f"Not imported: {named}.")
@@ -77,7 +77,7 @@ def remember(
             return await memory.remember_many(sessions, on_done=advance)
 
     done = with_memory(work, create=True) if sessions else []
-    _report(done, json, sessions, problems, skipped)
+    _report(done, sessions, problems, skipped)
 
 
 def append(
@@ -88,7 +88,6 @@ def append(
     at: Annotated[
         datetime | None, a_time("When the turns were said, if they have no time. Default: now.")
     ] = None,
-    json: Json = False,
 ) -> None:
     """Add turns to a session, and make cards of them.
 
@@ -100,31 +99,47 @@ def append(
     if len(found) != 1:
         raise InvalidFile(f"{file} holds {len(found)} conversations: append takes one.")
     turns = [turn.model_dump(exclude_none=True) for turn in found[0].turns]
-    _report(
-        [with_memory(lambda memory: memory.append(turns, id=session, at=when), create=True)], json
-    )
+    _report([with_memory(lambda memory: memory.append(turns, id=session, at=when), create=True)])
 
 
-def retry(json: Json = False) -> None:
+def retry() -> None:
     """Try the pending and failed sessions again."""
 
     async def work(memory: AsyncMemory) -> list[Remembered]:
-        states = Counter(record.state for record in await memory.sessions())
-        with _progress(states[SessionState.PENDING] + states[SessionState.FAILED]) as advance:
+        with _progress(len(await memory.waiting())) as advance:
             return await memory.retry(on_done=advance)
 
-    _report(with_memory(work), json, nothing="No session is pending or failed.")
+    _report(with_memory(work), nothing="No session is pending or failed.")
 
 
 def rebuild(
-    session: Annotated[str | None, typer.Argument(help="The id of one session.")] = None,
-    json: Json = False,
+    session: Annotated[str | None, typer.Argument(help="Default: all sessions.")] = None,
 ) -> None:
-    """Make the cards of a session, or of all, again from the stored words.
+    """Make cards again from the stored words, with the current model.
 
-    Corrections and pins stay. If it is interrupted, run it again.
+    Corrections and pins stay. After an interruption or a failure, run it again.
     """
-    _report(with_memory(lambda memory: memory.rebuild(session)), json)
+    _report(with_memory(lambda memory: memory.rebuild(session)))
+
+
+def note(
+    text: Annotated[str, typer.Argument(help="The text, stored exactly as it is.")],
+    key: Annotated[
+        str | None, typer.Option(help="Your key. A note with the same key is replaced.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(help="JSON to keep with it.")] = None,
+    at: Annotated[datetime | None, a_time("When it holds from. Default: now.")] = None,
+    until: Annotated[datetime | None, a_time("When it expires.")] = None,
+    label: Label = None,
+) -> None:
+    """Store a text as a card, without extraction."""
+    given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}
+    given |= {"at": at, "until": until, "labels": labels_of(label)}
+    card = with_memory(lambda memory: memory.note(text, **given), create=True)
+    show(card, lambda card: f"Noted as {card.session_id.partition(':')[2]}.")
+
+
+# ---------------------------------------------------------------- reading and reporting
 
 
 def _read(name: str, at: datetime | None, zone: ZoneInfo | None = None) -> transcripts.Reading:
@@ -145,28 +160,24 @@ def _zone(name: str | None) -> ZoneInfo | None:
 
 def _report(
     done: Sequence[Remembered],
-    json: bool,
     sessions: Sequence[Session] = (),
     problems: Sequence[str] = (),
     skipped: Counter[str] | None = None,
     nothing: str = "There was nothing to remember.",
 ) -> None:
-    if json:
-        print_json({"sessions": done, "problems": problems, "skipped": skipped or {}})
-    elif done:
-        when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
-        show(done, json, lambda done: render.remembered(done, when))
+    when = {session.id: f"{session.at:%Y-%m-%d}" for session in sessions}
+    if done or JSON.get():
+        value: dict[str, Any] = {"sessions": done, "problems": problems, "skipped": skipped or {}}
+        show(value, lambda _: render.remembered(done, when))
     else:
         say(nothing)
     for problem in problems:
         say(f"Not read: {problem}", "red")
-    if problems:
-        raise typer.Exit(Exit.PARTLY)
-    _exit_with(done)
+    _exit_with(done, problems)
 
 
-def _exit_with(done: Sequence[Remembered]) -> None:
-    if any(each.state == SessionState.FAILED for each in done):
+def _exit_with(done: Sequence[Remembered], problems: Sequence[str] = ()) -> None:
+    if problems or any(each.state == SessionState.FAILED for each in done):
         raise typer.Exit(Exit.PARTLY)
 
 
@@ -179,45 +190,3 @@ def _progress(total: int) -> Iterator[Callable[[Remembered], None]]:
     with Progress(console=screen, transient=True, disable=hidden) as bar:
         task = bar.add_task("remembering", total=total)
         yield lambda _: bar.advance(task)
-
-
-# ---------------------------------------------------------------- notes
-
-
-def note(
-    text: Annotated[str, typer.Argument(help="The text, stored exactly as it is.")],
-    key: Annotated[
-        str | None, typer.Option(help="Your key. A note with the same key is replaced.")
-    ] = None,
-    value: Annotated[str | None, typer.Option(help="JSON to keep with it.")] = None,
-    at: Annotated[datetime | None, a_time("When it holds from. Default: now.")] = None,
-    until: Annotated[datetime | None, a_time("When it expires.")] = None,
-    label: Label = None,
-    json: Json = False,
-) -> None:
-    """Store a text as a card, without extraction."""
-    given: dict[str, Any] = {"key": key, "value": None if value is None else value.encode()}
-    given |= {"at": at, "until": until, "labels": labels_of(label)}
-    card = with_memory(lambda memory: memory.note(text, **given), create=True)
-    show(card, json, lambda card: f"Noted as {card.session_id.partition(':')[2]}.")
-
-
-def notes(
-    prefix: Annotated[str, typer.Argument(help="How their keys begin.")] = "",
-    json: Json = False,
-) -> None:
-    """List the notes, in order of their keys."""
-    found = with_memory(lambda memory: memory.notes(prefix))
-    shown: Any = [_with_value(note) for note in found] if json else found
-    show_list(shown, json, render.notes, "note")
-
-
-def note_at(key: Annotated[str, typer.Argument(help="The key.")], json: Json = False) -> None:
-    """Show the note with a key."""
-    note = with_memory(lambda memory: memory.note_at(key))
-    lines = [note.text] if note.value_json is None else [note.text, note.value_json]
-    show(_with_value(note), json, lambda _: "\n".join(lines))
-
-
-def _with_value(note: Note) -> dict[str, object]:
-    return {**dump(note), "value": note.value}

@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from justmem.cli import render
-from justmem.cli.context import Json, database_address, now, settings
+from justmem.cli.context import now, postgres_storage, settings, settings_of
 from justmem.cli.terminal import amount, say, show, show_download, show_list
+from justmem.config.opening import build_parts, open_memory
 from justmem.errors import InvalidSetting, JustMemError
+from justmem.integrations import hooks
+from justmem.integrations.safe import SafeMemory, too_slow
+from justmem.memory import AsyncMemory
 from justmem.runtime import private_files
+from justmem.runtime.addresses import checked_url, is_loopback
 from justmem.runtime.process import need
+from justmem.runtime.validation import as_choice
+from justmem.server.access_keys import RIGHTS, Keys
 
 if TYPE_CHECKING:
-    from justmem.integrations.hooks import Event
-    from justmem.integrations.safe import SafeMemory
     from justmem.parts import Parts
     from justmem.store.postgres import Job, PostgresStorage
 
@@ -54,8 +59,6 @@ def serve(
     First make a key: justmem keys add NAME --opens SPACE.
     """
     need("server")
-    from justmem.runtime.addresses import checked_url, is_loopback
-    from justmem.server.access_keys import Keys
     from justmem.server.run import run
     from justmem.server.state import Server
 
@@ -130,34 +133,24 @@ def keys_add(
     right: Annotated[
         str, typer.Option(help="read; write (also reads); admin (also erases spaces).")
     ] = "write",
-    json: Json = False,
 ) -> None:
     """Make a key. It is shown once and stored only as a hash."""
-    from justmem.server.access_keys import RIGHTS, Keys
-
-    chosen = next((each for each in RIGHTS if each == right), None)
-    if chosen is None:
-        raise typer.BadParameter(f"{right!r} is not one of {', '.join(RIGHTS)}.")
+    chosen = as_choice(right, "right", RIGHTS)
     token = Keys(settings().folder).add(name, chosen, tuple(opens), now())
     made = {"key": token, "name": name, "right": right, "spaces": opens}
-    show(made, json, lambda _: token)
-    if not json:
-        say("The key is shown only this once.")
+    show(made, lambda _: token)
+    say("The key is shown only this once.")
 
 
 @keys.command("list")
-def keys_list(json: Json = False) -> None:
+def keys_list() -> None:
     """List the keys, without their secrets."""
-    from justmem.server.access_keys import Keys
-
-    show_list(Keys(settings().folder).all(), json, render.keys, "key")
+    show_list(Keys(settings().folder).all(), render.keys, "key")
 
 
 @keys.command("revoke")
 def keys_revoke(id: Annotated[str, typer.Argument(help="As `keys list` shows it.")]) -> None:
     """Revoke a key. A running server refuses it from the next request on."""
-    from justmem.server.access_keys import Keys
-
     Keys(settings().folder).revoke(id)
     say(f"The key {id} is revoked.")
 
@@ -183,7 +176,7 @@ def hook_recall(
     to standard output, and exits with 0.
     """
 
-    async def work(event: Event, memory: SafeMemory) -> None:
+    async def work(event: hooks.Event, memory: SafeMemory) -> None:
         answer = event.answer(await memory.prompt(event.prompt))
         if answer:
             typer.echo(answer)
@@ -199,7 +192,7 @@ def hook_remember(seconds: Seconds = 60.0) -> None:
     with 0.
     """
 
-    async def work(event: Event, memory: SafeMemory) -> None:
+    async def work(event: hooks.Event, memory: SafeMemory) -> None:
         await memory.append(event.session, event.turns())
 
     _run_hook("remember", seconds, 1500, work)
@@ -209,29 +202,23 @@ def _run_hook(
     name: str,
     seconds: float,
     tokens: int,
-    work: Callable[[Event, SafeMemory], Awaitable[None]],
+    work: Callable[[hooks.Event, SafeMemory], Awaitable[None]],
 ) -> None:
     """Reports every error without raising it, so that the assistant goes on."""
-    from justmem.config.opening import open_memory
-    from justmem.integrations import hooks
-    from justmem.integrations.safe import SafeMemory, too_slow
 
-    async def run(event: Event) -> str:
-        """The error that SafeMemory caught, or an empty text."""
-        actor = found.actor or f"hook:{event.client}"
-        async with asyncio.timeout(seconds):
-            async with await open_memory(found.model_copy(update={"actor": actor})) as memory:
-                safe = SafeMemory(memory, tokens=tokens, seconds=seconds)
-                await work(event, safe)
-                return "" if safe.error is None else f"{type(safe.error).__name__}: {safe.error}"
+    async def run(event: hooks.Event) -> None:
+        own = settings_of(f"hook:{event.client}")
+        async with asyncio.timeout(seconds), await open_memory(own) as memory:
+            safe = SafeMemory(memory, tokens=tokens, seconds=seconds)
+            await work(event, safe)
+            if safe.error is not None:
+                raise safe.error
 
     client, error = "unknown", ""
     try:
         event = hooks.Event.read(sys.stdin.read())
-        client, found = event.client, settings()
-        error = asyncio.run(run(event))
-    except ValueError as raised:
-        error = f"it read an event that is not valid: {raised}"
+        client = event.client
+        asyncio.run(run(event))
     except TimeoutError:
         error = str(too_slow(seconds))
     except Exception as raised:  # noqa: BLE001
@@ -258,51 +245,45 @@ def work(
     Several workers may run. Each session is leased by one of them; if that worker dies, another
     takes the session over.
     """
-    done = asyncio.run(_working(database_address(), once=once, pause=pause))
+    place = postgres_storage()
+    parts = build_parts(settings_of("worker"), report=show_download())
+    done = asyncio.run(_work(place, parts, once=once, pause=pause))
     say(f"{amount(done, 'session')} done.")
 
 
-async def _working(url: str, *, once: bool, pause: float) -> int:
-    from justmem.config.opening import build_parts
-    from justmem.store.postgres import PostgresStorage
+async def _work(place: PostgresStorage, parts: Parts, *, once: bool, pause: float) -> int:
+    at_work: Counter[str] = Counter()  # sessions by space
+    taking = asyncio.Lock()  # one worker at a time looks for a session
 
-    place, found = PostgresStorage(url), settings()
-    named = found.model_copy(update={"actor": found.actor or "worker"})
-    parts = build_parts(named, report=show_download())
-    done = 0
-    at_work: dict[asyncio.Task[bool], str] = {}  # -> its space
-    try:
-        while True:
-            while len(at_work) < _AT_A_TIME:
-                spaces = Counter(at_work.values())
-                full = [space for space, count in spaces.items() if count >= _MOST_OF_ONE]
-                jobs = await place.take(busy=list(spaces), full=full)
-                if not jobs:
-                    break
-                for job in jobs:
-                    at_work[asyncio.create_task(_one(place, parts, job))] = job.space
-            if at_work:
-                over, _ = await asyncio.wait(
-                    at_work, timeout=pause, return_when=asyncio.FIRST_COMPLETED
-                )
-                for task in over:
-                    del at_work[task]
-                done += sum(task.result() for task in over)
-            elif once:
-                return done
-            else:
+    async def take() -> Job | None:
+        async with taking:
+            while True:
+                full = [space for space, count in at_work.items() if count >= _MOST_OF_ONE]
+                jobs = await place.take(busy=[*+at_work], full=full)
+                if jobs or once:
+                    at_work.update(job.space for job in jobs)
+                    return jobs[0] if jobs else None
                 await asyncio.sleep(pause)
+
+    async def worker() -> int:
+        done = 0
+        while job := await take():
+            done += await _made(place, parts, job)
+            at_work[job.space] -= 1
+        return done
+
+    workers = [asyncio.create_task(worker()) for _ in range(_AT_A_TIME)]
+    try:
+        return sum(await asyncio.gather(*workers))
     finally:
-        for task in at_work:
-            task.cancel()
-        await asyncio.gather(*at_work, return_exceptions=True)
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
         await place.close()
 
 
-async def _one(place: PostgresStorage, parts: Parts, job: Job) -> bool:
+async def _made(place: PostgresStorage, parts: Parts, job: Job) -> bool:
     """Whether it was done. An error in one session does not stop the others."""
-    from justmem.memory import AsyncMemory
-
     try:
         store = await place.open(job.space, create=False)
         result = await AsyncMemory(store, parts).finish(job.session.id)

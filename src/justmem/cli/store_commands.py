@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -13,13 +12,15 @@ from typing import Annotated, Any
 import typer
 
 from justmem import transfer
-from justmem.cli.context import ACTOR, Json, database_address, now, settings, with_memory
-from justmem.cli.terminal import amount, plain, say, show, show_list
+from justmem.cli.context import ACTOR, now, postgres_storage, settings, with_memory
+from justmem.cli.terminal import amount, say, show, show_list
 from justmem.config import KEY_VARIABLE
 from justmem.config.opening import keyring
-from justmem.errors import InputError, InvalidSetting, NoSuchSpace
+from justmem.errors import InvalidSetting, NoSuchSpace
 from justmem.memory import AsyncMemory
 from justmem.ports import Author
+from justmem.runtime import private_files
+from justmem.runtime.validation import as_path
 from justmem.store.engine import Storage, storage
 from justmem.store.files import Keyring
 from justmem.store.sqlite import rekey as rekey_file
@@ -27,64 +28,48 @@ from justmem.store.sqlite import rekey as rekey_file
 
 def export(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file. Default: standard output.")
+        Path | None, typer.Option("--output", "-o", help="A new file. Default: standard output.")
     ] = None,
     vectors: Annotated[bool, typer.Option("--vectors", help="Also write the vectors.")] = False,
 ) -> None:
-    """Write everything in this space to a file.
+    """Write everything in this space to a file, as JSON Lines.
 
     The file appears when it is complete, and only you can read it.
     """
 
-    async def work(memory: AsyncMemory) -> int:
+    async def work(memory: AsyncMemory) -> None:
         async with aclosing(memory.export(vectors=vectors)) as lines:
             if output is None:
-                return await _written(lines, sys.stdout.buffer)
-            return await _filed(lines, output.expanduser())
+                await _write(lines, sys.stdout.buffer)
+                return
+            with private_files.new(as_path(output)) as beside, beside.open("wb") as file:
+                await _write(lines, file)
 
-    count = with_memory(work)
+    with_memory(work)
     if output is not None:
-        say(f"{count:,} bytes written to {output}.")
+        say(f"The space is exported to {output}.")
 
 
-async def _filed(lines: AsyncGenerator[str], path: Path) -> int:
-    beside = path.with_name(path.name + ".part")
-    try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            count = await _written(lines, file)
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        beside.unlink(missing_ok=True)
-    return count
-
-
-async def _written(lines: AsyncGenerator[str], file: Any) -> int:
-    count = 0
+async def _write(lines: AsyncGenerator[str], file: Any) -> None:
     async for line in lines:
-        count += file.write(line.encode())
+        file.write(line.encode())
     file.flush()
-    return count
 
 
 def import_(
     file: Annotated[Path, typer.Argument(help="A file that `justmem export` wrote.")],
-    json: Json = False,
 ) -> None:
     """Read an export into this space.
 
     If the file was changed or cut off, nothing is stored. Sessions that are already in the space
     stay as they are; a session that differs is an error. After an interruption, run it again.
     """
-    path = file.expanduser()
-    done = with_memory(lambda memory: memory.load(path, on_loaded=_progress("")), create=True)
-    told = (
+    done = with_memory(lambda memory: memory.load(file, on_loaded=_progress("")), create=True)
+    result = (
         f"{amount(done.sessions, 'session')} in the file, {done.brought:,} new with "
         f"{amount(done.cards, 'card')}; {amount(done.embedded, 'text')} embedded."
     )
-    show(done, json, lambda _: told)
+    show(done, lambda _: result)
 
 
 def copy(
@@ -98,7 +83,6 @@ def copy(
     unencrypted: Annotated[
         bool, typer.Option("--plain", help="Do not encrypt the copy, although a key is set.")
     ] = False,
-    json: Json = False,
 ) -> None:
     """Copy spaces between stores, and compare both sides afterwards.
 
@@ -114,7 +98,7 @@ def copy(
         f"the same on both sides, {each.digest}"
         for each in done
     ]
-    show_list(done, json, lambda _: "\n".join(lines), "space")
+    show_list(done, lambda _: "\n".join(lines), "space")
 
 
 async def _copy(one: Storage, other: Storage, only: list[str]) -> list[transfer.Copied]:
@@ -155,15 +139,14 @@ def backup(
 
     The file of an encrypted space has the same key. For PostgreSQL, use pg_dump.
     """
-    target = target.expanduser()
     with_memory(lambda memory: memory.backup(target))
-    typer.echo(plain(f"{settings().space} is backed up in {target}.", one_line=True))
+    say(f"{settings().space} is backed up in {target}.")
 
 
-def reembed(json: Json = False) -> None:
+def reembed() -> None:
     """Make all vectors again, with the embedder in the settings."""
     count = with_memory(lambda memory: memory.reembed())
-    show({"embedded": count}, json, lambda _: f"{amount(count, 'text')} embedded again.")
+    show({"embedded": count}, lambda _: f"{amount(count, 'text')} embedded again.")
 
 
 def rekey(
@@ -174,18 +157,13 @@ def rekey(
     If this is interrupted, one of the two keys opens the space.
     """
     found = settings()
-    if found.store is not None:
-        raise InvalidSetting(
-            "JustMem encrypts only the files of its SQLite store. Encrypt the disk and the "
-            "connection of a PostgreSQL database: see docs/encryption.md."
-        )
     old = keyring(found)
     if old is None:
         raise InvalidSetting(
             f"No key is set. Set key_file or the environment variable {KEY_VARIABLE}."
         )
-    rekey_file(found.folder, found.space, old, Keyring(file=new_file.expanduser()))
-    typer.echo(plain(f"{found.space} has the new key.", one_line=True))
+    rekey_file(found.folder, found.space, old, Keyring(file=as_path(new_file)))
+    say(f"{found.space} has the new key.")
 
 
 def sweep(
@@ -197,15 +175,13 @@ def sweep(
 
     A SQLite store does not need this: forgetting rewrites the file.
     """
-    url = database_address()
-    from justmem.store.postgres import PostgresStorage
 
     async def work() -> None:
-        place = PostgresStorage(url)
+        place = postgres_storage()
         try:
             await place.sweep(rewrite=rewrite)
         finally:
             await place.close()
 
     asyncio.run(work())
-    typer.echo("Swept.")
+    say("Swept.")

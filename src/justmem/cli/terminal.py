@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+JSON: ContextVar[bool] = ContextVar("JSON", default=False)  # whether results are printed as JSON
 _SEQUENCES = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # operating system commands: titles, links, clipboard
     r"|[\x1b\x9b]\[?[0-?]*[ -/]*[@-~]"  # colours, cursor movement
@@ -22,7 +24,7 @@ _SEQUENCES = re.compile(
 # C0 except newline, C1, and the characters that change the direction of text
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
 _UNSHOWN = re.compile(rf"{_CONTROL.pattern}|[\ud800-\udfff]")  # and surrogates
-_FILL = re.compile(r" +$", re.MULTILINE)
+_FILL = re.compile(r" +$", re.MULTILINE)  # rich fills the lines of a table
 _UNWRAPPED = 100_000  # columns: longer than any line
 
 
@@ -56,21 +58,7 @@ def console(*, stderr: bool = False) -> Console:
     made = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
     if not made.is_terminal:
         made.width = shutil.get_terminal_size((_UNWRAPPED, 24)).columns
-        made.file = _Trimmed(made.file)  # type: ignore[assignment]
     return made
-
-
-class _Trimmed:
-    """Removes the spaces with which rich fills the lines of a table."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        return int(self._stream.write(_FILL.sub("", text)))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def amount(count: int, noun: str) -> str:
@@ -98,7 +86,35 @@ def show_download() -> Callable[[str, int, int], None]:
     return report
 
 
-def print_json(value: Any) -> None:
+def show(value: Any, render: Callable[[Any], Any] = str) -> None:
+    """Prints a result as JSON, or as what `render` makes of it: a text, a table or a list of
+    both."""
+    if JSON.get():
+        _print_json(value)
+        return
+    shown = render(value)
+    if isinstance(shown, str):
+        typer.echo(plain(shown))
+    else:
+        show_parts(shown if isinstance(shown, list) else [shown])
+
+
+def show_parts(parts: list[Any]) -> None:
+    screen = console()
+    with screen.capture() as drawn:
+        screen.print(*parts, sep="\n")
+    typer.echo(_FILL.sub("", drawn.get()), nl=False)
+
+
+def show_list(values: Sequence[Any], render: Callable[[Any], Any], noun: str) -> None:
+    """The same for a list, with the number of its items below."""
+    if values or JSON.get():
+        show(values, render)
+    if not JSON.get():
+        say(amount(len(values), noun))
+
+
+def _print_json(value: Any) -> None:
     from pydantic_core import to_jsonable_python
 
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
@@ -106,24 +122,3 @@ def print_json(value: Any) -> None:
     text = json.dumps(data, indent=2, ensure_ascii=not encoding.startswith("utf"))
     text = _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     sys.stdout.write(text + "\n")
-
-
-def show(value: Any, json: bool, render: Callable[[Any], Any] = str) -> None:
-    """Prints a result as JSON, or as what `render` makes of it: a text, a table or a list of
-    both."""
-    if json:
-        print_json(value)
-        return
-    shown = render(value)
-    if isinstance(shown, str):
-        typer.echo(plain(shown))
-    else:
-        console().print(*(shown if isinstance(shown, list) else [shown]), sep="\n")
-
-
-def show_list(values: Sequence[Any], json: bool, render: Callable[[Any], Any], noun: str) -> None:
-    """The same for a list, with the number of its items below."""
-    if values or json:
-        show(values, json, render)
-    if not json:
-        say(amount(len(values), noun))

@@ -135,7 +135,7 @@ def closable_parts(settings: Settings, parts: Parts) -> list[Closes]:
 
 
 async def opened_store(settings: Settings, *, create: bool = True) -> Store:
-    keys = _ready_keys(settings)
+    keys = keyring(settings)
     if settings.store is None:
         from justmem.store.sqlite import open_store
 
@@ -147,27 +147,20 @@ async def opened_store(settings: Settings, *, create: bool = True) -> Store:
 
 
 def keyring(settings: Settings) -> Keyring | None:
-    """The source of encryption keys, or None if no key is set."""
+    """The source of encryption keys, or None if no key is set. An error if encryption is not
+    possible."""
     if settings.key is None and settings.key_file is None:
         return None
     from justmem.store.files import Keyring
+    from justmem.store.sqlite_connection import sqlcipher
 
+    if settings.store is not None:
+        raise InvalidSetting(
+            "A key is set, but JustMem encrypts only the files of its SQLite store, not a "
+            "PostgreSQL database. Remove the key, and see docs/encryption.md."
+        )
+    sqlcipher()
     return Keyring(settings.key, settings.key_file)
-
-
-def _ready_keys(settings: Settings) -> Keyring | None:
-    """As `keyring`, with an error now if encryption is not possible."""
-    keys = keyring(settings)
-    if keys is not None:
-        from justmem.store.sqlite_connection import sqlcipher
-
-        if settings.store is not None:
-            raise InvalidSetting(
-                "A key is set, but JustMem encrypts only the files of its SQLite store, not a "
-                "PostgreSQL database. Remove the key, and see docs/encryption.md."
-            )
-        sqlcipher()
-    return keys
 
 
 def spaces_of(settings: Settings) -> Storage:
@@ -175,7 +168,7 @@ def spaces_of(settings: Settings) -> Storage:
     from justmem.store.engine import storage
 
     where = settings.folder if settings.store is None else address(settings)
-    return storage(where, _ready_keys(settings))
+    return storage(where, keyring(settings))
 
 
 def _stages(settings: Settings, language: Language) -> dict[str, Any]:
