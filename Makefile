@@ -51,8 +51,8 @@ compare: $(VENV)/.core
 	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --figures build/compare.json $(ARGS)
 	$(BIN)/python docs/pictures/draw.py build/compare.json
 
-gate: $(VENV)/.core
-	$(BIN)/justmem-eval gate --data tests/eval/data --slices tests/eval/gate.toml $(ARGS)
+gate: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/eval/test_eval_gate.py $(ARGS)
 
 integrations: $(VENV)/.dev
 	@$(PIP) install uv

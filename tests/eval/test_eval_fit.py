@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from justmem.domain import Candidate, Card
-from justmem_eval import fit
 from justmem_eval.benchmarks import Case, Gold, Question
+
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
+fit = importlib.import_module("fit")
 
 
 def card(session: str, turn: int) -> Card:
@@ -23,7 +29,7 @@ def card(session: str, turn: int) -> Card:
     )
 
 
-def example(dataset: str, history: str, number: int) -> fit.Example:
+def example(dataset: str, history: str, number: int) -> Any:
     """Thirty candidates. Words and turns are noise; the gold card is among the most similar."""
     noise = np.random.default_rng(number)
     candidates = []
@@ -42,7 +48,7 @@ def example(dataset: str, history: str, number: int) -> fit.Example:
     return fit.example(dataset, case, candidates)
 
 
-def given() -> list[fit.Example]:
+def given() -> list[Any]:
     return [
         example("locomo, rules cards" if n % 2 else "living, rules cards", f"talk-{n % 4}", n)
         for n in range(80)

@@ -8,8 +8,8 @@ from justmem.domain.cards import Value
 
 
 class Weights(Value):
-    """What each signal is worth. The first five are fitted by `justmem-eval fit --data DIR`, with
-    whole conversations and whole data sets held out, and rounded."""
+    """What each signal is worth. The first five are fitted by `bench/fit.py`, with whole
+    conversations and whole data sets held out, and rounded."""
 
     dense: float = 0.5  # similarity of the card's centred vector, in standard deviations
     lexical: float = 0.3  # rarity of the words that the card and its turns share with the views

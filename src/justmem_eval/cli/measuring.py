@@ -12,8 +12,6 @@ import typer
 
 from justmem.errors import InvalidFile
 from justmem_eval import benchmarks, figures, results
-from justmem_eval import fit as fits
-from justmem_eval import gate as gates
 from justmem_eval import questions as asked
 from justmem_eval.benchmarks import TITLES, recorded
 from justmem_eval.cli.shared import (
@@ -23,14 +21,11 @@ from justmem_eval.cli.shared import (
     Published,
     Switch,
     measure,
-    show,
     show_run,
 )
-from justmem_eval.models import cache_folder
 from justmem_eval.records import Files
 from justmem_eval.results import Measured
 from justmem_eval.settings import Settings, select
-from justmem_eval.tables import Grid
 
 Bench = Annotated[str, typer.Option(help=", ".join(TITLES))]
 
@@ -127,49 +122,6 @@ def placed(data: Data, figures_file: Published = None) -> None:
         typer.echo(f"{name} {figure}")
     if figures_file:
         figures.write(figures_file, "placed-locomo", found, "justmem-eval placed")
-
-
-def fitted(data: Data, cache: Cache = None) -> None:
-    """Fit the ranking weights, with whole data sets and conversations held out."""
-    given = asyncio.run(fits.examples(data, cache_folder(cache)))
-    rows = [
-        [
-            held.name,
-            str(held.questions),
-            *(f"{weight:.2f}" for weight in held.weights),
-            f"{held.recall:.1f}",
-            f"{held.in_use:.1f}",
-        ]
-        for held in fits.held_out(given)
-    ]
-    everything = [f"{w:.2f}" for w in fits.fit(given)]
-    rows.append(["fitted on everything", str(len(given)), *everything, "", ""])
-    headings = ["held out", "questions", *fits.FITTED, "recall@10", "with the weights in use"]
-    show(Grid("Weights, and recall of the ten cards", headings, rows))
-
-
-def gate(
-    data: Data,
-    slices: Annotated[Path, typer.Option(help="The gate file: slices and what they must find.")],
-    switch: Switch = None,
-    cache: Cache = None,
-) -> None:
-    """Fails if retrieval no longer finds what the gate file lists."""
-    failed = 0
-    for slice in gates.read(slices):
-        switches = [*slice.set, *(switch or ())]
-        given = _settings(data, slice.benchmark, switches, cards=slice.cards, plans=slice.plans)
-        if slice.histories:
-            given = replace(given, benchmark=given.benchmark.of(slice.histories))
-        with TemporaryDirectory(prefix="justmem-gate-") as folder:
-            found = measure(given, Path(folder), cache)
-            checks = list(gates.check(slice, found, Files(Path(folder))))
-        for ok, text in checks:
-            failed += not ok
-            typer.echo(("ok    " if ok else "FAIL  ") + text)
-    if failed:
-        typer.echo(f"{failed} checks failed.")
-        raise typer.Exit(1)
 
 
 def mine(

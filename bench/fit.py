@@ -1,5 +1,7 @@
 """Fit the ranking weights by conditional logistic regression, with whole groups held out.
 
+    python bench/fit.py --data folder
+
 The model is a softmax over the candidates of a question. Each gold turn needs one of its cards, so
 the likelihood of a gold turn is the sum over its cards. A group is a data set or a conversation of
 LoCoMo. Its recall is measured with the weights that were fitted without it.
@@ -7,6 +9,8 @@ LoCoMo. Its recall is measured with the weights that were fitted without it.
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +23,7 @@ from numpy.typing import NDArray
 from justmem.domain import Candidate
 from justmem_eval import benchmarks
 from justmem_eval.benchmarks import Case
+from justmem_eval.models import cache_folder
 from justmem_eval.settings import WEIGHTS, Settings
 from justmem_eval.systems.justmem import JustMem
 
@@ -146,3 +151,23 @@ def held_out(given: Sequence[Example]) -> list[Held]:
         weights = fit([one for one in given if id(one) not in inside])
         found.append(Held(name, len(group), weights, recall(group, weights), recall(group, in_use)))
     return found
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--data", type=Path, required=True)
+    given = asyncio.run(examples(options.parse_args().data, cache_folder()))
+    print(f"{'held out':30} questions", *(f"{name:>8}" for name in FITTED), "recall  in use")
+    for held in held_out(given):
+        print(
+            *line(held.name, held.questions, held.weights), f"{held.recall:6.1f}  {held.in_use:.1f}"
+        )
+    print(*line("fitted on everything", len(given), fit(given)))
+
+
+def line(name: str, questions: int, weights: Matrix) -> list[str]:
+    return [f"{name:30} {questions:9}", *(f"{weight:8.2f}" for weight in weights)]
+
+
+if __name__ == "__main__":
+    main()
