@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -71,32 +73,23 @@ def _folders(data: Path, size: str) -> list[Path]:
 def _chat(folder: Path) -> tuple[list[Session], dict[int, TurnKey]]:
     """The sessions, and each message's id -> its turn."""
     path = folder / "chat.json"
+    dated: list[tuple[str, Mapping[str, Any]]] = []
+    date = ""
+    for message in _messages(files.read_json(path), path):
+        date = str(message.get("time_anchor") or date)
+        dated.append((date, message))
     sessions: list[Session] = []
     places: dict[int, TurnKey] = {}
-    turns: list[Turn] = []
-    date = ""
-
-    def close() -> None:
-        if turns:
-            at = files.as_time(date, _DATE, str(path))
-            sessions.append(Session(id=_named(sessions), at=at, turns=tuple(turns)))
-            turns.clear()
-
-    for message in _messages(files.read_json(path), path):
-        anchor = str(message.get("time_anchor") or date)
-        if anchor != date:
-            close()
-            date = anchor
-        role, text = str(message["role"]), _MARK.sub("", str(message["content"]))
-        turns.append(Turn(speaker=role.capitalize(), role=role, text=text))
-        places[int(message["id"])] = (_named(sessions), len(turns))
-    close()
+    for number, (date, messages) in enumerate(groupby(dated, key=itemgetter(0)), 1):
+        id = f"s{number:03d}"
+        turns: list[Turn] = []
+        for _, message in messages:
+            role, text = str(message["role"]), _MARK.sub("", str(message["content"]))
+            turns.append(Turn(speaker=role.capitalize(), role=role, text=text))
+            places[int(message["id"])] = id, len(turns)
+        at = files.as_time(date, _DATE, str(path))
+        sessions.append(Session(id=id, at=at, turns=tuple(turns)))
     return sessions, places
-
-
-def _named(sessions: list[Session]) -> str:
-    """The id of the session that comes next."""
-    return f"s{len(sessions) + 1:03d}"
 
 
 def _messages(batches: Any, path: Path) -> Iterator[Mapping[str, Any]]:
@@ -114,7 +107,7 @@ def _cases(id: str, folder: Path, notes: list[str]) -> Iterator[Case]:
     for ability, asked in files.read_json(folder / _QUESTIONS).items():
         for number, item in enumerate(asked):
             name = f"{id}/{ability}/{number}"
-            wanted = set(_ids(item.get("source_chat_ids")))
+            wanted = _ids(item.get("source_chat_ids"))
             if missing := sorted(wanted - places.keys()):
                 notes.append(f"{name}: no message has the ids {missing}")
             turns = frozenset(places[each] for each in wanted & places.keys())
@@ -128,12 +121,10 @@ def _cases(id: str, folder: Path, notes: list[str]) -> Iterator[Case]:
             yield Case(Question(id=name, text=str(item["question"]), at=at), gold, id)
 
 
-def _ids(value: Any) -> Iterator[int]:
-    """A list of ids, or a mapping to such lists."""
+def _ids(value: Any) -> set[int]:
+    """Of an id, a list of ids, or a mapping to such lists."""
+    if isinstance(value, int):
+        return {value}
     if isinstance(value, Mapping):
         value = list(value.values())
-    if isinstance(value, list):
-        for each in value:
-            yield from _ids(each)
-    elif isinstance(value, int):
-        yield value
+    return set().union(*map(_ids, value)) if isinstance(value, list) else set()

@@ -43,11 +43,6 @@ def digests(*paths: Path) -> dict[str, str]:
     return found
 
 
-def with_caption(text: str, caption: str | None) -> str:
-    """A shared photo is part of what was said: its caption stands in for it."""
-    return f"{text} [shared a photo: {caption}]".strip() if caption else text
-
-
 def read_json(path: Path) -> Any:
     try:
         raw = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()

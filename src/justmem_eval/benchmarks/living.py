@@ -16,6 +16,7 @@ from typing import Any
 
 from justmem.domain import Session, Turn
 from justmem_eval.benchmarks import files
+from justmem_eval.benchmarks.dialogues import with_caption
 from justmem_eval.benchmarks.types import Benchmark, Case, Gold, HandCorrection, History, Question
 
 _CORRECTED = "-corrected"
@@ -60,9 +61,7 @@ def _sessions(item: Mapping[str, Any]) -> list[Session]:
 def _turn(turn: Mapping[str, Any]) -> Turn:
     role = turn["speaker"] if turn["speaker"] in ("user", "assistant") else "user"
     speaker = role.capitalize() if role == turn["speaker"] else turn["speaker"]
-    return Turn(
-        speaker=speaker, role=role, text=files.with_caption(turn["text"], turn.get("caption"))
-    )
+    return Turn(speaker=speaker, role=role, text=with_caption(turn["text"], turn.get("caption")))
 
 
 def _case(name: str, item: Mapping[str, Any], asked: Mapping[str, Any]) -> Case:

@@ -21,12 +21,8 @@ CUE = "cue"
 AFTER = timedelta(days=7)
 
 _DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        "a one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-    )
-} | {"a": 1, "an": 1}
+_WORDS = "one two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {"a": 1, "an": 1, **{word: n for n, word in enumerate(_WORDS.split(), 1)}}
 _GAP = re.compile(r"\b(\d+|[a-z]+)\s+(day|week|month|year)s?\b", re.IGNORECASE)
 _SPOKEN = re.compile(r"([AB]):\s*(.+)", re.DOTALL)
 
@@ -38,8 +34,10 @@ def load(data: Path) -> Benchmark:
     base_path = files.find(data, locomo.FILES, "LoCoMo (LoCoMo-Plus builds on it)")
     conversations = files.read_list(base_path, ("sample_id", "conversation"), "LoCoMo")
     by_name = {str(c["sample_id"]): c["conversation"] for c in conversations}
-    sessions = {n: locomo.sessions_of(c, f"{base_path}: {n}") for n, c in by_name.items()}
-    histories = {name: History(name, found) for name, found in sessions.items()}
+    histories = {
+        name: History(name, locomo.sessions_of(talk, f"{base_path}: {name}")[0])
+        for name, talk in by_name.items()
+    }
     cases: list[Case] = []
     notes: list[str] = []
     for place, item in enumerate(items):
