@@ -3,8 +3,8 @@
 # make check    style and types
 # make torture  tries to break every promise of docs/promises.md
 # make bench    the store, encryption and the local models, beside the limits of this machine
-# make eval     recall, routing, sources and tokens on the public benchmarks (DATA=folder)
-# make compare  JustMem beside other memory systems (PEERS="mem0 mempalace": installed by pip)
+# make eval     measure the figures of the documents and enter them (DATA=folder)
+# make compare  JustMem beside other memory systems (PEERS="mem0 memos": installed by pip)
 # make gate     check that retrieval still finds what tests/eval/gate.toml lists
 # make integrations  test each integration against the newest version of its framework
 # make lock     pin the dependencies anew
@@ -41,14 +41,27 @@ bench: $(VENV)/.dev
 # Where the official benchmark files are: `justmem-eval data` says where to get them.
 DATA ?= $(firstword $(wildcard data ../shared/data) data)
 
+# The runs are kept in build/eval: after a kill, the same command goes on.
 eval: $(VENV)/.core
-	$(BIN)/justmem-eval all --data $(DATA) --figures build/eval.json $(ARGS)
+	$(BIN)/justmem-eval all --data $(DATA) --figures docs/figures.json $(ARGS)
+	$(BIN)/justmem-eval fill README.md docs/*.md --figures docs/figures.json
+	$(BIN)/python docs/pictures/draw.py
 
-PEERS ?= mem0 mempalace
+# The systems to compare with, and what pip installs for each. Others: ARGS="--python amem=PATH".
+PEERS ?= mem0 mempalace memos
+PIP_mem0 := mem0ai
+PIP_mempalace := mempalace
+PIP_memos := MemoryOS qdrant-client
 
-compare: $(VENV)/.core
+build/peers/%/.done:
+	$(if $(PIP_$*),,$(error The package index has no $*: install it by hand, then ARGS="--python $*=PATH"))
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(PIP_$*)
+	touch $@
+
+compare: $(VENV)/.core $(PEERS:%=build/peers/%/.done)
 	rm -f build/compare.json
-	$(BIN)/justmem-eval peers --data $(DATA) $(PEERS:%=--install %) --figures build/compare.json $(ARGS)
+	$(BIN)/justmem-eval peers --data $(DATA) $(foreach peer,$(PEERS),--python $(peer)=build/peers/$(peer)/bin/python) --figures build/compare.json $(ARGS)
 	$(BIN)/python docs/pictures/draw.py build/compare.json
 
 gate: $(VENV)/.dev

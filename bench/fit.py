@@ -74,9 +74,9 @@ async def examples(data: Path, cache: Path) -> list[Example]:
         with TemporaryDirectory(prefix="justmem-fit-") as folder:
             system = JustMem(given, None, Path(folder), cache)
             for history_id, cases in bench.by_history():
-                async with system.opened(bench.history(history_id)) as opened:
+                async with system.memory(bench.history(history_id)) as memory:
                     for case in cases:
-                        evidence, _ = await opened.recall(case.question)
+                        evidence, _ = await system.recall(memory, case.question)
                         one = example(f"{name}, {cards} cards", case, evidence.candidates)
                         if (
                             one.gold and evidence.plan.operation != "reply"

@@ -14,8 +14,7 @@ EXTRACTING = 450
 PLANNING = 210
 # Taken from runs on LoCoMo: what replies come to, and what ten cards with their instructions do.
 _CARDS_SHARE = 0.45  # of the tokens of what was said
-_PLAN = 50
-_ANSWER = 60
+_PLAN, _ANSWER, _VERDICT = 50, 60, 10
 _EVIDENCE = {"none": 200, "justmem": 900, "naive_rag": 1200}
 _INSTRUCTION = 200
 _JUDGING = 420
@@ -24,22 +23,24 @@ _JUDGING = 420
 @dataclass(slots=True)
 class Estimate:
     calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    tokens_in: float = 0.0
+    tokens_out: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        return self.tokens_in + self.tokens_out
 
     def add(self, calls: int, tokens_in: float, tokens_out: float) -> None:
         self.calls += calls
-        self.tokens_in += round(tokens_in)
-        self.tokens_out += round(tokens_out)
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
 
 
-def estimate(given: Settings, total: Estimate) -> bool:
-    """Adds to `total`. False for a peer: what it does is known only when it has done it."""
-    benchmark = given.benchmark
-    if given.model == "rules":
-        return True
-    if given.is_peer:
-        return False
+def estimate(given: Settings) -> Estimate:
+    """Nothing for a peer: what it does is known only when it has done it."""
+    total, benchmark = Estimate(), given.benchmark
+    if given.model == "rules" or given.is_peer:
+        return total
     asked = len(benchmark.cases)
     if given.system == "justmem" and given.cards_by == "model":
         sessions = _sessions(benchmark)
@@ -50,24 +51,19 @@ def estimate(given: Settings, total: Estimate) -> bool:
         total.add(asked, PLANNING * asked + questions, _PLAN * asked)
     shown = asked * _EVIDENCE.get(given.system, 0) or _whole_histories(benchmark)
     total.add(given.runs * asked, given.runs * shown, given.runs * asked * _ANSWER)
-    if given.judge:
-        # Two judges; right and wrong answers are planted for each.
+    if given.judge != "rules":  # two judges; right and wrong answers are planted for each
         judged = sum(case.gold.judged for case in benchmark.cases)
         verdicts = 2 * (judged * given.runs + 2 * given.planted)
-        total.add(verdicts, verdicts * _JUDGING, verdicts * 10)
-    return True
+        total.add(verdicts, verdicts * _JUDGING, verdicts * _VERDICT)
+    return total
 
 
 def _sessions(benchmark: Benchmark) -> list[Session]:
     """The sessions that are built. A history that extends another builds only what it adds."""
-    found: dict[str, Session] = {}
-    for id in benchmark.histories:
-        history = benchmark.history(id)
-        if history.base:
-            found |= {f"{id}/{session.id}": session for session in history.added}
-            history = benchmark.history(history.base)
-        found |= {f"{history.id}/{session.id}": session for session in history.sessions}
-    return list(found.values())
+    histories = [benchmark.history(id) for id in benchmark.histories]
+    bases = {each.base or each.id: benchmark.history(each.base or each.id) for each in histories}
+    added = [session for each in histories if each.base for session in each.added]
+    return [*added, *(session for base in bases.values() for session in base.sessions)]
 
 
 def spoken(session: Session) -> int:

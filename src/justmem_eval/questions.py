@@ -9,7 +9,7 @@ statement's rarer words, and the turn itself as the evidence.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import resources
@@ -71,48 +71,49 @@ async def read_sessions(path: Path, folder: Path) -> list[Session]:
         return [await memory.session(id) for id in dict.fromkeys(ids)]
 
 
-def own(path: Path, sessions: Sequence[Session]) -> list[Case]:
-    """The user's own questions."""
-    lengths = {session.id: len(session.turns) for session in sessions}
-    last = max(session.at for session in sessions)
-    cases = []
+def benchmark(sessions: Sequence[Session], file: Path | None, count: int) -> Benchmark:
+    """The questions of a file, or `count` that are made from the sessions."""
+    history = History(_NAME, sorted(sessions, key=lambda session: session.at))
+    cases = list(_own(file, history) if file else _made(history, count))
+    if not cases:
+        raise InvalidFile("There is no question, and no statement to make one from.")
+    return Benchmark(_NAME, cases, lambda _: history)
+
+
+def _own(path: Path, history: History) -> Iterator[Case]:
+    known = {(s.id, n) for s in history.sessions for n in range(1, len(s.turns) + 1)}
     for number, item in enumerate(files.read_lines(path), 1):
         where = f"{path}: line {number}"
         if not isinstance(item.get("question"), str) or not item.get("evidence"):
             raise InvalidFile(f'{where}: write {{"question": ..., "evidence": ["SESSION#TURN"]}}.')
-        turns = frozenset(_place(str(each), lengths, where) for each in item["evidence"])
-        at = datetime.fromisoformat(item["at"]) if item.get("at") else last
-        cases.append(_case(number, item["question"], at, turns))
-    if not cases:
-        raise InvalidFile(f"{path} holds no questions.")
-    return cases
+        turns = set()
+        for text in map(str, item["evidence"]):
+            session, _, turn = text.rpartition("#")
+            if not turn.isdigit() or (session, int(turn)) not in known:
+                raise InvalidFile(
+                    f"{where}: there is no turn {text!r}. Write SESSION#TURN, as in s12#3."
+                )
+            turns.add((session, int(turn)))
+        at = datetime.fromisoformat(item["at"]) if item.get("at") else history.sessions[-1].at
+        yield _case(number, item["question"], at, turns)
 
 
-def _place(text: str, lengths: dict[str, int], where: str) -> TurnKey:
-    session, _, turn = text.rpartition("#")
-    if not turn.isdigit() or not 1 <= int(turn) <= lengths.get(session, 0):
-        raise InvalidFile(f"{where}: there is no turn {text!r}. Write SESSION#TURN, as in s12#3.")
-    return session, int(turn)
-
-
-def made(sessions: Sequence[Session], count: int) -> list[Case]:
+def _made(history: History, count: int) -> Iterator[Case]:
     """Questions from statements, at even distances. Words that are in many turns are no help, and
     neither are words that are in this one alone: the two asked for are rare, but not the rarest."""
-    turns = [
-        (session, number, turn)
-        for session in sessions
+    said = [
+        (session.id, number, turn)
+        for session in history.sessions
         for number, turn in enumerate(session.turns, 1)
         if turn.role == "user" and not turn.text.rstrip().endswith("?")
     ]
-    often = Counter(word for _, _, turn in turns for word in set(content(turn.text)))
-    fit = [each for each in turns if len(set(content(each[2].text))) >= _LEAST_WORDS]
-    step = max(1.0, len(fit) / max(1, count))
-    last = max(session.at for session in sessions)
-    taken = [fit[int(place * step)] for place in range(min(count, len(fit)))]
-    return [
-        _case(number, _question(turn, often), last, frozenset({(session.id, n)}))
-        for number, (session, n, turn) in enumerate(taken, 1)
-    ]
+    often = Counter(word for _, _, turn in said for word in set(content(turn.text)))
+    long = [each for each in said if len(set(content(each[2].text))) >= _LEAST_WORDS]
+    step = max(1.0, len(long) / max(1, count))
+    for number in range(min(count, len(long))):
+        session, n, turn = long[int(number * step)]
+        at = history.sessions[-1].at
+        yield _case(number + 1, _question(turn, often), at, {(session, n)})
 
 
 def _question(turn: Turn, often: Counter[str]) -> str:
@@ -123,25 +124,17 @@ def _question(turn: Turn, often: Counter[str]) -> str:
     return f"What did {who} say about {' and '.join(known[stem] for stem in chosen)}?"
 
 
-def _case(number: int, text: str, at: datetime, turns: frozenset[TurnKey]) -> Case:
-    gold = Gold(answer="", category=_NAME, turns=turns)
+def _case(number: int, text: str, at: datetime, turns: set[TurnKey]) -> Case:
+    gold = Gold(answer="", category=_NAME, turns=frozenset(turns))
     return Case(Question(id=str(number), text=text, at=at), gold, _NAME)
 
 
-def benchmark(sessions: Sequence[Session], cases: Sequence[Case]) -> Benchmark:
-    ordered = sorted(sessions, key=lambda session: session.at)
-    history = History(_NAME, ordered)
-    return Benchmark(_NAME, cases, lambda _: history)
-
-
-def missed(pairs: metrics.Pairs) -> list[str]:
+def missed(pairs: metrics.Pairs) -> Iterator[str]:
     """The questions for which none of the wanted turns was read."""
-    found = []
     for case, row in pairs:
         if not case.gold.turns & metrics.turns_of(row, "read"):
             wanted = ", ".join(f"{session}#{turn}" for session, turn in sorted(case.gold.turns))
-            found.append(f"{case.question.text}  ({wanted})")
-    return found
+            yield f"{case.question.text}  ({wanted})"
 
 
 def shown(bench: Benchmark, ours: Measured, naive: Measured) -> str:

@@ -36,8 +36,8 @@ from justmem_eval.records import (
     write_json,
 )
 from justmem_eval.settings import BATCH, Settings, parse, pin
-from justmem_eval.systems import Opened, System
-from justmem_eval.systems.justmem import JustMem, OpenedMemory, build_embedder
+from justmem_eval.systems import Retrieve, System
+from justmem_eval.systems.justmem import Answer, JustMem, build_embedder
 from justmem_eval.systems.peer import Peer
 from justmem_eval.systems.plain import NaiveRag, Plain, nothing, read, whole_history
 
@@ -88,7 +88,7 @@ def _metered(given: Settings, cap: Cap) -> Iterator[Meter | None]:
 
 def _server(spec: str) -> str | None:
     """The server of a model, where the meter can stand in front of it."""
-    if not spec or spec.startswith((BATCH, RECORDED)):
+    if spec.startswith((BATCH, RECORDED)):
         return None
     parsed = providers.parse(spec, "model")
     return parsed.url or OPENAI if parsed.scheme == "openai" else None
@@ -97,7 +97,7 @@ def _server(spec: str) -> str | None:
 def _model(
     spec: str, cache: Path, cap: Cap, meter: Meter | None, lane: str
 ) -> RepeatedModel | None:
-    if not spec or spec == "rules":
+    if spec == "rules":
         return None
     if spec.startswith(BATCH):
         return BatchModel(spec, Replies(cache / "replies.jsonl"), cap, cache / "batches.jsonl")
@@ -150,8 +150,8 @@ class _Run:
         await self._each("memory", self.benchmark.histories, self.files.memory, one)
 
     async def _retrieve(self) -> None:
-        async def one(opened: Opened, case: Case) -> Retrieved:
-            return await opened.retrieve(case.question)
+        async def one(retrieve: Retrieve, case: Case) -> Retrieved:
+            return await retrieve(case.question)
 
         lost = {e.id: f"no memory: {e.error}" for e in self.files.memory.items() if e.error}
         known = {c.question.id: lost[c.history] for c in self.benchmark.cases if c.history in lost}
@@ -161,12 +161,12 @@ class _Run:
         evidence, predictions = self.files.evidence, self.files.predictions(number)
         if isinstance(self.system, JustMem):
 
-            async def answer(opened: OpenedMemory, case: Case) -> Predicted:
-                return await opened.answer(case.question, evidence[case.question.id])
+            async def reply(answer: Answer, case: Case) -> Predicted:
+                return await answer(case.question, evidence[case.question.id])
 
             known = {e.id: f"no evidence: {e.error}" for e in evidence.items() if e.error}
-            open = partial(self.system.opened, sample=number)
-            await self._each_opened(f"answers {number}", open, predictions, answer, known)
+            open = partial(self.system.answering, sample=number)
+            await self._each_opened(f"answers {number}", open, predictions, reply, known)
             return
         questions = {case.question.id: case.question for case in self.benchmark.cases}
 

@@ -69,15 +69,15 @@ def parse(settings: Sequence[str]) -> Switches:
         raise InvalidSetting(f"--set {name}={first['input']}: {first['msg']}.") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PeerSettings:
     """How a peer is run. `embedder` is its name at the model server."""
 
     python: str = ""  # of its environment
     adapter: Path | None = None
-    patience: float = 1800.0  # seconds in which it gives no sign of life
     embedder: str = EMBEDDER
     dimensions: int = DIMENSIONS
+    patience: float = 1800.0  # seconds in which it gives no sign of life
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Settings:
     system: str = "justmem"
     label: str = ""
     model: str = "rules"
-    judge: str = ""  # the model; empty: no judging
+    judge: str = "rules"  # the model; rules: no judging
     cards: Origin | None = None
     plans: Origin | None = None
     switches: Sequence[str] = ()
@@ -160,7 +160,7 @@ def pin(given: Settings, judges: Mapping[str, str], folder: Path) -> None:
         "judge": {"model": given.judge, "prompts": digests} if judges else None,
         "runs": given.runs,
         "version": justmem.__version__,
-        "code": _code_digest(),
+        "code": code_digest(),
         "peer": peer if given.is_peer else None,
     }
     if not (folder / "run.json").exists():
@@ -175,7 +175,7 @@ def pin(given: Settings, judges: Mapping[str, str], folder: Path) -> None:
         )
 
 
-def _code_digest() -> str:
+def code_digest() -> str:
     """Over the source of justmem."""
     root = Path(justmem.__file__).parent
     digest = hashlib.sha256()

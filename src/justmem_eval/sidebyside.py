@@ -7,13 +7,10 @@ nothing about the quality of answers, so there are none.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from justmem.errors import InvalidSetting
 from justmem.ports import Embedder
 from justmem_eval import runs
 from justmem_eval.benchmarks import Benchmark, Case, History
@@ -23,7 +20,7 @@ from justmem_eval.records import PeerCannotStart
 from justmem_eval.results import Measured, by_words, measured
 from justmem_eval.scripted import Scripted
 from justmem_eval.settings import PeerSettings, Settings
-from justmem_eval.systems.peer import ADAPTERS, NAMES
+from justmem_eval.systems.peer import ADAPTERS
 
 OWN = {"justmem": "JustMem, model", "justmem_rules": "JustMem, rules"}
 TITLES = {
@@ -35,12 +32,6 @@ TITLES = {
     "simplemem": "SimpleMem",
     "lightmem": "LightMem",
     "memos": "MemOS",
-}
-PACKAGES = {  # what pip installs, where the package index has it
-    "mem0": ("mem0ai",),
-    "mempalace": ("mempalace",),
-    "memos": ("MemoryOS", "qdrant-client"),
-    "lightmem": ("lightmem",),
 }
 COLUMNS = (  # heading, figure, decimal places
     ("calls", "calls.construction", 0),
@@ -70,12 +61,8 @@ def slice_of(benchmark: Benchmark, histories: int, sessions: int | None) -> Benc
     ids = {name: {session.id for session in kept[name]} for name in names}
 
     def inside(case: Case) -> bool:
-        return (
-            case.history in ids
-            and case.gold.has_evidence
-            and bool(case.gold.turns)
-            and case.gold.sessions <= ids[case.history]
-        )
+        known = ids.get(case.history, set())
+        return case.gold.has_evidence and case.gold.sessions <= known
 
     found = {name: History(name, kept[name]) for name in names}
     return replace(benchmark.only(inside), history=found.__getitem__)
@@ -106,12 +93,7 @@ async def compare(
                 label=TITLES.get(name, name),
                 model=f"openai:scripted@{served.url}",
                 runs=0,
-                peer=PeerSettings(
-                    python=python,
-                    adapter=adapter,
-                    embedder=embedder.name,
-                    dimensions=embedder.dim,
-                ),
+                peer=PeerSettings(python, adapter, embedder.name, embedder.dim),
             )
             made.append(await _measured(given, folder / name))
     return made
@@ -128,36 +110,6 @@ async def _measured(given: Settings, folder: Path) -> Measured:
     words = by_words(folder, given.benchmark).items()
     figures = found.figures | {f"by_words.{name}": figure for name, figure in words}
     return found.model_copy(update={"figures": figures, "notes": tuple(wrong[:_NOTES])})
-
-
-def pythons(given: Mapping[str, str], environments: Path) -> dict[str, str]:
-    """name -> Python: those that are given, then those that `install` has made."""
-    found = dict(given)
-    for name in NAMES:
-        own = environments / name / "bin" / "python"
-        if name not in found and own.exists():
-            found[name] = str(own)
-    return {**dict.fromkeys(OWN, sys.executable), **found}
-
-
-def install(
-    name: str, environments: Path, run: Callable[[Sequence[str]], object] = subprocess.check_call
-) -> None:
-    """An environment of its own, with the package from the package index."""
-    if name not in PACKAGES:
-        known = ", ".join(PACKAGES)
-        raise InvalidSetting(
-            f"The package index has no {name}. Install it as its authors say and name its Python "
-            f"with --python {name}=PATH. pip installs {known}."
-        )
-    folder = environments / name
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    try:
-        if not folder.exists():
-            run([sys.executable, "-m", "venv", str(folder)])
-        run([*pip, *PACKAGES[name]])
-    except subprocess.CalledProcessError as error:
-        raise InvalidSetting(f"{name} cannot be installed: {error}") from None
 
 
 def cells(found: Sequence[Measured]) -> list[list[str]]:

@@ -124,8 +124,8 @@ async def test_a_peer_is_refused_what_could_pass_the_cap(
 @pytest.mark.parametrize(
     ("deed", "said"),
     [
-        ("import os; os._exit(3)", "The peer ended"),
-        ("import time; time.sleep(60)", "did not finish"),
+        ("import os; os._exit(3)", "it ended"),
+        ("import time; time.sleep(60)", "no sign of life"),
         ("raise ValueError('no such luck')", "no such luck"),
     ],
 )
@@ -188,7 +188,7 @@ async def test_a_peer_that_works_is_not_taken_for_hung(data: Path, tmp_path: Pat
 
     adapter = adapted(tmp_path, "    notes = [", ASKING)
     with serve_openai(slowly) as served:
-        given = described(data, served.url, adapter=adapter, patience=3, limit=1, judge="")
+        given = described(data, served.url, adapter=adapter, patience=3, limit=1, judge="rules")
         found = await run(given, tmp_path / "run")
     assert found.errors == {}
 

@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from justmem.errors import InvalidSetting
 from justmem.testing import HashEmbedder
 from justmem_eval import figures, sidebyside
 from justmem_eval.benchmarks import load, recorded
@@ -85,14 +84,6 @@ def test_the_command_writes_table_figures_and_pictures(
     for theme in ("light", "dark"):
         drawn = ElementTree.parse(tmp_path / f"figures-{theme}.svg")
         assert "JustMem, rules" in {text.text for text in drawn.iter() if text.text}
-
-
-def test_what_pip_cannot_install_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSetting, match="--python amem="):
-        sidebyside.install("amem", tmp_path, lambda _: None)
-    ran: list[list[str]] = []
-    sidebyside.install("mem0", tmp_path, lambda command: ran.append(list(command)))
-    assert ran[-1][-1] == "mem0ai"
 
 
 ASKED = "What is Nora allergic to?"

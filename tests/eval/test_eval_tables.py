@@ -77,13 +77,19 @@ def test_compare_shows_the_questions_that_flipped(two_runs: Any) -> None:
 def test_all_prints_and_stores_the_figures_of_each_benchmark(data: Path, tmp_path: Path) -> None:
     switches = [word for switch in SWITCHES for word in ("--set", switch)]
     command = ["all", "--data", str(data), "--cache", str(tmp_path), "--limit", "4", *switches]
-    result = CliRunner().invoke(app, [*command, "--figures", str(tmp_path / "eval.json")])
+    command += ["--out", str(tmp_path / "runs"), "--figures", str(tmp_path / "eval.json")]
+    result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     stored = read(tmp_path / "eval.json")
-    assert {name.split("-")[0] for name in stored} == {run[0] for run in RUNS}
+    wanted = {"harm", "placed", *(run[0] for run in RUNS)}
+    assert {name.split("-")[0] for name in stored} == wanted
     for name, figure in stored.items():  # a part of the questions has figures of its own
-        assert "-limit_4-" in name
-        assert "--limit 4" in figure.command
+        if not name.startswith(("harm", "placed")):
+            assert "-limit_4-" in name
+            assert "--limit 4" in figure.command
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.jsonl")}
+    assert CliRunner().invoke(app, command).exit_code == 0  # nothing is done twice
+    assert {path: path.stat().st_mtime_ns for path in files} == files
     for name in ("turn.ten.fraction", "turn.read.fraction", "costs.turns_claimed"):
         assert result.output.count(name) >= len(RUNS)
     costs = {

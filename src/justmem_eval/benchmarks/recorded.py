@@ -46,11 +46,10 @@ def read(name: str, data: Path) -> Recorded:
     for names in _BESIDE[name]:
         folder = files.find(data, names, name).parent
         for stem, row in _rows(folder, "cards"):
-            is_cue = "item" in row
-            place = (
-                (f"plus/{row['item']}", locomo_plus.CUE) if is_cue else (stem, row["session_id"])
-            )
-            cards[place] = row["memories"]
+            if "item" not in row:
+                cards[stem, row["session_id"]] = row["memories"]
+            elif name == "locomo_plus":
+                cards[f"plus/{row['item']}", locomo_plus.CUE] = row["memories"]
         for stem, row in _rows(folder, "plans"):
             if "item" in row:
                 plans[f"plus/{row['item']}"] = {**_REMARK, **row}

@@ -3,65 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from justmem.errors import InvalidFile
 from justmem_eval import benchmarks, figures, results
 from justmem_eval import questions as asked
 from justmem_eval.benchmarks import TITLES, recorded
-from justmem_eval.cli.shared import (
-    Cache,
-    Data,
-    Limit,
-    Published,
-    Switch,
-    measure,
-    show_run,
-)
+from justmem_eval.cli.shared import Cache, Data, Limit, Published, Switch, measure, show_run
+from justmem_eval.metrics import Pairs
 from justmem_eval.records import Files
 from justmem_eval.results import Measured
-from justmem_eval.settings import Settings, select
+from justmem_eval.settings import Origin, Settings, code_digest, select
 
 Bench = Annotated[str, typer.Option(help=", ".join(TITLES))]
+By = Annotated[Origin, typer.Option(help="recorded or rules")]
+Out = Annotated[Path | None, typer.Option("--out", help="Keep the run's files here.")]
 
 
 def recall(
     data: Data,
     benchmark: Bench = "locomo",
-    cards: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
-    plans: Annotated[str, typer.Option(help="recorded or rules")] = "rules",
+    cards: By = "rules",
+    plans: By = "rules",
     limit: Limit = None,
     switch: Switch = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Keep the run's files here.")] = None,
+    to: Out = None,
     figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
     """Recall, source, token and answer figures without a language model."""
+    given = Settings(
+        benchmark=select(benchmark, data, limit=limit),
+        data=data,
+        cards=cards,
+        plans=plans,
+        switches=switch or (),
+        runs=1,
+        limit=limit,
+    )
+    found, _ = _measured(given, to, cache)
+    show_run(found)
     name, command = f"{benchmark}-{cards}-{plans}", f"recall --benchmark {benchmark}"
     command += f" --cards {cards} --plans {plans}"
     if limit:  # a part of the questions has figures of its own
         name, command = f"{name}-limit_{limit}", f"{command} --limit {limit}"
-    given = _settings(data, benchmark, switch, limit=limit, cards=cards, plans=plans)
-    with TemporaryDirectory(prefix="justmem-eval-") as folder:
-        found = measure(given, to or Path(folder), cache)
-    show_run(found)
     _publish(figures_file, name, given, found, command)
 
 
-# Benchmark, cards, plans.
-RUNS = (
-    ("locomo", "rules", "rules"),
-    ("locomo", "rules", "recorded"),
-    ("locomo", "recorded", "recorded"),
-    ("longmemeval", "rules", "rules"),
-    ("locomo_plus", "rules", "rules"),
-    ("locomo_plus", "recorded", "recorded"),
-    ("living", "rules", "rules"),
+# Benchmark, cards, plans, questions.
+RUNS: tuple[tuple[str, Origin, Origin, int | None], ...] = (
+    ("locomo", "rules", "rules", None),
+    ("locomo", "rules", "recorded", None),
+    ("locomo", "recorded", "recorded", None),
+    ("longmemeval", "rules", "rules", 26),
+    ("locomo_plus", "rules", "rules", None),
+    ("locomo_plus", "recorded", "recorded", None),
+    ("living", "rules", "rules", None),
 )
 
 
@@ -69,28 +71,19 @@ def everything(
     data: Data,
     limit: Limit = None,
     switch: Switch = None,
+    to: Annotated[Path, typer.Option("--out", help="Keep the runs here.")] = Path("build/eval"),
     figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
-    """Every keyless figure: `recall` on each benchmark."""
-    for run in RUNS:
-        recall(data, *run, limit, switch, None, figures_file, cache)
-
-
-def _settings(
-    data: Path, name: str, switch: list[str] | None, *, limit: int | None = None, **more: Any
-) -> Settings:
-    bench = select(name, data, limit=limit)
-    switches = tuple(switch or ())
-    return Settings(benchmark=bench, data=data, runs=1, switches=switches, limit=limit, **more)
-
-
-def _publish(path: Path | None, name: str, given: Settings, found: Measured, command: str) -> None:
-    """Runs with other switches have figures of their own."""
-    if path is not None:
-        more = (switch.replace("=", "_").replace(".", "_") for switch in given.switches)
-        words = ["justmem-eval", command, *(f"--set {switch}" for switch in given.switches)]
-        figures.write(path, "-".join([name, *more]), figures.of_run(found), " ".join(words))
+    """The figures of the documents that need no model. A killed run continues where it was, as
+    long as the code is the same."""
+    switches = ["reranker=none", *(switch or ())]
+    folder = to / code_digest()
+    for name, cards, plans, most in RUNS:
+        place = folder / f"{name}-{cards}-{plans}"
+        recall(data, name, cards, plans, limit or most, switches, place, figures_file, cache)
+    harm(data, "living", 3, switches, folder / "harm", figures_file, cache)
+    placed(data, figures_file)
 
 
 def harm(
@@ -98,15 +91,14 @@ def harm(
     benchmark: Bench = "locomo",
     histories: Annotated[int, typer.Option(help="Of so many histories.")] = 3,
     switch: Switch = None,
+    to: Out = None,
     figures_file: Published = None,
     cache: Cache = None,
 ) -> None:
     """On turns that need no memory: how often nothing is recalled, and the tokens added."""
-    given = _settings(data, benchmark, switch)
-    given = replace(given, benchmark=asked.needless(given.benchmark, histories))
-    with TemporaryDirectory(prefix="justmem-eval-") as folder:
-        found = measure(given, Path(folder), cache)
-        rows = Files(Path(folder)).retrieved(given.benchmark.cases)
+    bench = asked.needless(select(benchmark, data), histories)
+    given = Settings(benchmark=bench, data=data, switches=switch or (), runs=1)
+    found, rows = _measured(given, to, cache)
     typer.echo(f"turns that need no memory: nothing recalled {found['costs.nothing_read']}")
     typer.echo(f"tokens added {found['tokens.evidence']}")
     for text in dict.fromkeys(case.question.text for case, row in rows if row.evidence_tokens):
@@ -135,20 +127,15 @@ def mine(
     with TemporaryDirectory(prefix="justmem-mine-") as temporary:
         folder = Path(temporary)
         sessions = asyncio.run(asked.read_sessions(file, folder / "read"))
-        cases = asked.own(questions, sessions) if questions else asked.made(sessions, count)
-        if not cases:
-            raise InvalidFile(f"{file} holds no statement long enough to make a question from.")
-        bench = asked.benchmark(sessions, cases)
-        found = {}
-        for system in ("justmem", "naive_rag"):
-            given = Settings(
-                benchmark=bench, data=file, system=system, runs=1, switches=switch or ()
-            )
-            found[system] = measure(given, folder / system, folder)
-        typer.echo(asked.shown(bench, found["justmem"], found["naive_rag"]))
+        bench = asked.benchmark(sessions, questions, count)
+        ours = Settings(benchmark=bench, data=file, runs=1, switches=switch or ())
+        found = measure(ours, folder / "justmem", folder)
+        naive = measure(replace(ours, system="naive_rag"), folder / "naive_rag", folder)
+        typer.echo(asked.shown(bench, found, naive))
         typer.echo(asked.GIVEN if questions else asked.MADE)
-        for line in asked.missed(Files(folder / "justmem").retrieved(cases)) if show_missed else ():
-            typer.echo(f"missed: {line}")
+        if show_missed:
+            for line in asked.missed(Files(folder / "justmem").retrieved(bench.cases)):
+                typer.echo(f"missed: {line}")
 
 
 def data(folder: Annotated[Path, typer.Option("--data", help="Where they should be.")]) -> None:
@@ -166,3 +153,19 @@ def fill(
     found = figures.read(figures_file)
     for path in documents:
         path.write_text(figures.filled(path.read_text("utf-8"), found), "utf-8")
+
+
+def _measured(given: Settings, to: Path | None, cache: Path | None) -> tuple[Measured, Pairs]:
+    """The figures, and the evidence of each question."""
+    temporary = nullcontext(to) if to else TemporaryDirectory(prefix="justmem-eval-")
+    with temporary as folder:
+        found = measure(given, Path(str(folder)), cache)
+        return found, Files(Path(str(folder))).retrieved(given.benchmark.cases)
+
+
+def _publish(path: Path | None, name: str, given: Settings, found: Measured, command: str) -> None:
+    """Runs with other switches have figures of their own."""
+    if path is not None:
+        more = (switch.replace("=", "_").replace(".", "_") for switch in given.switches)
+        words = ["justmem-eval", command, *(f"--set {switch}" for switch in given.switches)]
+        figures.write(path, "-".join([name, *more]), figures.of_run(found), " ".join(words))

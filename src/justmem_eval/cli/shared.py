@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,10 +27,6 @@ Published = Annotated[
     typer.Option("--figures", help="Enter them into this file of published figures."),
 ]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Vectors and replies.")]
-Pythons = Annotated[list[str] | None, typer.Option("--python", help="PEER=PYTHON, for each peer.")]
-PeerEmbedder = Annotated[str, typer.Option(help="A peer's embedder, as its server knows it.")]
-PeerDimensions = Annotated[int, typer.Option(help="The length of its vectors.")]
-
 _WIDE = 220
 
 
@@ -44,17 +39,6 @@ def show(grid: Grid) -> None:
         made.add_row(*row)
     width = None if sys.stdout.isatty() else _WIDE
     Console(highlight=False, markup=False, width=width).print(made)
-
-
-def pairs(given: Sequence[str] | None) -> dict[str, str]:
-    """`--python PEER=PYTHON`, by peer."""
-    found = {}
-    for text in given or ():
-        name, equals, python = text.partition("=")
-        if not equals:
-            raise InvalidSetting(f"--python takes PEER=PYTHON, not {text!r}.")
-        found[name] = python
-    return found
 
 
 def measure(

@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,9 +26,10 @@ from justmem_eval.benchmarks.types import HandCorrection
 from justmem_eval.models import CachedEmbedder, RepeatedModel, SampledModel
 from justmem_eval.records import Built, Piece, Predicted, Retrieved
 from justmem_eval.settings import Origin, Settings, Switches, parse
-from justmem_eval.systems import ablations
+from justmem_eval.systems import Retrieve, ablations
 from justmem_eval.text import count
 
+Answer = Callable[[Question, Retrieved], Awaitable[Predicted]]
 _SPACE = "memory"
 _SIDE_BY_SIDE = 256  # sessions built at once with a batch model
 _ALL = 10**9  # tokens: everything is shown
@@ -85,14 +87,25 @@ class JustMem:
         )
 
     @asynccontextmanager
-    async def opened(self, history: History, sample: int = 0) -> AsyncIterator[OpenedMemory]:
+    async def opened(self, history: History) -> AsyncIterator[Retrieve]:
+        async with self.memory(history) as memory:
+            yield partial(self._retrieve, memory)
+
+    @asynccontextmanager
+    async def answering(self, history: History, sample: int) -> AsyncIterator[Answer]:
+        answerer = SampledModel(self._model, sample) if self._model else "rules"
+        async with self.memory(history, answerer) as memory:
+            yield partial(_answer, memory)
+
+    @asynccontextmanager
+    async def memory(self, history: History, answerer: Any = "rules") -> AsyncIterator[AsyncMemory]:
+        """The memory of a history, which is built first if it is not there."""
         base = self.given.benchmark.history(history.base) if history.base else history
         if error := (await self._built(base)).error:
             raise ModelError(f"{base.id} cannot be built: {error}.")
-        answerer = SampledModel(self._model, sample) if self._model else "rules"
         if not history.base:
             async with self._memory(self._place(base), answerer=answerer) as memory:
-                yield OpenedMemory(self, memory)
+                yield memory
             return
         with TemporaryDirectory(prefix="justmem-eval-") as scratch:
             shutil.copytree(self._place(base), scratch, dirs_exist_ok=True)
@@ -100,9 +113,27 @@ class JustMem:
             async with self._memory(Path(scratch), answerer=answerer) as memory:
                 for one in history.corrections:
                     await _correct(memory, one)
-                yield OpenedMemory(self, memory)
+                yield memory
 
-    def access(self, question: Question) -> str | None:
+    async def recall(
+        self, memory: AsyncMemory, question: Question
+    ) -> tuple[Evidence, tuple[Call, ...]]:
+        """The evidence, and the calls that it took. A forced access changes a plan that is there
+        already: recorded, or made by a first recall."""
+        row = self.recorded.plans.get(question.id)
+        plan = read_plan(row) if row and self.given.plans_by == "recorded" else None
+        asked: dict[str, Any] = {"at": question.at, "speaker": question.speaker}
+        asked["as_of"] = question.as_of
+        planned: tuple[Call, ...] = ()
+        if access := self._access(question):
+            if plan is None:
+                first = await memory.recall(question.text, **asked)
+                plan, planned = first.plan, first.receipt.calls
+            plan = plan.model_copy(update=_ACCESS[access])
+        evidence = await memory.recall(question.text, plan=plan, **asked)
+        return evidence, (*planned, *evidence.receipt.calls)
+
+    def _access(self, question: Question) -> str | None:
         """The access that the switches ask for. None: as planned."""
         switches = self.switches
         if switches.access == "oracle":
@@ -112,6 +143,29 @@ class JustMem:
         if switches.reading != "adaptive":
             return "compact"
         return None if switches.access == "adaptive" else switches.access
+
+    async def _retrieve(self, memory: AsyncMemory, question: Question) -> Retrieved:
+        evidence, calls = await self.recall(memory, question)
+        evidence = await ablations.vary(memory, self.embedder, self.switches, evidence)
+        text = _MARK.sub(">", evidence.prompt(_ALL))  # the same in each run
+        chosen = tuple(_piece(c.card) for c in evidence.chosen)
+        # The answerers look at the subjects and scores of candidates, not at each signal.
+        bare = tuple(c.model_copy(update={"scores": {}}) for c in evidence.candidates)
+        kept = evidence.model_copy(update={"candidates": bare})
+        return Retrieved(
+            id=question.id,
+            plan=evidence.plan,
+            access=evidence.access.value,
+            chosen=chosen[:1] if self.switches.granularity == "session_pack" else chosen,
+            read=tuple(map(_piece, evidence.cards)),
+            sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
+            pool=tuple((c.card.session_id, c.card.turns) for c in evidence.candidates),
+            context=text,
+            evidence_tokens=count(text),
+            notes=evidence.receipt.notes,
+            payload=kept.model_dump(mode="json", round_trip=True),
+            calls=calls,
+        )
 
     def _place(self, history: History) -> Path:
         return self._folder / history.id.replace("/", "-")
@@ -195,61 +249,15 @@ async def _correct(memory: AsyncMemory, given: HandCorrection) -> None:
     await memory.correct(card.id, **given.changes)
 
 
-class OpenedMemory:
-    def __init__(self, system: JustMem, memory: AsyncMemory) -> None:
-        self._system = system
-        self.memory = memory
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        evidence, calls = await self.recall(question)
-        switches = self._system.switches
-        evidence = await ablations.vary(self.memory, self._system.embedder, switches, evidence)
-        text = _MARK.sub(">", evidence.prompt(_ALL))  # the same in each run
-        chosen = tuple(_piece(c.card) for c in evidence.chosen)
-        # The answerers look at the subjects and scores of candidates, not at each signal.
-        bare = tuple(c.model_copy(update={"scores": {}}) for c in evidence.candidates)
-        kept = evidence.model_copy(update={"candidates": bare})
-        return Retrieved(
-            id=question.id,
-            plan=evidence.plan,
-            access=evidence.access.value,
-            chosen=chosen[:1] if switches.granularity == "session_pack" else chosen,
-            read=tuple(map(_piece, evidence.cards)),
-            sources=tuple((s.session_id, tuple(n for n, _ in s.turns)) for s in evidence.sources),
-            pool=tuple((c.card.session_id, c.card.turns) for c in evidence.candidates),
-            context=text,
-            evidence_tokens=count(text),
-            notes=evidence.receipt.notes,
-            payload=kept.model_dump(mode="json", round_trip=True),
-            calls=calls,
-        )
-
-    async def recall(self, question: Question) -> tuple[Evidence, tuple[Call, ...]]:
-        """The evidence, and the calls that it took. A forced access changes a plan that is there
-        already: recorded, or made by a first recall."""
-        system = self._system
-        row = system.recorded.plans.get(question.id)
-        plan = read_plan(row) if row and system.given.plans_by == "recorded" else None
-        asked: dict[str, Any] = {"at": question.at, "speaker": question.speaker}
-        asked["as_of"] = question.as_of
-        planned: tuple[Call, ...] = ()
-        if access := system.access(question):
-            if plan is None:
-                first = await self.memory.recall(question.text, **asked)
-                plan, planned = first.plan, first.receipt.calls
-            plan = plan.model_copy(update=_ACCESS[access])
-        evidence = await self.memory.recall(question.text, plan=plan, **asked)
-        return evidence, (*planned, *evidence.receipt.calls)
-
-    async def answer(self, question: Question, retrieved: Retrieved) -> Predicted:
-        reply = await self.memory.answer(Evidence.model_validate(retrieved.payload))
-        return Predicted(
-            id=question.id,
-            answer=reply.text,
-            sufficient=reply.sufficient,
-            cited=tuple((one.session_id, one.turn) for one in reply.citations),
-            calls=reply.receipt.calls,
-        )
+async def _answer(memory: AsyncMemory, question: Question, retrieved: Retrieved) -> Predicted:
+    reply = await memory.answer(Evidence.model_validate(retrieved.payload))
+    return Predicted(
+        id=question.id,
+        answer=reply.text,
+        sufficient=reply.sufficient,
+        cited=tuple((one.session_id, one.turn) for one in reply.citations),
+        calls=reply.receipt.calls,
+    )
 
 
 def _piece(card: Card) -> Piece:

@@ -29,7 +29,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +39,9 @@ from justmem.domain import dump
 from justmem.errors import InvalidSetting
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.meter import Meter
-from justmem_eval.records import (
-    Built,
-    K,
-    PeerCannotStart,
-    PeerFailed,
-    Piece,
-    Retrieved,
-    Usage,
-)
+from justmem_eval.records import Built, K, PeerCannotStart, PeerFailed, Piece, Retrieved, Usage
 from justmem_eval.settings import Settings
+from justmem_eval.systems import Retrieve
 from justmem_eval.systems.alignment import aligned
 from justmem_eval.text import count
 
@@ -99,35 +92,30 @@ class Peer:
         )
 
     @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[PeerMemory]:
+    async def opened(self, history: History) -> AsyncIterator[Retrieve]:
         process = Process(self, history.id)
         try:
-            yield PeerMemory(history, process)
+            yield partial(_retrieve, history, process)
         finally:
             await process.end()
 
 
-@dataclass(frozen=True, slots=True)
-class PeerMemory:
-    history: History
-    process: Process
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        message = {"do": "retrieve", "question": dump(question), "k": K}
-        reply, usage = await self.process.ask(message)
-        evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
-        context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
-        chosen = tuple(_piece(item, self.history) for item in evidence)
-        # What the reader is shown together with the pieces that were found.
-        beside = [_piece(also, self.history) for item in evidence for also in item.get("also", ())]
-        return Retrieved(
-            id=question.id,
-            chosen=chosen,
-            read=(*chosen, *beside),
-            context=context,
-            evidence_tokens=count(context),
-            usage=usage,
-        )
+async def _retrieve(history: History, process: Process, question: Question) -> Retrieved:
+    message = {"do": "retrieve", "question": dump(question), "k": K}
+    reply, usage = await process.ask(message)
+    evidence = [item for item in reply.get("evidence", ()) if isinstance(item, dict)]
+    context = str(reply.get("context") or "\n".join(str(e.get("text", "")) for e in evidence))
+    chosen = tuple(_piece(item, history) for item in evidence)
+    # What the reader is shown together with the pieces that were found.
+    beside = [_piece(also, history) for item in evidence for also in item.get("also", ())]
+    return Retrieved(
+        id=question.id,
+        chosen=chosen,
+        read=(*chosen, *beside),
+        context=context,
+        evidence_tokens=count(context),
+        usage=usage,
+    )
 
 
 def _piece(item: Mapping[str, Any], history: History) -> Piece:
@@ -140,56 +128,48 @@ def _piece(item: Mapping[str, Any], history: History) -> Piece:
     return Piece(place=aligned(text, history, within=within), text=text, aligned=True)
 
 
-@dataclass(slots=True)
 class Process:
     """The adapter process of one history, started when first needed. One message at a time.
 
     It counts as hung after `patience` seconds without a reply and without a request at the meter.
     A build may take hours as long as it works."""
 
-    peer: Peer
-    history: str
-    lane: str = ""
-    folder: Path = Path()
-    _process: asyncio.subprocess.Process | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _cpu: float = 0.0  # of this process, when it last replied
-    _peak_mb: float = 0.0
-
-    def __post_init__(self) -> None:
-        name = re.sub(r"[^\w.]", "-", self.history, flags=re.ASCII)
-        self.lane = f"{self.peer.settings['system']}-{name}"
-        self.folder = self.peer.folder / "peer" / name
-
-    @property
-    def log(self) -> Path:
-        return self.peer.folder / "peer.log"
+    def __init__(self, peer: Peer, history: str) -> None:
+        name = re.sub(r"[^\w.]", "-", history, flags=re.ASCII)
+        self.history = history
+        self.folder = peer.folder / "peer" / name
+        self._peer = peer
+        self._lane = f"{peer.settings['system']}-{name}"
+        self._log = peer.folder / "peer.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._lock = asyncio.Lock()
+        self._cpu = self._peak_mb = 0.0  # of this process, when it last replied
 
     async def ask(self, message: Mapping[str, Any]) -> tuple[dict[str, Any], Usage]:
         """The reply and what it took. For every message but `ingest` the memory is open."""
-        meter = self.peer.meter
+        meter = self._peer.meter
         async with self._lock:
-            before = meter.used(self.lane)
+            before = meter.used(self._lane)
             try:
                 cpu = await self._ready(build=message["do"] == "ingest")
                 reply = await self._say(message)
             except PeerFailed as error:
-                error.usage = meter.used(self.lane).since(before)
+                error.usage = meter.used(self._lane).since(before)
                 raise
             process = {"cpu": self._cpu - cpu, "peak_mb": self._peak_mb}
-            return reply, meter.used(self.lane).since(before).model_copy(update=process)
+            return reply, meter.used(self._lane).since(before).model_copy(update=process)
 
     async def _ready(self, *, build: bool) -> float:
         """The CPU seconds so far that do not count for the message. Starting the process counts
         for a build. Starting it and opening the memory do not count for a question."""
         if self._process is not None and self._process.returncode is None:
             return self._cpu
-        await self._spawn()
-        url = self.peer.meter.url(self.lane, capped=True)
-        settings = {**self.peer.settings, "base_url": url, "folder": str(self.folder)}
+        url = self._peer.meter.url(self._lane, capped=True)
+        settings = {**self._peer.settings, "base_url": url, "folder": str(self.folder)}
         try:
+            await self._spawn()
             await self._say({"do": "start", "settings": settings})
-        except PeerFailed as error:
+        except (OSError, PeerFailed) as error:
             await self.end()
             raise PeerCannotStart(f"The run ends: the peer cannot start. {error}") from error
         if build:
@@ -198,63 +178,51 @@ class Process:
         return self._cpu
 
     async def _spawn(self) -> None:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         # `lines` is found from any adapter, wherever it lies.
         path = os.pathsep.join(filter(None, [str(ADAPTERS), os.environ.get("PYTHONPATH")]))
-        with self.log.open("ab") as log:
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *self.peer.command,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=log,
-                    limit=_LONGEST_LINE,
-                    start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": path},
-                )
-            except OSError as error:
-                raise PeerCannotStart(
-                    f"{self.peer.command[0]} cannot be run ({error.strerror}): name the Python of "
-                    "the environment that the peer is installed in."
-                ) from error
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._peer.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                limit=_LONGEST_LINE,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
 
     async def _say(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        process = self._process
+        process, what = self._process, message["do"]
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        what = message["do"]
         try:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             await process.stdin.drain()
-            line = await self._patiently(process.stdout)
-            reply = json.loads(line) if line else None
-        except TimeoutError:
-            await self.end()
-            silent = f"gave no sign of life for {self.peer.patience:g} s"
-            raise PeerFailed(f"The peer did not finish `{what}`: it {silent}.") from None
+            line = await self._line(process.stdout)
+            if not line:
+                raise OSError("it ended")
+            reply: dict[str, Any] = json.loads(line)
         except (OSError, ValueError) as error:
             await self.end()
             raise PeerFailed(
-                f"The peer broke off in `{what}` ({error}). See {self.log}."
+                f"The peer did not finish `{what}`: {error}. See {self._log}."
             ) from error
-        if not isinstance(reply, dict):
-            await self.end()
-            raise PeerFailed(f"The peer ended in `{what}`. See {self.log}.")
-        told = reply.pop("usage", None) or {}
-        self._cpu, self._peak_mb = told.get("cpu", 0.0), told.get("peak_mb", 0.0)
+        used = reply.pop("usage", {})
+        self._cpu, self._peak_mb = used.get("cpu", 0.0), used.get("peak_mb", 0.0)
         if reply.get("error"):
             raise PeerFailed(f"The peer failed in `{what}`: {reply['error']}")
         return reply
 
-    async def _patiently(self, replies: asyncio.StreamReader) -> bytes:
-        asked, patience = time.monotonic(), self.peer.patience
+    async def _line(self, replies: asyncio.StreamReader) -> bytes:
+        asked, patience = time.monotonic(), self._peer.patience
         reading = asyncio.ensure_future(replies.readline())
         try:
             while not reading.done():
-                quiet = time.monotonic() - max(asked, self.peer.meter.last(self.lane))
+                quiet = time.monotonic() - max(asked, self._peer.meter.last(self._lane))
                 if quiet >= patience:
-                    raise TimeoutError
+                    raise TimeoutError(f"it gave no sign of life for {patience:g} s")
                 await asyncio.wait([reading], timeout=patience - quiet)
             return reading.result()
         finally:

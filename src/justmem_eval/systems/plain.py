@@ -7,7 +7,9 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from justmem.ports import Embedder, Prompt
 from justmem_eval.benchmarks import History, Question
 from justmem_eval.models import RepeatedModel
 from justmem_eval.records import Built, K, Piece, Predicted, Retrieved
+from justmem_eval.systems import Retrieve
 from justmem_eval.text import count, fence, new_mark
 
 SCHEMA = {
@@ -64,17 +67,8 @@ class Plain:
         return Built(id=history.id, sessions=len(history.sessions))
 
     @asynccontextmanager
-    async def opened(self, history: History) -> AsyncIterator[PlainMemory]:
-        yield PlainMemory(self, history)
-
-
-@dataclass(frozen=True)
-class PlainMemory:
-    system: Plain
-    history: History
-
-    async def retrieve(self, question: Question) -> Retrieved:
-        return await self.system.find(self.history, question)
+    async def opened(self, history: History) -> AsyncIterator[Retrieve]:
+        yield partial(self.find, history)
 
 
 async def nothing(history: History, question: Question) -> Retrieved:
@@ -131,17 +125,10 @@ class NaiveRag:
 
 
 def _chunks(session: Session) -> Iterator[Chunk]:
-    numbers: list[int] = []
-    for number, turn in enumerate(session.turns, 1):
-        if numbers and turn.role != "assistant":
-            yield _chunk(session, numbers)
-            numbers = []
-        if turn.text.strip():
-            numbers.append(number)
-    if numbers:
-        yield _chunk(session, numbers)
-
-
-def _chunk(session: Session, numbers: list[int]) -> Chunk:
-    said = "\n".join(f"{session.turn(n).speaker}: {session.turn(n).text}" for n in numbers)
-    return session, tuple(numbers), said
+    """Each turn, with the replies of an assistant that follow it."""
+    starts = [n for n, turn in enumerate(session.turns, 1) if turn.role != "assistant" or n == 1]
+    for start, end in pairwise([*starts, len(session.turns) + 1]):
+        numbers = tuple(n for n in range(start, end) if session.turn(n).text.strip())
+        if numbers:
+            said = (f"{session.turn(n).speaker}: {session.turn(n).text}" for n in numbers)
+            yield session, numbers, "\n".join(said)
