@@ -121,7 +121,7 @@ def corrected_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _table(number: str, data: Path, model: str, out: Path, cache: Path) -> str:
     command = ["table", number, "--data", str(data), "--model", model, "--out", str(out)]
     command += ["--cache", str(cache), "--runs", "2", "--limit", "3", "--yes"]
-    command += ["--price-in", "1", "--price-out", "2"]
+    command += ["--price", "1", "2"]
     command += [word for switch in SWITCHES for word in ("--set", switch)]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
