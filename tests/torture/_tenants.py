@@ -26,7 +26,7 @@ from replies import chat_stream
 from servers import Running, serve, until
 from torture._fixtures import database
 
-SERVER = "rate = 1e9\nburst = 1000000\npause_seconds = 0\nidle_seconds = 1\n"
+SERVER = "rate = 1e9\nburst = 1000000\npause_seconds = 0\n"
 # {} makes each pair its own: all of them live in one folder, or one database.
 PAIRS = (
     ("ana{}", "Ana{}"),

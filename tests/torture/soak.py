@@ -48,7 +48,7 @@ def run(count: int, seed: int = 7, minutes: float | None = None) -> str:
 
 
 async def _run(r: Random, seconds: float) -> str:
-    settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\nidle_seconds = 5\n"
+    settings = "rate = 1e9\nburst = 1000000\npause_seconds = 0\n"
     light: dict[str, Any] = {"embedder": HashEmbedder(128), "reranker": "none"}
     with folder() as home, serve_openai(_upstream) as chat:
         settings += f'upstream = "{chat.url}"\n'

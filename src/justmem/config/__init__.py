@@ -142,7 +142,6 @@ class ServerSettings(BaseModel):
     asks: int = _count(64, "questions of one key at the same time")
 
     # Spaces and waiting sessions
-    idle_seconds: float = _seconds(300.0, "a space that is unused for this long is closed")
     queue: int = _count(10_000, "sessions that may wait")
     grace_seconds: float = Field(
         10.0, ge=0, description="the time to finish work when the server stops"

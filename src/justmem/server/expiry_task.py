@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from justmem.errors import JustMemError, NotInMemory
 from justmem.memory import AsyncMemory
-from justmem.spaces.opened import OpenSpaces
+from justmem.spaces import Spaces
 
 T = TypeVar("T")
 log = logging.getLogger("justmem.server")
@@ -24,7 +24,7 @@ class ExpiryTask:
     After a jump of the clock, one run is skipped. If the clock is more than a month ahead of the
     newest entry and of the last run, nothing is expired, and the log says what to do."""
 
-    def __init__(self, spaces: OpenSpaces, clock: Callable[[], datetime], seconds: float) -> None:
+    def __init__(self, spaces: Spaces, clock: Callable[[], datetime], seconds: float) -> None:
         self._spaces = spaces
         self._clock = clock
         self._seconds = seconds

@@ -20,8 +20,7 @@ from justmem.runtime import tokens
 from justmem.server.access_keys import OWNER, Key, Keys, Limits, Right
 from justmem.server.expiry_task import ExpiryTask
 from justmem.server.metrics import Metrics
-from justmem.spaces import Spaces
-from justmem.spaces.opened import no_such_space
+from justmem.spaces import Spaces, no_such_space
 
 if TYPE_CHECKING:
     from justmem.server.mcp.oauth import OAuth
@@ -56,7 +55,6 @@ class Server:
         self.spaces = Spaces(
             settings.model_copy(update={"actor": settings.actor or "server"}),
             most_open=OPEN_SPACES,
-            idle_seconds=self.serving.idle_seconds,
             create=False,
             on_done=self.metrics.remembered,
             clock=clock,

@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
-import numpy as np
-
-from justmem import rank
 from justmem.config import Settings, load, providers
 from justmem.config.opening import build_parts, closable_parts, spaces_of
-from justmem.domain import (
-    Budget,
-    Candidate,
-    Card,
-    Evidence,
-    Plan,
-    Profile,
-    Receipt,
-    Remembered,
-    SpaceCard,
-    SpacesEvidence,
-)
-from justmem.errors import InputError
-from justmem.intake.sessions import SessionLike
-from justmem.language.words import content_stems, overlap
-from justmem.rank import Scores
+from justmem.domain import Forgotten, Plan, Remembered, SpacesEvidence
+from justmem.errors import InputError, NoSuchSpace, StoreBusy, StoreError
+from justmem.intake.sessions import SessionLike, When
+from justmem.memory import AsyncMemory
+from justmem.ports import Store, acting_as
 from justmem.runtime.validation import describe
-from justmem.spaces.opened import Background, OnDone, OnError, OpenSpaces
+from justmem.spaces.background import Background, OnDone, OnError
+from justmem.spaces.merging import merged
 
 
-class Spaces(OpenSpaces):
+def no_such_space(space: str) -> NoSuchSpace:
+    """The same message for a space that does not exist and for one that a key does not open."""
+    return NoSuchSpace(f"There is no space {space[:200]!r} here.")
+
+
+@dataclass
+class _Open:
+    """An open space, and how many use it now."""
+
+    store: Store
+    memory: AsyncMemory
+    inode: int
+    users: int = 0
+
+
+class Spaces:
     """`settings` are those of `justmem.open`, or Settings that were read already. At most
     `most_open` spaces stay open, those that were used last. `on_error(space, session_id, error)` is
     called if cards could not be made in the background; without it the error is logged.
@@ -52,7 +57,6 @@ class Spaces(OpenSpaces):
         loaded: Settings | None = None,
         *,
         most_open: int = 100,
-        idle_seconds: float = 300.0,
         create: bool = True,
         on_error: OnError | None = None,
         on_done: OnDone | None = None,
@@ -61,39 +65,64 @@ class Spaces(OpenSpaces):
         **settings: Any,
     ) -> None:
         found = loaded or load(**settings)
-        parts = build_parts(found, clock=clock, report=report)
-        super().__init__(
-            spaces_of(found), parts, most_open=most_open, idle_seconds=idle_seconds, create=create
-        )
-        self._closable = closable_parts(found, parts)
+        self.parts = build_parts(found, clock=clock, report=report)
         self.background = Background(self, found.concurrency, on_error, on_done)
-        self._sweeping: asyncio.Task[None] | None = None
+        self._closable = closable_parts(found, self.parts)
+        self._storage = spaces_of(found)
+        self._most_open = most_open
+        self._create = create
+        self._open: OrderedDict[str, _Open] = OrderedDict()  # the latest used last
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def open(self) -> int:
+        return len(self._open)
+
+    async def names(self) -> list[str]:
+        return await self._storage.spaces()
+
+    @asynccontextmanager
+    async def use(
+        self, space: str, by: str | None = None, *, create: bool | None = None
+    ) -> AsyncIterator[AsyncMemory]:
+        """The space's memory, open for as long as it is used. `by`: the name in the change log."""
+        async with self._lock(space):
+            used = await self._opened(space, self._create if create is None else create)
+            used.users += 1
+        try:
+            with acting_as(by):
+                yield used.memory
+        except StoreError as error:
+            if self._open.get(space) is used:
+                raise
+            raise no_such_space(space) from error  # it was erased meanwhile
+        finally:
+            used.users -= 1
+            await self._close_unused()
+
+    def store(self, space: str) -> Store:
+        """Of a space that is in use."""
+        return self._open[space].store
 
     # ------------------------------------------------------------ words now, cards later
 
     async def remember(
-        self,
-        space: str,
-        session: SessionLike,
-        *,
-        at: datetime | str | None = None,
-        id: str | None = None,
+        self, space: str, session: SessionLike, *, at: When = None, id: str | None = None
     ) -> Remembered:
         """As `Memory.remember`, but returns when the words are stored. The cards are made in the
         background."""
         async with self.use(space) as memory:
-            kept = await memory.keep(session, at=at, id=id)
-        if not kept.state.settled:
-            self.background.add(space, kept.session_id)
-        return kept
+            return self._cards_later(space, await memory.keep(session, at=at, id=id))
 
     async def append(
-        self, space: str, turns: SessionLike, *, id: str, at: datetime | str | None = None
+        self, space: str, turns: SessionLike, *, id: str, at: When = None
     ) -> Remembered:
         """As `Memory.append`, but returns when the turns are stored. The cards are made in the
         background."""
         async with self.use(space) as memory:
-            kept = await memory.append(turns, id=id, at=at, cards=False)
+            return self._cards_later(space, await memory.append(turns, id=id, at=at, cards=False))
+
+    def _cards_later(self, space: str, kept: Remembered) -> Remembered:
         if not kept.state.settled:
             self.background.add(space, kept.session_id)
         return kept
@@ -109,7 +138,7 @@ class Spaces(OpenSpaces):
         question: str,
         spaces: Sequence[str],
         *,
-        at: datetime | str | None = None,
+        at: When = None,
         speaker: str | None = None,
         plan: Plan | Mapping[str, Any] | None = None,
     ) -> SpacesEvidence:
@@ -126,89 +155,63 @@ class Spaces(OpenSpaces):
 
     # ------------------------------------------------------------ opening and closing
 
+    async def erase(self, space: str, by: str | None = None, *, verify: bool = False) -> Forgotten:
+        """Forgets a space, also while others use it: what they do next fails."""
+        async with self._lock(space):
+            erased = await self._opened(space, create=False)
+            del self._open[space]
+            try:
+                with acting_as(by):
+                    return await erased.memory.forget(everything=True, verify=verify)
+            except StoreBusy:  # nothing was erased
+                self._open[space] = erased
+                raise
+
     async def close(self) -> None:
         """Waits for cards that are being made, then closes every space and the models."""
         await self.background.drain()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
-        await super().close()
+        while self._open:
+            await self._open.popitem()[1].memory.close()
+        await self._storage.close()
         for part in self._closable:
             await part.close()
 
     async def __aenter__(self) -> Self:
-        self._sweeping = asyncio.create_task(self.sweep())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
+    def _lock(self, space: str) -> asyncio.Lock:
+        return self._locks.setdefault(space, asyncio.Lock())
 
-def merged(found: Mapping[str, Evidence], budget: Budget, profile: Profile) -> SpacesEvidence:
-    """The candidates of all spaces are scored together, with the weights of the profile: scores of
-    one space are relative to its own candidates and cannot be compared."""
-    first = next(iter(found.values()))
-    all = [(space, one) for space, evidence in found.items() for one in _candidates(evidence)]
-    chosen: list[int] = []
-    scores = np.zeros(0, np.float32)
-    if all:
-        # Sessions of two spaces may have the same id.
-        cards = [
-            one.card.model_copy(update={"session_id": f"{space}\0{one.card.session_id}"})
-            for space, one in all
-        ]
-        scores = _scores(first, [one for _, one in all], cards, profile)
-        chosen = rank.places(scores, cards, budget.cards, profile.weights.session)
-    earlier = {(space, id) for space, evidence in found.items() for id in evidence.earlier}
-    return SpacesEvidence(
-        question=first.question,
-        at=max(evidence.at for evidence in found.values()),
-        cards=tuple(
-            SpaceCard(
-                space=space,
-                card=one.card,
-                score=float(scores[i]),
-                earlier=(space, one.card.id) in earlier,
-            )
-            for i in chosen
-            for space, one in [all[i]]
-        ),
-        receipt=_summed([evidence.receipt for evidence in found.values()]),
-    )
+    async def _opened(self, space: str, create: bool) -> _Open:
+        used = self._open.get(space)
+        if used is not None and used.inode != _inode(used.store):
+            await self._open.pop(space).memory.close()  # another process erased it
+            used = None
+        if used is None:
+            try:
+                store = await self._storage.open(space, create=create)
+            except NoSuchSpace:
+                raise no_such_space(space) from None
+            used = self._open[space] = _Open(store, AsyncMemory(store, self.parts), _inode(store))
+        self._open.move_to_end(space)
+        return used
+
+    async def _close_unused(self) -> None:
+        """Closes those that nobody uses, the longest unused first, until few enough are open."""
+        for space, each in list(self._open.items()):
+            if len(self._open) <= self._most_open:
+                return
+            async with self._lock(space):
+                if self._open.get(space) is each and not each.users:
+                    await self._open.pop(space).memory.close()
 
 
-def _candidates(evidence: Evidence) -> list[Candidate]:
-    """Turns of sessions whose cards are not made yet are chosen without being candidates."""
-    known = {one.card.id: one for one in (*evidence.chosen, *evidence.candidates)}
-    return list(known.values())
-
-
-def _scores(
-    asked: Evidence, candidates: list[Candidate], cards: list[Card], profile: Profile
-) -> Scores:
-    wanted = set(content_stems(asked.question))
-    near = np.array([[one.scores.get("cosine", 0.0) for one in candidates]], np.float32)
-    shared = np.array([[overlap(wanted, content_stems(card.text)) for card in cards]], np.float32)
-    signals = {
-        "dense": rank.averaged(near),
-        "lexical": rank.averaged(shared),
-        "subject": rank.names_subject(cards, [asked.question]),
-        "date": rank.in_period(cards, asked.plan.period),
-    }
-    return rank.scored(signals, profile.weights)
-
-
-def _summed(receipts: list[Receipt]) -> Receipt:
-    return Receipt(
-        calls=tuple(call for one in receipts for call in one.calls),
-        embedding=tuple(usage for one in receipts for usage in one.embedding),
-        reranking=tuple(usage for one in receipts for usage in one.reranking),
-        history_tokens=sum(one.history_tokens for one in receipts),
-        notes=tuple(dict.fromkeys(note for one in receipts for note in one.notes)),
-    )
+def _inode(store: Store) -> int:
+    """Of the file, if the space is one: it changes if another process erases the space."""
+    try:
+        return os.stat(getattr(store, "path", None) or "").st_ino
+    except FileNotFoundError:
+        return 0
