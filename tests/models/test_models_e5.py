@@ -139,9 +139,8 @@ def test_two_spellings_of_one_text_are_split_alike(e5: OnnxEmbedder, one: str, o
 
 
 def split(embedder: OnnxEmbedder, text: str) -> list[int]:
-    network = embedder._network
-    network._load()
-    ids: list[int] = network._tokenizer.encode_batch([text])[0].ids
+    tokenizer, _ = embedder._network.load()
+    ids: list[int] = tokenizer.encode_batch([text])[0].ids
     return ids
 
 

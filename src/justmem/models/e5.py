@@ -1,4 +1,5 @@
-"""multilingual-e5-small from its 4-bit file. A question in one language finds texts in another.
+"""multilingual-e5-small from its 4-bit file, in numpy. A question in one language finds texts in
+another.
 
 The file holds the tokenizer and the network. All numbers are little-endian.
 
@@ -11,10 +12,6 @@ The file holds the tokenizer and the network. All numbers are little-endian.
 
 A 4-bit tensor consists of blocks of 32 weights: a float16 scale, then 16 bytes. Byte j holds
 weight j in its lower half and weight j + 16 in its upper half, both plus 8.
-
-Only the rows of the current text are read from the word table and expanded, because the whole
-table takes 384 MB. onnxruntime runs the layers as a graph with 4-bit weights: the same in plain
-numpy takes 2 to 50 times the CPU, because BLAS splits such small products over all cores.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from __future__ import annotations
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,37 +27,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from justmem.models.onnx import Network
-
 Floats = NDArray[np.float32]
 
-Tensors = Mapping[str, NDArray[Any]]
+_WORDS = "emb.word"
+# OpenBLAS splits a product of more than 262,144 multiplications over all cores. For texts this
+# short, that takes 20 times the CPU. So larger products are made in parts.
+_ROWS = 16  # of the left matrix in one part
+_RIGHT = 12_288  # numbers of the right matrix in one part
 
-_BLOCK_BYTES = 2 + 16
 
-
-class E5Network(Network):
-    def _read(self, folder: Path) -> tuple[Any, Callable[[Any], Floats]]:
-        try:
-            file = _File(folder / "model.bin")
-            if file.numbers("4sI") != (b"E5S1", 1):
-                raise ValueError("The file has an unknown format.")
-            hidden, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
-            tokenizer, tensors = _Tokenizer(file, longest), _tensors(file, hidden)
-            session = self._session(_bert(tensors, layers, heads, epsilon))
-        except (OSError, ValueError, KeyError, struct.error) as error:
-            raise self._unusable(error) from error
-        words = tensors["emb.word"]
-        # All tokens have the first type, so its vector is added to every position.
-        positions = tensors["emb.pos"].reshape(-1, hidden) + tensors["emb.type"][:hidden]
-
-        def states(encoding: Any) -> Floats:
-            given = {"words": _expanded(words[encoding.ids]), "positions": positions}
-            rows = {name: each[np.newaxis, : len(encoding.ids)] for name, each in given.items()}
-            output: Floats = session.run(None, rows)[0]
-            return output
-
-        return tokenizer, states
+def read(folder: Path) -> tuple[Any, Callable[[Any], Floats]]:
+    """The tokenizer, and a function from the tokens of a text to their states."""
+    file = _File(folder / "model.bin")
+    if file.numbers("4sI") != (b"E5S1", 1):
+        raise ValueError("The file has an unknown format.")
+    _, layers, heads, _, _, longest, _, epsilon, _ = file.numbers("7ifi")
+    tokenizer = _Tokenizer(file, longest)
+    return tokenizer, _Bert(_tensors(file), layers, heads, epsilon).states
 
 
 class _File:
@@ -113,132 +97,89 @@ class _Tokenizer:
         return " ".join(unicodedata.normalize("NFC", text.translate(self._replaced)).split())
 
 
-def _tensors(file: _File, hidden: int) -> Tensors:
-    """Weights of 4 bits stay blocks: rows, blocks of a row, bytes of a block."""
-    tensors: dict[str, NDArray[Any]] = {}
+def _tensors(file: _File) -> Mapping[str, Any]:
+    """The table of words stays in its 4 bits, because it would take 384 MB."""
+    tensors: dict[str, Any] = {}
     (count,) = file.numbers("i")
     for _ in range(count):
         (length,) = file.numbers("H")
         name = file.array("u1", length).tobytes().decode()
-        quantised, numbers, place, size = file.numbers("BIQQ")
-        tensors[name] = np.frombuffer(
-            file.bytes[place : place + size], "u1" if quantised else "<f4"
-        )
+        quantised, _, place, size = file.numbers("BIQQ")
+        data = file.bytes[place : place + size]
+        if len(data) != size:
+            raise ValueError("The file is cut short.")
         if quantised:
-            # A row has the hidden size, except in the matrix that maps back to that size.
-            rows = hidden if name.endswith(".fo.w") else numbers // hidden
-            tensors[name] = tensors[name].reshape(rows, -1, _BLOCK_BYTES)
+            blocks = np.frombuffer(data, "u1").reshape(-1, 2 + 16)
+            tensors[name] = blocks if name == _WORDS else _expanded(blocks)
+        else:
+            tensors[name] = np.frombuffer(data, "<f4")
     return tensors
 
 
-def _nibbles(blocks: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The weights plus 8, in their order."""
-    return np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1)
-
-
-def _scales(blocks: NDArray[np.uint8]) -> Floats:
-    return np.ascontiguousarray(blocks[..., :2]).view("<f2").astype(np.float32)
-
-
 def _expanded(blocks: NDArray[np.uint8]) -> Floats:
-    weights: Floats = (_nibbles(blocks).astype(np.float32) - 8) * _scales(blocks)
-    return weights.reshape(len(blocks), -1)
+    scales = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)
+    nibbles = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], axis=1)
+    weights: Floats = (nibbles.astype(np.float32) - 8) * scales
+    return weights
 
 
-# ---------------------------------------------------------------- the network
+@dataclass(frozen=True, slots=True)
+class _Bert:
+    """The layers of BERT, for one text at a time."""
 
+    tensors: Mapping[str, Any]
+    layers: int
+    heads: int
+    epsilon: float
 
-def _bert(tensors: Tensors, layers: int, heads: int, epsilon: float) -> bytes:
-    """An ONNX model: the vectors of words and of their positions -> one state for each word."""
-    graph = _Graph()
+    def states(self, encoding: Any) -> Floats:
+        states = self._norm("emb.ln", self._embedded(encoding.ids))
+        for layer in (f"l{number}" for number in range(self.layers)):
+            attended = self._linear(f"{layer}.ao", self._attended(layer, states))
+            states = self._norm(f"{layer}.aln", states + attended)
+            inner = _gelu(self._linear(f"{layer}.fi", states))
+            states = self._norm(f"{layer}.oln", states + self._linear(f"{layer}.fo", inner))
+        return states
 
-    def constant(name: str) -> str:
-        return graph.constant(name, tensors[name])
+    def _embedded(self, ids: Sequence[int]) -> Floats:
+        kind = self.tensors["emb.type"].reshape(2, -1)[0]  # the same for all tokens
+        size = len(kind)
+        blocks = self.tensors[_WORDS].reshape(-1, size // 32, 2 + 16)[ids].reshape(-1, 2 + 16)
+        positions = self.tensors["emb.pos"].reshape(-1, size)[: len(ids)]
+        embedded: Floats = _expanded(blocks).reshape(len(ids), size) + positions + kind
+        return embedded
 
-    def product(name: str, given: str) -> str:
-        blocks = tensors[f"{name}.w"]
-        nibbles = _nibbles(blocks)
-        # onnxruntime expects weights 2j and 2j + 1 in byte j.
-        packed = graph.constant(f"{name}.w", nibbles[..., ::2] | nibbles[..., 1::2] << 4)
-        scales = graph.constant(f"{name}.scales", _scales(blocks)[..., 0])
-        sizes = {"K": blocks.shape[1] * 32, "N": len(blocks), "bits": 4, "block_size": 32}
-        return graph.add("MatMulNBits", given, packed, scales, **sizes)
-
-    def norm(name: str, *given: str, bias: str = "") -> str:
-        scale, shift = constant(f"{name}.w"), constant(f"{name}.b")
-        added = [constant(bias)] if bias else []
-        return graph.add("SkipLayerNormalization", *given, scale, shift, *added, epsilon=epsilon)
-
-    states = norm("emb.ln", "words", "positions")
-    for layer in (f"l{number}" for number in range(layers)):
-        parts = [product(f"{layer}.{part}", states) for part in "qkv"]
-        biases = np.concatenate([tensors[f"{layer}.{part}.b"] for part in "qkv"])
-        bias = graph.constant(f"{layer}.qkv.b", biases)
-        attended = graph.add("MultiHeadAttention", *parts, bias, num_heads=heads)
-        added = product(f"{layer}.ao", attended)
-        states = norm(f"{layer}.aln", states, added, bias=f"{layer}.ao.b")
-        inner = graph.add("BiasGelu", product(f"{layer}.fi", states), constant(f"{layer}.fi.b"))
-        added = product(f"{layer}.fo", inner)
-        states = norm(f"{layer}.oln", states, added, bias=f"{layer}.fo.b")
-    return graph.model("words", "positions", result=states)
-
-
-class _Graph:
-    """Writes an ONNX model of onnxruntime's own operations. onnxruntime reads such files but cannot
-    write them, and the `onnx` package is large. The numbers are those of the fields in onnx.proto.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: list[bytes] = []
-        self._constants: list[bytes] = []
-
-    def constant(self, name: str, array: NDArray[Any]) -> str:
-        dims = [(1, size) for size in array.shape]
-        kind = {"float32": 1, "uint8": 2}[array.dtype.name]
-        self._constants.append(_message(*dims, (2, kind), (8, name), (9, array.tobytes())))
-        return name
-
-    def add(self, operation: str, *inputs: str, **options: int | float) -> str:
-        """Adds an operation, and returns the name of its result."""
-        result = f"result {len(self._nodes)}"
-        attributes = [
-            (5, _message((1, name), (3, value), (20, 2)))
-            if isinstance(value, int)
-            else (5, _message((1, name), (2, value), (20, 1)))
-            for name, value in options.items()
-        ]
-        given = [(1, name) for name in inputs]
-        named = [(2, result), (4, operation), (7, "com.microsoft")]
-        self._nodes.append(_message(*given, *named, *attributes))
-        return result
-
-    def model(self, *inputs: str, result: str) -> bytes:
-        floats = _message((1, _message((1, 1))))
-        graph = _message(
-            *((1, node) for node in self._nodes),
-            (2, "graph"),
-            *((5, constant) for constant in self._constants),
-            *((11, _message((1, name), (2, floats))) for name in inputs),
-            (12, _message((1, result), (2, floats))),
+    def _attended(self, layer: str, states: Floats) -> Floats:
+        shape = (len(states), self.heads, -1)
+        query, key, value = (
+            self._linear(f"{layer}.{part}", states).reshape(shape).swapaxes(0, 1) for part in "qkv"
         )
-        operations = _message((1, "com.microsoft"), (2, 1))
-        return _message((1, 8), (7, graph), (8, _message((2, 17))), (8, operations))
+        scores = _product(query, key.swapaxes(1, 2)) / query.shape[-1] ** 0.5
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        return _product(weights, value).swapaxes(0, 1).reshape(states.shape)
+
+    def _linear(self, name: str, states: Floats) -> Floats:
+        size = states.shape[1]
+        weights = self.tensors[f"{name}.w"].reshape(-1, _RIGHT // size, size).swapaxes(1, 2)
+        product = _product(states, weights).swapaxes(0, 1).reshape(len(states), -1)
+        shifted: Floats = product + self.tensors[f"{name}.b"]
+        return shifted
+
+    def _norm(self, name: str, states: Floats) -> Floats:
+        centred = states - states.mean(axis=1, keepdims=True)
+        spread = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + self.epsilon)
+        normal: Floats = centred / spread * self.tensors[f"{name}.w"] + self.tensors[f"{name}.b"]
+        return normal
 
 
-def _message(*fields: tuple[int, int | float | str | bytes]) -> bytes:
-    """Fields in the encoding of protocol buffers."""
-    parts = []
-    for number, value in fields:
-        if isinstance(value, int):
-            parts += [_varint(number << 3), _varint(value)]
-        elif isinstance(value, float):
-            parts += [_varint(number << 3 | 5), struct.pack("<f", value)]
-        else:
-            data = value.encode() if isinstance(value, str) else value
-            parts += [_varint(number << 3 | 2), _varint(len(data)), data]
-    return b"".join(parts)
+def _gelu(given: Floats) -> Floats:
+    bent = given + 0.044715 * given * given * given
+    activated: Floats = given / 2 * (1 + np.tanh(0.7978846 * bent))
+    return activated
 
 
-def _varint(number: int) -> bytes:
-    low, high = number & 127, number >> 7
-    return bytes([low | 128]) + _varint(high) if high else bytes([low])
+def _product(left: Floats, right: Floats) -> Floats:
+    parts = [left[..., row : row + _ROWS, :] @ right for row in range(0, left.shape[-2], _ROWS)]
+    product: Floats = np.concatenate(parts, axis=-2)
+    return product
