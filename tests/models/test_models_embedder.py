@@ -113,7 +113,7 @@ async def test_a_reply_without_usable_vectors_is_nonsense(body: Any):
 
 async def test_numbers_that_are_none_are_nonsense():
     page = Respond(json.dumps(embeddings_body([[1.0, float("nan")]])).encode())
-    with serve_openai([page]) as server, pytest.raises(ModelNonsense, match="infinite or NaN"):
+    with serve_openai([page]) as server, pytest.raises(ModelNonsense, match="no usable vectors"):
         await embed(server, ["a"])
 
 
@@ -130,7 +130,7 @@ async def test_failures_are_tried_again_and_then_named():
         await embed(server, ["a"])
     with (
         serve_openai([busy] * 2) as server,
-        pytest.raises(ModelUnavailable, match="2 attempts"),
+        pytest.raises(ModelUnavailable, match="attempts: 2"),
     ):
         await embed(server, ["a"], attempts=2)
     with (

